@@ -10,13 +10,11 @@ from infra.stacks.checkpoints import CheckpointsStack
 from infra.stacks.network import NetworkStack
 from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
+from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
 from launcher.rendering.targets import WRITERS
-
-JOBS_PREFIX = "jobs"
-"""The part of the checkpoint bucket that jobs write to; nodes are allowed nothing beside it."""
 
 
 class ClusterNetwork(NamedTuple):

@@ -134,10 +134,37 @@ class EksCluster(Construct):
             self,
             "Access",
             assumed_by=iam.AccountPrincipal(Aws.ACCOUNT_ID),
-            description=f"Jobs for {self._context.name}: an access entry of EKS, and no right in the account",
+            description=f"Jobs for {self._context.name}: an access entry of EKS, and lending its pods their role",
         )
         self.admit(self, "AccessEntry", role)
         return role
+
+    def lends(self, role_arn: str) -> None:
+        """Have whoever puts jobs into the cluster lend a role to their pods, in this cluster alone.
+
+        Which job may do what is in the role's own policy, by the account that it is lent to.
+
+        Args:
+            role_arn: of the pods' role.
+        """
+        arn = self.resource.attr_arn
+        associations = f"arn:{Aws.PARTITION}:eks:{Aws.REGION}:{Aws.ACCOUNT_ID}:podidentityassociation/{self.name}/*"
+        policy = iam.Policy(self, "Lends", roles=[self.access_role])
+        policy.add_statements(
+            iam.PolicyStatement(
+                sid="Lend",
+                actions=["eks:CreatePodIdentityAssociation", "eks:ListPodIdentityAssociations"],
+                resources=[arn],
+            ),
+            iam.PolicyStatement(sid="TakeBack", actions=["eks:DeletePodIdentityAssociation"], resources=[associations]),
+            iam.PolicyStatement(sid="LookAtRole", actions=["iam:GetRole"], resources=[role_arn]),
+            iam.PolicyStatement(
+                sid="GiveRole",
+                actions=["iam:PassRole"],
+                resources=[role_arn],
+                conditions={"StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}},
+            ),
+        )
 
     def admit(self, scope: Construct, id_: str, role: iam.Role) -> eks.CfnAccessEntry:
         """Make a role an administrator of this cluster."""

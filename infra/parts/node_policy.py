@@ -1,6 +1,8 @@
 """What a cluster's nodes may do in the account beyond ParallelCluster's own needs: reach their jobs' part of S3."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -8,7 +10,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.registry import pull_statements
-from launcher.model.monitoring import JOURNAL_FOLDER, KEPT, STORE_TAG, SUPERSEDED
+from launcher.model.monitoring import COMPILED_FOLDER, KEPT, STORE_TAG, SUPERSEDED
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
@@ -51,7 +53,7 @@ class NodePolicy(Construct):
         compile_cache: bool,
         image: str | None,
         path: str = PATH,
-        journal: bool = False,
+        in_store: Sequence[iam.PolicyStatement] | None = None,
         starts_machines: bool = False,
     ) -> None:
         """Make the policy.
@@ -67,22 +69,10 @@ class NodePolicy(Construct):
             image: the container image of the plan's job, if it has one.
             path: of the policy's name.
             starts_machines: whether one of them starts the others, whose root volumes may have the key.
-            journal: whether jobs keep what happens to them in the store, since their nodes share no folder.
+            in_store: what they may do in the store; None: what all jobs may that have one role.
         """
         super().__init__(scope, id_)
-        statements = _store_statements(store)
-        if compile_cache:
-            statements.append(
-                iam.PolicyStatement(
-                    sid="UnlockCompileCache", actions=["s3:DeleteObject"], resources=[store.objects(".compile-cache")]
-                )
-            )
-        if journal:
-            statements.append(
-                iam.PolicyStatement(
-                    sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(JOURNAL_FOLDER)]
-                )
-            )
+        statements = list(in_store) if in_store is not None else _store_statements(store, compile_cache=compile_cache)
         if kms_key_arn is not None:
             statements.append(
                 iam.PolicyStatement(
@@ -133,35 +123,56 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
     ]
 
 
-def _store_statements(store: StoreAccess) -> list[iam.PolicyStatement]:
-    """Jobs' part of the store: they find, read and write, and delete nothing.
+def finding_statement(store: StoreAccess) -> iam.PolicyStatement:
+    """Listing jobs' part of the store."""
+    return iam.PolicyStatement(
+        sid="FindCheckpoints",
+        actions=["s3:ListBucket"],
+        resources=[store.bucket_arn],
+        conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
+    )
 
-    They may say of an object that it is superseded, or that it stays, and give it no other tag: a tag can be what
-    somebody else's policy or lifecycle rule goes by.
+
+def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[str, Any]]) -> iam.PolicyStatement:
+    """Saying of an object that it is superseded, or that it stays, by that one tag.
+
+    Any other can be what somebody else's policy or lifecycle rule goes by.
+
+    Args:
+        sid: of the statement.
+        objects: ARN of those that it is for.
+        conditions: that hold besides.
     """
     key = f"s3:RequestObjectTag/{STORE_TAG}"
-    return [
-        iam.PolicyStatement(
-            sid="FindCheckpoints",
-            actions=["s3:ListBucket"],
-            resources=[store.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": [f"{store.prefix}/*" if store.prefix else "*"]}},
-        ),
+    return iam.PolicyStatement(
+        sid=sid,
+        actions=["s3:PutObjectTagging"],
+        resources=[objects],
+        conditions={
+            "StringEquals": {**conditions.get("StringEquals", {}), key: [KEPT, SUPERSEDED]},
+            "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [STORE_TAG]},
+        },
+    )
+
+
+def _store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.PolicyStatement]:
+    """Jobs' part of the store: they find, read and write, and delete nothing but the locks of the cache."""
+    found = [
+        finding_statement(store),
         iam.PolicyStatement(
             sid="KeepCheckpoints",
             actions=["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"],
             resources=[store.objects()],
         ),
-        iam.PolicyStatement(
-            sid="MarkSuperseded",
-            actions=["s3:PutObjectTagging"],
-            resources=[store.objects()],
-            conditions={
-                "StringEquals": {key: [KEPT, SUPERSEDED]},
-                "ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": [STORE_TAG]},
-            },
-        ),
+        marking_statement("MarkSuperseded", store.objects(), {}),
     ]
+    if compile_cache:
+        found.append(
+            iam.PolicyStatement(
+                sid="UnlockCompileCache", actions=["s3:DeleteObject"], resources=[store.objects(COMPILED_FOLDER)]
+            )
+        )
+    return found
 
 
 def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:

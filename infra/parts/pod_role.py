@@ -7,8 +7,6 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from launcher.model.kubernetes import SERVICE_ACCOUNT
-
 
 def trusted_by_pods() -> iam.IPrincipal:
     """Who takes on a pod's role; EKS tags sessions with where a pod is (EKS user guide, EKS Pod Identities)."""
@@ -27,9 +25,9 @@ def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManaged
 
 
 def lend(
-    scope: Construct, *, cluster: eks.CfnCluster, role_arn: str, namespaces: Sequence[str]
+    scope: Construct, *, cluster: eks.CfnCluster, role_arn: str, namespaces: Sequence[str], account: str
 ) -> list[eks.CfnPodIdentityAssociation]:
-    """Lend a role to the jobs' service account in some namespaces; they need not exist yet."""
+    """Lend a role to a service account in some namespaces; they need not exist yet."""
     return [
         lend_to(
             scope,
@@ -37,7 +35,7 @@ def lend(
             cluster=cluster,
             role_arn=role_arn,
             namespace=each,
-            account=SERVICE_ACCOUNT,
+            account=account,
         )
         for each in namespaces
     ]

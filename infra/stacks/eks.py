@@ -14,6 +14,7 @@ from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_nodes import NodeGroup, node_role
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pod_role import lend, pod_role
+from infra.parts.pods_policy import pod_statements
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.load import Catalog
@@ -62,8 +63,9 @@ class EksStack(ClusterStack):
         for each in groups.values():
             each.node.add_dependency(*group.rules, *before)
         policy, role_arn = pods_policy(self, plan, catalog, network)
-        lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES)
-        self._outputs(plan, network, group_id=group_id, policy=policy.arn)
+        lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES, account=plan.name)
+        self.cluster.lends(role_arn)
+        self._outputs(plan, network, group_id=group_id, policy=policy.arn, pods_role=role_arn)
         self._watch(eks_guard, eks_widgets(plan))
 
     def _groups(
@@ -95,7 +97,7 @@ class EksStack(ClusterStack):
             for each in context.groups
         }
 
-    def _outputs(self, plan: Plan, network: ClusterNetwork, *, group_id: str, policy: str) -> None:
+    def _outputs(self, plan: Plan, network: ClusterNetwork, *, group_id: str, policy: str, pods_role: str) -> None:
         """What the launcher and a person need after a deployment."""
         region, name = plan.place.region, cluster_name(plan)
         values = {
@@ -115,6 +117,7 @@ class EksStack(ClusterStack):
             value=self.cluster.access_role.role_arn,
             description="What jobs are put into the cluster with",
         )
+        CfnOutput(self, "PodRoleArn", value=pods_role, description="What is lent to the pods of each job")
         CfnOutput(self, "Region", value=region)
         CfnOutput(
             self,
@@ -149,6 +152,8 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: Clu
 
 def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:
     """What jobs may do, and the ARN of the role that EKS lends their pods: the plan's, or one that is made."""
+    compiles = keeps_compiled_programs(catalog.instance_types[plan.place.instance_type])
+    owner = plan.name if plan.request.checkpoint.uri is not None else None
     policy = NodePolicy(
         scope,
         "NodePolicy",
@@ -156,10 +161,10 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: Cluster
         kms_key_arn=plan.request.storage.kms_key_arn,
         fetched=(),
         secrets=tuple(plan.request.run.secrets.values()),
-        compile_cache=keeps_compiled_programs(catalog.instance_types[plan.place.instance_type]),
+        compile_cache=compiles,
         image=None,
         path=OWN_PATH,
-        journal=True,
+        in_store=pod_statements(network.store, compile_cache=compiles, owner=owner),
     )
     named = plan.request.security.roles.pods
     return policy, named or pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource).role_arn

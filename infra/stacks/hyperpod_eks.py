@@ -93,8 +93,15 @@ class HyperPodEksStack(ClusterStack):
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
-        lend(self, cluster=self.control.resource, role_arn=role_arn, namespaces=namespaces_of(plan))
-        self._outputs(plan, names)
+        lend(
+            self,
+            cluster=self.control.resource,
+            role_arn=role_arn,
+            namespaces=namespaces_of(plan),
+            account=plan.name,
+        )
+        self.control.lends(role_arn)
+        self._outputs(plan, names, role_arn)
         self._watch(HyperPodEksGuard(chart.function.attr_arn), hyperpod_eks_widgets(plan, self.cluster.cluster_id))
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
@@ -174,7 +181,7 @@ class HyperPodEksStack(ClusterStack):
             account=OPERATOR_ACCOUNT,
         )
 
-    def _outputs(self, plan: Plan, names: ClusterNames) -> None:
+    def _outputs(self, plan: Plan, names: ClusterNames, pods_role: str) -> None:
         """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
@@ -186,6 +193,7 @@ class HyperPodEksStack(ClusterStack):
         CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
         CfnOutput(self, "ClusterEndpoint", value=self.control.resource.attr_endpoint, description="Its API")
         CfnOutput(self, "AccessRoleArn", value=access, description="What jobs are put into the cluster with")
+        CfnOutput(self, "PodRoleArn", value=pods_role, description="What is lent to the pods of each job")
         CfnOutput(self, "Region", value=region)
         connect = f"aws eks update-kubeconfig --region {region} --name {name} --role-arn {access}"
         CfnOutput(self, "Connect", value=connect, description="Has kubectl reach the cluster")

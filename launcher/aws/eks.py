@@ -76,6 +76,29 @@ def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> 
         return tuple(str(each["associationId"]) for page in pages for each in page["associations"])
 
 
+def lend(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
+    """Have Pod Identity lend a role to the pods of a service account, with its session tags, which are on by default.
+
+    Raises:
+        AwsError: one is lent already, or the call failed.
+    """
+    with translated(f"lend {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
+        session.client("eks").create_pod_identity_association(
+            clusterName=cluster, namespace=namespace, serviceAccount=account, roleArn=role_arn
+        )
+
+
+def lend_no_more(session: Session, cluster: str, association: str) -> None:
+    """End an association; one that is gone is left alone.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    call = session.client("eks").delete_pod_identity_association
+    what, absent = f"end that EKS cluster {cluster} lends a role", {"ResourceNotFoundException"}
+    unless_absent(call, what, absent, clusterName=cluster, associationId=association)
+
+
 def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
     """The state and the version of an add-on.
 

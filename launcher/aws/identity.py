@@ -65,7 +65,11 @@ def role_arn(session: Session, name: str) -> str:
 
 
 def simulated(
-    session: Session, principal: str, actions: Sequence[str], resources: Sequence[str] = ("*",)
+    session: Session,
+    principal: str,
+    actions: Sequence[str],
+    resources: Sequence[str] = ("*",),
+    context: Mapping[str, str] | None = None,
 ) -> tuple[Decision, ...]:
     """What a principal may do, action by action; nothing is done.
 
@@ -74,10 +78,15 @@ def simulated(
         principal: the ARN of a user or a role, not of a role's session.
         actions: of one kind of resource: a simulation of several kinds at once misleads.
         resources: ARNs that each action is tried on.
+        context: values of condition keys, as a real call would have them.
 
     Raises:
         AwsError: the simulation is not allowed, or failed.
     """
+    entries = [
+        {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
+        for key, value in (context or {}).items()
+    ]
     found: list[Decision] = []
     for start in range(0, len(actions), MOST_ACTIONS):
         with asked(f"simulate what {principal} may do"):
@@ -86,6 +95,7 @@ def simulated(
                 PolicySourceArn=principal,
                 ActionNames=list(actions[start : start + MOST_ACTIONS]),
                 ResourceArns=list(resources),
+                **({"ContextEntries": entries} if entries else {}),
             ):
                 found += [_decision(each) for each in page["EvaluationResults"]]
     return tuple(found)

@@ -35,8 +35,8 @@ def role(session: Session, name: str) -> RoleState:
     )
 
 
-def has_rights(session: Session, name: str) -> bool:
-    """Whether a role has any policy, attached or its own.
+def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
+    """The statements of all policies of a role, attached or its own.
 
     Raises:
         AwsError: there is no such role, or a call failed.
@@ -44,7 +44,10 @@ def has_rights(session: Session, name: str) -> bool:
     client = session.client("iam")
     with translated(f"list policies of role {name}"):
         attached = client.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
-        return bool(attached or client.list_role_policies(RoleName=name)["PolicyNames"])
+        own = client.list_role_policies(RoleName=name)["PolicyNames"]
+        inline = [client.get_role_policy(RoleName=name, PolicyName=each)["PolicyDocument"] for each in own]
+    others = (found for each in attached for found in policy_statements(session, each["PolicyArn"]))
+    return (*others, *(found for each in inline for found in _parsed(each)["Statement"]))
 
 
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:

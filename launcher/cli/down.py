@@ -120,7 +120,7 @@ def _jobs_down(
         refuse_without_terminal(question, yes=yes, flags="--yes")
     found = survey_jobs(plan, environment)
     removal = found.removal
-    if not dry_run and found.jobs:
+    if not dry_run and (found.jobs or found.lent):
         for line in page(removal, terminal_width()):
             output.say(line)
         confirm(question, yes=yes)

@@ -6,7 +6,14 @@ from typing import NamedTuple
 from launcher.model.enums import Operator
 
 SERVICE_ACCOUNT = "slipway-jobs"
-"""Whose pods EKS lends the role of the cluster's jobs."""
+"""Of jobs on clusters that Slipway has not made: somebody lends it a role, once for all of them."""
+ACCOUNT_TAG = "kubernetes-service-account"
+"""The session tag by which EKS Pod Identity says whose pods a role is lent to (EKS user guide, pod-id-abac). On a
+cluster of Slipway's own a job's account is called as its plan, and so is the folder that the role writes to."""
+ACCOUNT_KEY = f"aws:PrincipalTag/{ACCOUNT_TAG}"
+"""The same as IAM's condition key, and in `${}` as a variable of a policy."""
+EVERYBODYS = "default"
+"""The service account of every pod that names none."""
 EFA = "vpc.amazonaws.com/efa"
 """An EFA interface, as its device plugin shows it: a pod that asks for none has none, and speaks TCP."""
 HUGE_PAGES = "hugepages-2Mi"

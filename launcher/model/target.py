@@ -166,7 +166,7 @@ class Target:
 
 _EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 _CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
-_PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("jobs", "pods"))
+_PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
 _EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
 
 _ROWS = (
@@ -204,11 +204,13 @@ _ROWS = (
         joins_groups=True,
         volume_key=VolumeKey.DEFAULT,
         roles=(
-            RoleUse(key="nodes", service=_EC2, needs=("jobs", "machine-of-parallelcluster", "compute"), pulls=True),
+            RoleUse(
+                key="nodes", service=_EC2, needs=("jobs", "values", "machine-of-parallelcluster", "compute"), pulls=True
+            ),
             RoleUse(
                 key="head_node",
                 service=_EC2,
-                needs=("jobs", "machine-of-parallelcluster", "head", "entered"),
+                needs=("jobs", "values", "machine-of-parallelcluster", "head", "entered"),
                 entered=True,
             ),
             RoleUse(
@@ -252,7 +254,13 @@ _ROWS = (
         resumes_jobs=True,
         policies=("network", "hyperpod"),
         roles=(
-            RoleUse(key="nodes", service=SAGEMAKER, needs=("jobs", "machine-of-hyperpod"), entered=True, pulls=True),
+            RoleUse(
+                key="nodes",
+                service=SAGEMAKER,
+                needs=("jobs", "values", "machine-of-hyperpod"),
+                entered=True,
+                pulls=True,
+            ),
         ),
     ),
     Target(

@@ -14,16 +14,16 @@ from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
-from launcher.model.kubernetes import SERVICE_ACCOUNT, team_queue
-from launcher.model.monitoring import JOURNAL_FOLDER
+from launcher.model.kubernetes import EVERYBODYS, SERVICE_ACCOUNT, team_queue
 from launcher.model.plan import Plan
+from launcher.model.request import KUBERNETES_NAME
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings, workers_per_node
 from launcher.rendering.contexts import KubernetesJobContext
 from launcher.rendering.efa_rules import document_findings
 from launcher.rendering.engine import rendered
-from launcher.rendering.names import ClusterNames
+from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
 from launcher.rendering.slurm_job import JOB_FILE
 
@@ -50,12 +50,25 @@ _NAME_LENGTH, _TOKEN_LENGTH = 40, 8
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What a plan asks of its job that pods of this version do not do."""
     run, facts = plan.request.run, instances[plan.place.instance_type]
-    return (*_image_findings(plan, facts), *_efa_findings(plan, facts), *secret_findings(run))
+    return (
+        *_name_findings(plan),
+        *_image_findings(plan, facts),
+        *_efa_findings(plan, facts),
+        *secret_findings(run),
+    )
 
 
 def no_findings(_plan: Plan) -> tuple[Finding, ...]:
     """What is wrong with a job is said with its cluster: it depends on the cluster's machines."""
     return ()
+
+
+def _name_findings(plan: Plan) -> Iterator[Finding]:
+    """A name that labels and service accounts cannot have, or that of the account of everybody's pods."""
+    if not re.fullmatch(KUBERNETES_NAME, plan.name) or plan.name == EVERYBODYS:
+        message = f"its service account on Kubernetes would be called {plan.name}, which it cannot be"
+        hint = f"begin and end it with a letter or a digit, and do not call it {EVERYBODYS}"
+        yield error("not-an-account", "name", message, hint)
 
 
 def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
@@ -103,6 +116,16 @@ def namespace_of(plan: Plan) -> str:
     return "hyperpod-slipway" if target_of(plan.place.target).resumes_jobs else "slipway"
 
 
+def service_account(plan: Plan, *, own: bool) -> str:
+    """Whose rights the pods of a plan's jobs have.
+
+    Args:
+        plan: the plan.
+        own: whether the cluster was made by Slipway: its role goes by the account's name, which is the plan's.
+    """
+    return plan.name if own else SERVICE_ACCOUNT
+
+
 def job_name(plan: Plan, run: str) -> str:
     """What a submission's objects are called: the plan's name, cut where it is long, and a token of the run's own."""
     token = hashlib.sha256(run.encode()).hexdigest()[:_TOKEN_LENGTH]
@@ -117,6 +140,7 @@ def job_context(
     names: ClusterNames,
     job: JobSettings,
     operator: Operator | None = None,
+    account: str | None = None,
 ) -> KubernetesJobContext:
     """Every decision of a job's objects.
 
@@ -126,6 +150,7 @@ def job_context(
         names: what the files refer to.
         job: the submission.
         operator: what the cluster has, where somebody has looked; None: `operator_of`.
+        account: the service account, where somebody has looked whose cluster it is; None: one that exists is not ours.
 
     Raises:
         ValueError: no image is known.
@@ -136,7 +161,7 @@ def job_context(
         name=name,
         namespace=namespace_of(plan),
         service=name,
-        service_account=SERVICE_ACCOUNT,
+        service_account=account or service_account(plan, own=plan.request.target.cluster is None),
         plan=plan.name,
         run=job.run,
         digest=plan.digest,
@@ -224,5 +249,5 @@ def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
         ImpossibleError: the agent would not take it, with all reasons.
     """
     made = job_spec(plan, names=names, job=job, view=IN_A_POD)
-    journal = f"{names.store_uri.rstrip('/')}/{JOURNAL_FOLDER}/{job.run}"
+    journal = journal_uri(checkpoint_uri(plan, names), job.run)
     return replace(made, journal=journal, grace_s=float(pod.grace_s(plan, job)))

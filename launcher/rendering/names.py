@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.model.budget_stop import is_joined, stops_at
-from launcher.model.monitoring import BUDGET_FOLDER, GUARD_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import BUDGET_FOLDER, COMPILED_FOLDER, GUARD_FOLDER, JOURNAL_FOLDER, WORD_FOLDER
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 
@@ -130,6 +130,15 @@ def checkpoint_uri(plan: Plan, names: ClusterNames) -> str:
     return named.rstrip("/") if named is not None else f"{names.store_uri}/{plan.name}"
 
 
+def journal_uri(checkpoints: str, run: str) -> str:
+    """What happens to a run whose nodes share no folder, among its plan's checkpoints: its pods may write there alone.
+
+    >>> journal_uri("s3://bucket/jobs/small", "small-20261120t120000z-0a1b2c3d")
+    's3://bucket/jobs/small/.runs/small-20261120t120000z-0a1b2c3d'
+    """
+    return f"{checkpoints}/{JOURNAL_FOLDER}/{run}"
+
+
 def compile_cache_uri(names: ClusterNames) -> str:
     """Compiled programs of a cluster, shared by its jobs; no plan's name begins with a dot."""
-    return f"{names.store_uri.rstrip('/')}/.compile-cache"
+    return f"{names.store_uri.rstrip('/')}/{COMPILED_FOLDER}"

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from launcher.catalog.permissions import Permissions
+from launcher.model.kubernetes import ACCOUNT_KEY
+from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, JOBS_PREFIX, JOURNAL_FOLDER, WORD_FOLDER
 from launcher.model.named_role import NamedRole
 from launcher.model.request import PlanRequest
 from launcher.planning.endpoint_checks import ECR
@@ -43,6 +45,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     return {
         "store": store,
         "objects": objects,
+        **_pods(objects[0], named=uri is not None),
         "model": tuple(arn for buckets, _ in loaded for arn in buckets),
         "files": tuple(arn for _, files in loaded for arn in files),
         "key": () if key is None else (key,),
@@ -51,6 +54,19 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
             name: tuple(sorted({arn for arn in request.run.secrets.values() if arn.split(":")[2] == service}))
             for name, service in _SECRETS.items()
         },
+    }
+
+
+def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
+    """What pods change: all below a place that the plan names, else the folder that is called as their account."""
+    folder = objects.removesuffix("/*") if named else f"{objects.removesuffix('/*')}/{JOBS_PREFIX}"
+    own = f"{folder}/${{{ACCOUNT_KEY}}}"
+    journals = [folder, own] if named else [own]
+    return {
+        "own": (f"{folder if named else own}/*",),
+        "journal": tuple(f"{each}/{JOURNAL_FOLDER}/*" for each in journals),
+        "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
+        "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),
     }
 
 

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 from launcher.model.enums import TargetKind
+from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.rendering.policies import BOUNDARY, TARGET_POLICIES, policy_name
 from tests.enforced.conftest import ID, REGION
 from tests.infra.guard_modules import guard_module
@@ -62,11 +63,33 @@ STORES = {
 """An example of each kind of cluster, and the stack of its store."""
 
 
-@pytest.fixture(scope="module", params=STORES)
-def node(request, enforced, golden_policies):
-    """What the jobs of a node or a pod may do, as the stack of an example gives it."""
-    documents = golden_policies(request.param, "NodePolicy", {STORES[request.param]: STORE})
-    return enforced.user(f"node-{request.param}", documents)
+IN_PODS = [each for each in STORES if "eks" in each]
+"""Those whose jobs run in pods, each under an account that is called as its plan."""
+
+
+@pytest.fixture(scope="module")
+def job(enforced, golden_policies):
+    """What a job of some plan may do, as the stack of an example gives it to a node or a pod.
+
+    ministack knows no variables in policies: that of the session tag, which says whose pod it is, is filled in as IAM
+    does (IAM user guide, reference_policies_variables).
+    """
+    made = {}
+
+    def user(example, plan):
+        if (example, plan) not in made:
+            documents = golden_policies(example, "NodePolicy", {STORES[example]: STORE})
+            text = json.dumps(documents).replace(f"${{{ACCOUNT_KEY}}}", plan)
+            made[example, plan] = enforced.user(f"job-{plan}-{example}", json.loads(text))
+        return made[example, plan]
+
+    return user
+
+
+@pytest.fixture(params=STORES)
+def node(request, job):
+    """What the jobs of plan `a` may do."""
+    return job(request.param, "a")
 
 
 @pytest.fixture
@@ -114,6 +137,52 @@ def test_a_node_deletes_nothing(store, node, boto):
         s3.delete_object(Bucket=BUCKET, Key="jobs/a/kept.json")
     with pytest.raises(ClientError, match="not authorized"):
         s3.delete_bucket(Bucket=BUCKET)
+
+
+@pytest.fixture(params=IN_PODS)
+def pods(request, job, boto):
+    """S3 as the pods of a plan reach it, and as those of plan `b` do."""
+    return boto(job(request.param, "a"), "s3"), boto(job(request.param, "b"), "s3")
+
+
+def changes(s3, key):
+    """Everything that changes an object, or leaves one: each may be refused."""
+    tags = {"TagSet": [{"Key": "slipway", "Value": "superseded"}]}
+    return {
+        "put": lambda: s3.put_object(Bucket=BUCKET, Key=key, Body=b"x"),
+        "upload": lambda: s3.create_multipart_upload(Bucket=BUCKET, Key=key),
+        "tag": lambda: s3.put_object_tagging(Bucket=BUCKET, Key=key, Tagging=tags),
+        "delete": lambda: s3.delete_object(Bucket=BUCKET, Key=key),
+    }
+
+
+@pytest.mark.parametrize(
+    "key", ["jobs/a/step-3/part-0/w", "jobs/a/.runs/a-1/life.json", "jobs/ab/step-3/w", "jobs/.budget/stop.json"]
+)
+def test_a_job_in_pods_changes_nothing_of_another_plan(enforced, pods, key):
+    enforced.owner.client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"mine")
+    of_b = pods[1]
+    for call in changes(of_b, key).values():
+        with pytest.raises(ClientError, match="not authorized"):
+            call()
+    assert of_b.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"mine", "it may read it, to go on from it"
+
+
+def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pods):
+    of_a = pods[0]
+    journal = changes(of_a, "jobs/a/.runs/a-1/seat.json")
+    journal["put"]()
+    journal["delete"]()
+    of_a.put_object(Bucket=BUCKET, Key="jobs/.guard/6f1d0f80/trouble/a-1-1.json", Body=b"{}")
+    for key in ("jobs/.guard/6f1d0f80/told/x", "jobs/.guard/6f1d0f80/state.json"):
+        with pytest.raises(ClientError, match="not authorized"):
+            changes(of_a, key)["put"]()
+
+
+def test_jobs_on_machines_share_the_role_of_their_node(job, boto):
+    """What docs/security.md says of Slurm: IAM cannot tell one job of a machine from another."""
+    for example in sorted(set(STORES) - set(IN_PODS)):
+        boto(job(example, "b"), "s3").put_object(Bucket=BUCKET, Key="jobs/a/step-9/w", Body=b"x")
 
 
 # ---------------------------------------------------------------------------------------------------------- the guard

@@ -41,6 +41,11 @@ ACCEPTED = (
         "EKS ends a node group's ARN with an id of its own choice",
     ),
     (
+        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
+        r"-training/Eks/Lends/Resource",
+        "EKS ends the ARN of a pod identity association with an id of its own choice",
+    ),
+    (
         r"AwsSolutions-EKS1",
         r"slipway-trn1-eks-training/Eks/Cluster",
         "the plan names the ranges that reach its API over the internet",
@@ -48,6 +53,20 @@ ACCEPTED = (
 )
 """Findings that stay, beside those of test_rules.py: rule, construct and why."""
 accepted = functools.partial(place_in, ACCEPTED)
+
+
+LENT = "AWS::EKS::PodIdentityAssociation"
+
+
+def statements(assembly):
+    """What the pods' role may do, by the names of its statements."""
+    (policy,) = assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
+    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+
+
+def last(value):
+    """The end of an ARN: what follows the bucket, where that is a reference."""
+    return value if isinstance(value, str) else value["Fn::Join"][1][-1]
 
 
 @pytest.fixture(params=sorted(EKS_FILES))
@@ -218,8 +237,8 @@ class TestRights:
     def test_pods_have_a_role_of_their_own(self, cluster):
         lent = cluster.resources("training", "AWS::EKS::PodIdentityAssociation").values()
         assert {(each["Namespace"], each["ServiceAccount"]) for each in lent} == {
-            ("slipway", "slipway-jobs"),
-            ("hyperpod-slipway", "slipway-jobs"),
+            ("slipway", cluster.plan.name),
+            ("hyperpod-slipway", cluster.plan.name),
         }
         roles = cluster.resources("training", "AWS::IAM::Role")
         (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in lent}
@@ -233,6 +252,54 @@ class TestRights:
         assert "Policies" not in role
         assert "ManagedPolicyArns" not in role
         assert cluster.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
+
+    def test_whoever_puts_jobs_there_lends_the_pods_role_in_this_cluster_and_does_nothing_else(self, cluster):
+        outputs = cluster.template("training")["Outputs"]
+        (access,) = outputs["AccessRoleArn"]["Value"]["Fn::GetAtt"][:1]
+        (lends,) = (
+            each["PolicyDocument"]
+            for each in cluster.resources("training", "AWS::IAM::Policy").values()
+            if {"Ref": access} in each["Roles"]
+        )
+        (key,) = cluster.resources("training", "AWS::EKS::Cluster")
+        found = {each["Sid"]: each for each in lends["Statement"]}
+        assert set(found) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
+        assert found["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
+        name = cluster.resources("training", "AWS::EKS::Cluster")[key]["Name"]
+        assert found["TakeBack"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
+        assert found["LookAtRole"]["Resource"] == found["GiveRole"]["Resource"] == outputs["PodRoleArn"]["Value"]
+        assert found["GiveRole"]["Condition"] == {"StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}}
+
+    def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, cluster):
+        found = statements(cluster)
+        own, words = "/jobs/${aws:PrincipalTag/kubernetes-service-account}", "/jobs/.guard/*/trouble/*"
+        writing = {
+            each["Sid"]: last(each["Resource"])
+            for each in found.values()
+            if each["Action"] not in ("s3:GetObject", "s3:ListBucket")
+        }
+        compiled = {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in found else {}
+        assert writing == {
+            "KeepCheckpoints": f"{own}/*",
+            "MarkSuperseded": f"{own}/*",
+            "TidyJournal": f"{own}/.runs/*",
+            "TellGuard": words,
+            **compiled,
+        }
+        assert last(found["ReadCheckpoints"]["Resource"]) == "/jobs/*"
+        tags = {each.get("DisableSessionTags") for each in cluster.resources("training", LENT).values()}
+        assert tags == {None}, "without session tags nothing could be written"
+
+    def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
+        text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
+        made = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
+        found = statements(made)
+        tag = "aws:PrincipalTag/kubernetes-service-account"
+        for sid, below in (("KeepCheckpoints", ""), ("MarkSuperseded", ""), ("TidyJournal", ".runs/")):
+            assert last(found[sid]["Resource"]).endswith(f":s3:::team/runs/${{{tag}}}/{below}*")
+            whole = found[f"{sid}WherePlanned"]
+            assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
+            assert whole["Condition"]["StringEquals"][tag] == made.plan.name
 
     def test_the_guard_sets_one_node_group_to_none(self, spot, block):
         told = variables(spot)

@@ -38,6 +38,11 @@ ACCEPTED = (
         "AWS's own policies for HyperPod's instances: the service's needs, images",
     ),
     (
+        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
+        r"-training/Eks/Lends/Resource",
+        "EKS ends the ARN of a pod identity association with an id of its own choice",
+    ),
+    (
         r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerHyperPodTrainingOperatorAccess\]",
         r"-training/OperatorRole/Resource",
         "AWS's own policy for HyperPod's training operator",

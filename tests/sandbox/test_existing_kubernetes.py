@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from launcher.aws import stacks
+from launcher.aws.eks import lent_roles
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.diagnosis import Outcome
@@ -60,7 +62,7 @@ class Account:
         priced, rank, quoted = self.priced(name, network={"api_cidrs": ["198.51.100.0/24"]})
         deploy_quote(priced, rank, quoted, options)
 
-    def launch(self, name, command, *, root=None, told=None, run=None, **target):
+    def launch(self, name, command, *, root=None, told=None, run=None, uri=None, **target):
         (self.root / name).mkdir(exist_ok=True)
         (self.root / name / "train.py").write_text(MEETS)
         train = {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}
@@ -68,7 +70,7 @@ class Account:
             name,
             workload={"train": train},
             target={**TARGET, "nodes": 1, "cluster": "team", **target},
-            checkpoint={"interval": 30, "keep": 1, "grace_seconds": 5},
+            checkpoint={"interval": 30, "keep": 1, "grace_seconds": 5, "uri": uri or "auto"},
             run={"command": command, "workdir": name, **(run or {})},
         )
         told = [] if told is None else told
@@ -124,8 +126,14 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
     kept = {each.kind for each in found.removal.kept}
     assert kept == {KeptKind.CLUSTER, KeptKind.NAMESPACE, KeptKind.CHECKPOINTS}
-    done = remove_jobs(found, environment, lambda _: None)
+    cluster = "slipway-team", "slipway"
+    assert len(lent_roles(account.session, *cluster, "going")) == 1
+    told = []
+    done = remove_jobs(found, environment, told.append)
     assert [state for _, state in done.jobs] == ["gone"]
+    assert told[-1] == "the cluster's role is lent to pods of slipway/going no more"
+    assert lent_roles(account.session, *cluster, "going") == ()
+    assert len(lent_roles(account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
     other = survey_jobs(joined_plan("staying", account.root, load()), environment)
     assert [state for _, state in other.removal.jobs] == ["completed"]
@@ -140,7 +148,37 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     found = {each.name: each for each in existing_cluster(subject)}
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {each.result for each in found.values()} == {Outcome.OK}
-    assert found["pods' role"].got == "one is lent to them; what it may do shows when they start"
+    own = f"s3://{store_of(account)}/jobs/examined"
+    assert found["pods' role"].got == f"it is lent to them, for {own} alone"
+
+
+def store_of(account):
+    found = stacks.find(account.session, "slipway-team-training")
+    return found.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
+
+
+def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(account):
+    told = []
+    folder, _ = account.launch("first", ["true"], told=told)
+    account.launch("first", ["true"], told=(again := []))
+    lending = "the cluster's role is lent to pods of slipway/first; EKS takes some seconds"
+    assert lending in told
+    assert lending not in again, "it is lent already"
+    job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])
+    assert job["spec"]["template"]["spec"]["serviceAccountName"] == "first"
+    accounts = list(yaml.safe_load_all((folder.path / "rendered/kubernetes/namespace.yaml").read_text()))
+    assert [each["metadata"]["name"] for each in accounts] == ["slipway", "first"]
+    kept = json.loads((folder.path / "rendered/job.json").read_text())
+    assert kept["journal"].startswith(f"s3://{store_of(account)}/jobs/first/.runs/first-")
+
+
+def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(account):
+    other = f"s3://{store_of(account)}/jobs/second"
+    with pytest.raises(ImpossibleError) as refused:
+        account.launch("third", ["true"], uri=other)
+    (found,) = refused.value.findings
+    assert f"it writes to s3://{store_of(account)}/jobs/third alone, and the job to {other}" in found.message
+    assert lent_roles(account.session, "slipway-team", "slipway", "third") == ()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """EKS's calls that moto lacks, or answers without doing what they ask for.
 
-Emulated: DescribeAddon, DescribeAccessEntry, ListAssociatedAccessPolicies, ListPodIdentityAssociations, of what
-CloudFormation made; UpdateNodegroupConfig, whose number of nodes is that of the machines at once. Not emulated: the
-time that it takes, and these parts made by any other call.
+Emulated: DescribeAddon, DescribeAccessEntry, ListAssociatedAccessPolicies, of what CloudFormation made; pod identity
+associations, listed, made and deleted, one for a namespace and a service account; UpdateNodegroupConfig, whose number
+of nodes is that of the machines at once. Not emulated: the time that it takes, and the other parts made by any other
+call.
 """
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.eks import urls
-from moto.eks.exceptions import InvalidParameterException, ResourceNotFoundException
+from moto.eks.exceptions import InvalidParameterException, ResourceInUseException, ResourceNotFoundException
 from moto.eks.models import Cluster, EKSBackend
 from moto.eks.responses import EKSResponse
 
@@ -18,11 +20,13 @@ from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import Resizable
 
+_ID_LENGTH = 17
 _ONE = "{0}/clusters/(?P<name>[^/]+)"
 _PATHS = (
     f"{_ONE}/addons/(?P<addonName>[^/]+)$",
     f"{_ONE}/access-entries/(?P<principalArn>.+)$",
     f"{_ONE}/pod-identity-associations$",
+    f"{_ONE}/pod-identity-associations/(?P<associationId>[^/]+)$",
 )
 
 
@@ -60,6 +64,8 @@ def install(hosts: Resizable) -> None:
         describe_access_entry,
         list_associated_access_policies,
         list_pod_identity_associations,
+        create_pod_identity_association,
+        delete_pod_identity_association,
     ):
         setattr(EKSResponse, call.__name__, call)
     counted = EKSBackend.update_nodegroup_config
@@ -153,8 +159,48 @@ def list_pod_identity_associations(response: Any) -> ActionResult:
     namespace = response._get_param("namespace")  # noqa: SLF001  the same
     account = response._get_param("serviceAccount")  # noqa: SLF001  the same
     shown = [
-        {"clusterName": cluster.name, "namespace": of, "serviceAccount": name, "associationId": f"a-{number:017x}"}
-        for number, (of, name) in enumerate(sorted(parts.lent))
+        _association(cluster, of, name)
+        for of, name in sorted(parts.lent)
         if namespace in (None, of) and account in (None, name)
     ]
     return ActionResult({"associations": shown})
+
+
+def _association(cluster: Cluster, namespace: str, account: str) -> dict[str, str]:
+    """An association as a list of them shows it; its id stays what it is while others come and go."""
+    token = sha256(f"{cluster.arn} {namespace}/{account}".encode()).hexdigest()[:_ID_LENGTH]
+    return {
+        "clusterName": cluster.name,
+        "namespace": namespace,
+        "serviceAccount": account,
+        "associationArn": f"{cluster.arn.replace(':cluster/', ':podidentityassociation/')}/a-{token}",
+        "associationId": f"a-{token}",
+    }
+
+
+def create_pod_identity_association(response: Any) -> ActionResult:
+    """Lend a role to the pods of a service account, once."""
+    cluster, parts = _asked(response)
+    namespace, account, role = (
+        str(response._get_param(each))  # noqa: SLF001  the same
+        for each in ("namespace", "serviceAccount", "roleArn")
+    )
+    if (namespace, account) in parts.lent:
+        text = f"Association already exists: {_association(cluster, namespace, account)['associationId']}"
+        raise ResourceInUseException(
+            clusterName=cluster.name, nodegroupName=None, fargateProfileName=None, addonName=None, message=text
+        )
+    parts.lent[namespace, account] = role
+    return ActionResult({"association": {**_association(cluster, namespace, account), "roleArn": role}})
+
+
+def delete_pod_identity_association(response: Any) -> ActionResult:
+    """End it."""
+    cluster, parts = _asked(response)
+    wanted = response._get_param("associationId")  # noqa: SLF001  the same
+    for namespace, account in parts.lent:
+        found = _association(cluster, namespace, account)
+        if found["associationId"] == wanted:
+            role = parts.lent.pop((namespace, account))
+            return ActionResult({"association": {**found, "roleArn": role}})
+    raise _missing(cluster.name, f"The associationId: {wanted} is not found.")

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from launcher.model.enums import Operator
-from launcher.model.kubernetes import JOB_KINDS, SERVICE_ACCOUNT
+from launcher.model.kubernetes import JOB_KINDS
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 from launcher.submit.kubernetes.jobs import served
 from launcher.submit.kubernetes.words import KUEUE_VERSIONS
@@ -71,7 +71,9 @@ class DescribedCluster:
     role: str | None
 
 
-def describe(connection: Connection, *, instance_type: str, namespace: str, priority: str | None) -> DescribedCluster:
+def describe(
+    connection: Connection, *, instance_type: str, namespace: str, priority: str | None, account: str
+) -> DescribedCluster:
     """Read a cluster.
 
     Args:
@@ -79,6 +81,7 @@ def describe(connection: Connection, *, instance_type: str, namespace: str, prio
         instance_type: of the nodes, as its label says it.
         namespace: of the job.
         priority: a priority class of Kueue's, None for none.
+        account: the job's service account.
 
     Raises:
         SchedulerError: the API does not answer.
@@ -94,7 +97,7 @@ def describe(connection: Connection, *, instance_type: str, namespace: str, prio
         drains=_drains(connection),
         queues=_queues(connection, namespace),
         priority=_priority(connection, priority),
-        role=_role_of(connection, namespace),
+        role=_role_of(connection, namespace, account),
     )
 
 
@@ -198,7 +201,7 @@ def _priority(connection: Connection, name: str | None) -> bool | None:
     return None if all(each is None for each in found) else any(found)
 
 
-def missing_rights(connection: Connection, namespace: str, operator: Operator) -> tuple[str, ...]:
+def missing_rights(connection: Connection, namespace: str, operator: Operator, account: str) -> tuple[str, ...]:
     """What of a launch, of following it and of taking it back the caller may not do, in words.
 
     Raises:
@@ -209,7 +212,7 @@ def missing_rights(connection: Connection, namespace: str, operator: Operator) -
     needed += [("", "services", "create"), ("", "services", "delete"), ("", "pods", "list"), ("", "events", "list")]
     if not _read(connection, f"/api/v1/namespaces/{namespace}"):
         needed += [("", "namespaces", "create"), ("", "serviceaccounts", "create")]
-    elif not _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}"):
+    elif not _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"):
         needed.append(("", "serviceaccounts", "create"))
     return tuple(_words(each, namespace) for each in needed if not may(connection, each, namespace))
 
@@ -238,9 +241,9 @@ def _words(action: tuple[str, str, str], namespace: str) -> str:
     return f"{verb} {plural}{f'.{group}' if group else ''} in {namespace}"
 
 
-def _role_of(connection: Connection, namespace: str) -> str | None:
+def _role_of(connection: Connection, namespace: str, account: str) -> str | None:
     """The role that the jobs' service account names (IAM roles for service accounts); None where it names none."""
-    found = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}") or {}
+    found = _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") or {}
     role = found.get("metadata", {}).get("annotations", {}).get("eks.amazonaws.com/role-arn")
     return None if role is None else str(role)
 

@@ -10,6 +10,7 @@ from launcher.aws.networks import GroupState, security_group
 from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, failed, ok
 from launcher.model.errors import AwsError
+from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
@@ -92,8 +93,9 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
 def _allows(subject: Subject, plan: Plan, role: NamedRole) -> Check:
     """What its policies let it do, on names such as the stacks will give."""
     session, decisions = subject.session("iam"), list[Decision]()
+    context = {ACCOUNT_KEY: plan.name} if role.use.service == _PODS else {}
     for actions, patterns in needed_actions(load_permissions(), plan.request, role, account_of(subject)):
-        decisions += simulated(session, role.arn, actions, one_of(patterns, plan))
+        decisions += simulated(session, role.arn, actions, one_of(patterns, plan), context)
     return judged(subject, "role", f"{role.name} may do the {len(decisions)} things that {role.path} needs", decisions)
 
 

@@ -7,6 +7,7 @@ from launcher.aws import bootstrap
 from launcher.aws.identity import Decision, role_arn, simulated
 from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
 from launcher.model.request import DEFAULT_QUALIFIER
@@ -64,7 +65,8 @@ def execution_role(subject: Subject) -> Iterator[Check]:
 
 def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
     """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
-    return [each if each == "*" else each.replace("*", plan.cluster_name) for each in patterns][:1]
+    named = (each.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for each in patterns)
+    return [each if each == "*" else each.replace("*", plan.cluster_name) for each in named][:1]
 
 
 def account_of(subject: Subject) -> Account:

@@ -1,5 +1,6 @@
 """The cluster that a job goes to: behind the head node that its plan names, the one it names, or its own."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from launcher.model.quote import Quote
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import SANDBOX, HeadNode
+from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.submit.jobs import SchedulerError
 from launcher.workflow.deploy.deployment import DeployTarget
@@ -21,6 +23,7 @@ from launcher.workflow.deploy.steps import Deployed
 from launcher.workflow.deploy.targets import cluster_of
 from launcher.workflow.run import existing
 from launcher.workflow.run.existing_checks import checks, refuse_unless_well
+from launcher.workflow.run.lending import lend
 
 UNREACHED = "is its API private? launch from within its network, or name the context of a tunnel in target.context"
 LOCAL = "local"
@@ -33,7 +36,8 @@ class ClusterHandle:
 
     `parallelcluster` is ParallelCluster's name for it, None for a Slurm that slipway did not deploy; `deployed` is None
     for one behind a head node that the plan names. `unreached` says how an API is reached that is private,
-    `own` that Slipway deployed it, and `operator` what runs a job there where somebody has looked.
+    `own` that Slipway deployed it, and `operator` and `account` what runs a job there and whose rights its pods have,
+    where somebody has looked.
     """
 
     head_node: HeadNode
@@ -43,6 +47,7 @@ class ClusterHandle:
     unreached: str = ""
     own: bool = True
     operator: Operator | None = None
+    account: str | None = None
 
 
 def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: DeployTarget) -> ClusterHandle:
@@ -87,6 +92,9 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     refuse_unless_well(plan, checks(plan, facts, looked), tell)
     tell(f"cluster {plan.cluster_name} exists: nothing is provisioned, and its own cost is in no line of the quote")
     context.approve()
+    if found.lender is not None and not looked.lent:
+        pause = (lambda _: None) if target.box is not None else time.sleep
+        lend(found.lender, namespace_of(plan), found.account(plan), session, tell, wait=pause)
     way = found.head_node
     if target.box is not None:
         way = replace(way, via=SANDBOX, instance=_mark(target))
@@ -97,6 +105,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         unreached=UNREACHED,
         own=found.own,
         operator=looked.operator,
+        account=found.account(plan),
     )
 
 

@@ -11,22 +11,24 @@ from launcher.aws.stacks import StackState
 from launcher.model.eks import WORKERS
 from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.model.kubernetes import SERVICE_ACCOUNT
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.records.submission import CONTEXT, EKS, HeadNode
-from launcher.rendering.kubernetes_job import namespace_of, operator_of
+from launcher.rendering.kubernetes_job import namespace_of, operator_of, service_account
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.sandbox.processes import MARK
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.existing import DescribedCluster
 from launcher.workflow.deploy.readback.training import COMPLETE
+from launcher.workflow.run.lending import Lender
 from launcher.workflow.run.reach import connection_to
 
 ROLE = "AccessRoleArn"
 """The output of a cluster of Slipway's own that names who is let in."""
+PODS_ROLE = "PodRoleArn"
+"""That with the role which is lent to the pods of each job, to each for its own folder."""
 ELASTIC_AGENT = "hyperpodrun"
 """The program by which HyperPod's operator speaks with the pods of its jobs; without it they never count as running."""
 _ACTIVE = "ACTIVE"
@@ -36,13 +38,19 @@ _ACTIVE = "ACTIVE"
 class ExistingCluster:
     """A cluster that a plan names, found: the way to its API and what the job's files refer to.
 
-    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it.
+    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it; `lender` lends
+    its role to the pods of a job, None where jobs share an account that somebody else lends one to.
     """
 
     head_node: HeadNode
     names: ClusterNames
     own: bool
     eks: str | None
+    lender: Lender | None = None
+
+    def account(self, plan: Plan) -> str:
+        """The service account of a plan's pods."""
+        return service_account(plan, own=self.lender is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +86,21 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     if stack is None:
         refuse_without_store(plan, sandbox=MARK in session.environment)
     names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
+    lender = None if stack is None else _lender(stack)
     if target.context is not None and MARK not in session.environment:
         way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
         name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
-        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name)
+        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
     name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
     role = stack.outputs.get(ROLE) if stack is not None else None
     way = HeadNode(via=EKS, host=name, region=session.region, role=role)
-    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name)
+    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
+
+
+def _lender(stack: StackState) -> Lender | None:
+    """What lends the pods' role of a cluster; None of one that was deployed when its jobs still shared an account."""
+    role, outputs = stack.outputs.get(PODS_ROLE), stack.outputs
+    return None if role is None else Lender(cluster=outputs["ClusterName"], pods_role=role, access_role=outputs[ROLE])
 
 
 def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
@@ -160,16 +175,17 @@ def look(plan: Plan, existing: ExistingCluster, connection: Connection, session:
         SchedulerError: its API does not answer.
         AwsError: a call failed for another reason than that it is not allowed.
     """
-    namespace = namespace_of(plan)
+    namespace, account = namespace_of(plan), existing.account(plan)
     cluster = read.describe(
         connection,
         instance_type=plan.place.billed_name,
         namespace=namespace,
         priority=plan.request.target.priority,
+        account=account,
     )
     operator = chosen(plan, cluster.operators)
-    missing = read.missing_rights(connection, namespace, operator)
-    lent = True if cluster.role is not None else _lent(existing, session, namespace)
+    missing = read.missing_rights(connection, namespace, operator, account)
+    lent = True if cluster.role is not None else lent_to(existing, session, namespace, account)
     group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
     return Looked(existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
 
@@ -196,12 +212,12 @@ def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     return able[0] if able else operator_of(plan)
 
 
-def _lent(existing: ExistingCluster, session: Session, namespace: str) -> bool | None:
+def lent_to(existing: ExistingCluster, session: Session, namespace: str, account: str) -> bool | None:
     """Whether Pod Identity lends the job's pods a role."""
     if existing.eks is None:
         return None
     try:
-        return bool(eks.lent_roles(session, existing.eks, namespace, SERVICE_ACCOUNT))
+        return bool(eks.lent_roles(session, existing.eks, namespace, account))
     except AwsError as problem:
         # A context may lead to a cluster that EKS does not know here.
         if forbidden(problem) or existing.head_node.via == CONTEXT:

@@ -8,14 +8,16 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import error
 from launcher.model.instance_type import InstanceType
-from launcher.model.kubernetes import EFA, HUGE_PAGES, JOB_KINDS, SERVICE_ACCOUNT
+from launcher.model.kubernetes import EFA, HUGE_PAGES, JOB_KINDS
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
+from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.existing import Node, short
 from launcher.workflow.run.existing import Looked
+from launcher.workflow.run.lending import by_hand
 
 _TO_KARPENTER = {"capacity-block": "reserved"}
 """What Karpenter calls a way of buying that EKS calls otherwise."""
@@ -225,17 +227,30 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
 
 def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
     """Whether the job's pods have a role that reads and writes its store."""
-    namespace = namespace_of(plan)
-    asked = f"pods of {namespace}/{SERVICE_ACCOUNT} have a role for {looked.existing.names.store_uri}"
+    namespace, existing = namespace_of(plan), looked.existing
+    account = existing.account(plan)
+    asked = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
+    if existing.lender is not None:
+        yield _bound_role(plan, looked, asked)
+        return
     if looked.lent:
         yield ok("pods' role", asked, "one is lent to them; what it may do shows when they start")
         return
-    name = looked.existing.eks or "CLUSTER"
-    fix = (
-        f"aws eks create-pod-identity-association --cluster-name {name} --namespace {namespace}"
-        f" --service-account {SERVICE_ACCOUNT} --role-arn ROLE"
-    )
+    fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
     if looked.lent is None:
         yield unknown("pods' role", asked, "nobody could ask EKS", fix)
     else:
         yield advice("pods' role", asked, "none is lent to them: only a role of the nodes is left", fix)
+
+
+def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
+    """The role of a cluster of Slipway's own, which writes to the folder of the plan that it is lent to alone."""
+    names, title = looked.existing.names, "pods' role"
+    own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
+    if f"{wanted}/".startswith(f"{own}/"):
+        lent = "it is lent to them" if looked.lent else "a launch lends it to them"
+        return ok(title, asked, f"{lent}, for {own} alone")
+    got = f"it writes to {own} alone, and the job to {wanted}"
+    if f"{wanted}/".startswith(f"{names.store_uri}/"):
+        return failed(title, asked, got, "drop checkpoint.uri, or call the plan as that folder is called")
+    return advice(title, asked, got, "drop checkpoint.uri, or give the pods' role the rights to write there")

@@ -11,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import Submitted
-from launcher.model.kubernetes import JOB_KINDS, PLAN_LABEL, RUN_ANNOTATION, SERVICE_ACCOUNT
+from launcher.model.kubernetes import JOB_KINDS, PLAN_LABEL, RUN_ANNOTATION
 from launcher.model.plan import Plan
 from launcher.model.removal import Kept, KeptKind, Removal
 from launcher.model.request import PlanRequest
@@ -24,6 +24,7 @@ from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.workflow.run import existing
 from launcher.workflow.run.existing import ExistingCluster
+from launcher.workflow.run.lending import take_back
 from launcher.workflow.run.reach import connection_to
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
@@ -43,11 +44,12 @@ class JobThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsThere:
-    """What a plan has on a cluster that exists, before anything is done."""
+    """What a plan has on a cluster that exists, before anything is done; `lent` says that its pods are lent a role."""
 
     plan: Plan
     existing: ExistingCluster
     jobs: tuple[JobThere, ...]
+    lent: bool
     removal: Removal
 
 
@@ -93,7 +95,9 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
     Raises:
         SlipwayError: the cluster is not there, or cannot be asked.
     """
-    found = existing.find(plan, Session(environment=environment, region=plan.place.region))
+    session = Session(environment=environment, region=plan.place.region)
+    found = existing.find(plan, session)
+    lent = found.lender is not None and bool(existing.lent_to(found, session, namespace_of(plan), found.account(plan)))
     with closing(connection_to(found.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
         kept = tuple(_kept(connection, plan, found))
@@ -107,7 +111,7 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         jobs=tuple((each.submitted.folder, each.state) for each in jobs),
         on=plan.cluster_name,
     )
-    return JobsThere(plan=plan, existing=found, jobs=jobs, removal=removal)
+    return JobsThere(plan=plan, existing=found, jobs=jobs, lent=lent, removal=removal)
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
@@ -127,23 +131,23 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
 
 def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Kept]:
     """What stays: the cluster, what others may use there too, and what the jobs have written."""
-    namespace = namespace_of(plan)
+    namespace, account = namespace_of(plan), found.account(plan)
     yield Kept(
         kind=KeptKind.CLUSTER,
         name=plan.cluster_name,
         reason="it was there before this plan and is not its to take down",
     )
-    if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}") is not None:
+    if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") is not None:
         yield Kept(
             kind=KeptKind.NAMESPACE,
-            name=f"{namespace}, service account {SERVICE_ACCOUNT}",
+            name=f"{namespace}, service account {account}",
             reason="others' jobs may use them too, and they cost nothing",
         )
     uri = checkpoint_uri(plan, found.names)
     yield Kept(
         kind=KeptKind.CHECKPOINTS,
         name=uri,
-        reason=f"beside them its logs; aws s3 rm --recursive {uri} deletes the checkpoints",
+        reason=f"with its logs; aws s3 rm --recursive {uri} deletes the checkpoints",
         unpriced=_UNSIZED,
     )
 
@@ -182,5 +186,20 @@ def remove_jobs(
                         hint="the same command looks again; a finalizer is its own controller's to take off",
                     )
                 sleep(LOOK_S)
+    _take_back(found, environment, tell)
     gone = tuple((name, "gone") for name, _ in found.removal.jobs)
     return replace(found.removal, done=True, jobs=gone)
+
+
+def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    """End that the cluster's role is lent to the plan's pods, where the launcher has lent it.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    plan, lender = found.plan, found.existing.lender
+    if lender is None or not found.lent:
+        return
+    namespace, account = namespace_of(plan), found.existing.account(plan)
+    if take_back(lender, namespace, account, Session(environment=environment, region=plan.place.region)):
+        tell(f"the cluster's role is lent to pods of {namespace}/{account} no more")

@@ -266,6 +266,7 @@ def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
             here=launch.options.environment,
             unreached=handle.unreached,
             operator=handle.operator or operator_of(plan),
+            account=handle.account,
             own=handle.own,
             tell=launch.options.tell,
         )

@@ -32,6 +32,7 @@ from launcher.rendering.kubernetes_job import (
     job_context,
     job_manifest,
     job_name,
+    namespace_manifest,
     namespace_of,
     operator_of,
 )
@@ -50,7 +51,8 @@ class PodSubmission:
 
     `bundle` is the plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
     `head_node` is the cluster's API, `environment` has its AWS, `here` is this machine's; `workdir` is the command's
-    folder, and `unreached` says how a private API is reached. `operator` runs the job. `own` says that Slipway deployed
+    folder, and `unreached` says how a private API is reached. `operator` runs the job, `account` has the rights of its
+    pods, None where the plan alone says it. `own` says that Slipway deployed
     the cluster: its plugins come with the job, and its nodes are started again where the guard has stopped them.
     """
 
@@ -67,6 +69,7 @@ class PodSubmission:
     here: Mapping[str, str]
     unreached: str
     operator: Operator
+    account: str | None
     own: bool
     tell: Tell
 
@@ -78,12 +81,12 @@ def submit_pods(asked: PodSubmission) -> Submission:
         DeploymentFailedError: the cluster refuses it, or that is not known.
         ImpossibleError: its API cannot be reached, or it lacks the operator.
     """
-    plan, bundle = asked.quoted.plan, with_names(_for_operator(asked), asked.names)
+    plan, bundle = asked.quoted.plan, with_names(_for_cluster(asked), asked.names)
     asked.folder.write_bundle(with_archive(bundle, PENDING))
     place = f"{namespace_of(plan)}/{job_name(plan, asked.key)}"
     head_node = replace(asked.head_node, kind=JOB_KINDS[asked.operator].kind)
     connection, jobs = jobs_at(
-        head_node, asked.environment, place=place, store_uri=asked.names.store_uri, key=asked.key
+        head_node, asked.environment, place=place, checkpoints=checkpoint_uri(plan, asked.names), key=asked.key
     )
     try:
         # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
@@ -105,10 +108,10 @@ def submit_pods(asked: PodSubmission) -> Submission:
     return done
 
 
-def _for_operator(asked: PodSubmission) -> Bundle:
-    """The plan's files, with the job's objects as the cluster's operator has them."""
+def _for_cluster(asked: PodSubmission) -> Bundle:
+    """The plan's files, with the job's objects as the cluster's operator has them, under the account that it is."""
     plan = asked.quoted.plan
-    if asked.operator is operator_of(plan):
+    if asked.operator is operator_of(plan) and asked.account is None:
         return asked.bundle
     context = job_context(
         plan,
@@ -116,8 +119,10 @@ def _for_operator(asked: PodSubmission) -> Bundle:
         names=blank_names(plan),
         job=job_settings(asked.quoted, asked.key),
         operator=asked.operator,
+        account=asked.account,
     )
-    return asked.bundle.with_text(MANIFEST_FILE, job_manifest(context))
+    found = asked.bundle.with_text(MANIFEST_FILE, job_manifest(context))
+    return found.with_text(NAMESPACE_FILE, namespace_manifest(context))
 
 
 def _refuse_unless_able(asked: PodSubmission, jobs: KubernetesJobs) -> None:

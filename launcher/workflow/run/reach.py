@@ -7,8 +7,8 @@ from launcher.aws import eks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
-from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.records.submission import CONTEXT, SANDBOX, HeadNode, Submission
+from launcher.rendering.names import journal_uri
 from launcher.submit.jobs import JobSource
 from launcher.submit.kubernetes.connection import Connection, Endpoint, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -64,7 +64,7 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
 
 
 def jobs_at(
-    head_node: HeadNode, environment: Mapping[str, str], *, place: str, store_uri: str, key: str
+    head_node: HeadNode, environment: Mapping[str, str], *, place: str, checkpoints: str, key: str
 ) -> tuple[Connection, KubernetesJobs]:
     """The jobs of a namespace, and the connection to be closed.
 
@@ -72,7 +72,7 @@ def jobs_at(
         head_node: where the API is.
         environment: with AWS credentials, a sandbox's in a sandbox.
         place: `namespace/name` of the job.
-        store_uri: of the cluster's store, in which pods keep what they write.
+        checkpoints: where the job's checkpoints go, among which pods keep what they write.
         key: the submission's.
 
     Raises:
@@ -80,7 +80,7 @@ def jobs_at(
     """
     connection = connection_to(head_node, environment)
     session = Session(environment=environment, region=str(head_node.region))
-    kept = Objects.at(session, f"{store_uri}/{JOURNAL_FOLDER}/{key}")
+    kept = Objects.at(session, journal_uri(checkpoints, key))
     namespace = place.partition("/")[0]
     return connection, KubernetesJobs(connection=connection, namespace=namespace, kind=str(head_node.kind), kept=kept)
 
@@ -104,7 +104,7 @@ def reached_api(submission: Submission, environment: Mapping[str, str]) -> Reach
     """The way to a job on Kubernetes, with the environment whose AWS it is in."""
     head_node = submission.head_node
     connection, jobs = jobs_at(
-        head_node, environment, place=submission.folder, store_uri=submission.store_uri, key=submission.key
+        head_node, environment, place=submission.folder, checkpoints=submission.checkpoint_uri, key=submission.key
     )
     look_s = LOOK_HERE_S if head_node.via == SANDBOX else LOOK_S
     return Reached(source=jobs, look_s=look_s, close=connection.close)

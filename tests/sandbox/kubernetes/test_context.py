@@ -72,7 +72,7 @@ def test_what_is_there_is_read_through_it(cluster, plan, environment):
 def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environment, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     way = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
-    connection, jobs = jobs_at(way, environment, place="default/train", store_uri="s3://team-a/checkpoints", key="k")
+    connection, jobs = jobs_at(way, environment, place="default/train", checkpoints="s3://team-a/checkpoints", key="k")
     made = jobs.submit([job("sleep 60")], "k")
     until(lambda: jobs.facts(made).state is JobState.RUNNING)
     jobs.cancel(made)

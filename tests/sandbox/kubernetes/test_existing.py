@@ -13,6 +13,7 @@ from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.run.existing import ExistingCluster, Looked, chosen
 from launcher.workflow.run.existing_checks import checks
+from launcher.workflow.run.lending import Lender
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")
@@ -23,6 +24,7 @@ PLAN = {
     "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
     "checkpoint": {"uri": "s3://team-a/checkpoints"},
 }
+STORE = "s3://slipway-platform-checkpoints/jobs"
 TARGET = {"kind": "eks", "region": "us-east-2", "cluster": "platform", "instance_type": "p5.48xlarge", "nodes": 2}
 ROOM = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5128Mi"}
 GROUP = {"eks.amazonaws.com/nodegroup": "gpu", "eks.amazonaws.com/capacityType": "ON_DEMAND"}
@@ -50,18 +52,23 @@ def node(cluster):
 def examined(connection, catalog):
     """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS lends."""
 
-    def make(*, own=False, lent=True, **sections):
+    def make(*, own=False, lent=True, lender=None, **sections):
         target = {**TARGET, **sections.pop("target", {})}
         asked = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
         plan = pinned_plan(request_of(asked), catalog)
         found = read.describe(
-            connection, instance_type=plan.place.billed_name, namespace="slipway", priority=plan.request.target.priority
+            connection,
+            instance_type=plan.place.billed_name,
+            namespace="slipway",
+            priority=plan.request.target.priority,
+            account="slipway-jobs",
         )
+        names = symbolic_names(plan) if lender is None else replace(symbolic_names(plan), store_uri=STORE)
         where = ExistingCluster(
-            head_node=HeadNode(via="eks", host="platform"), names=symbolic_names(plan), own=own, eks="platform"
+            head_node=HeadNode(via="eks", host="platform"), names=names, own=own, eks="platform", lender=lender
         )
         operator = chosen(plan, found.operators)
-        rights = read.missing_rights(connection, "slipway", operator)
+        rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
         looked = Looked(existing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
         every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
         return {each.name: (each.result, each.got) for each in every if each.result is not Outcome.OK}
@@ -217,6 +224,21 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, exami
     }
     connection.ask("POST", "/apis/apps/v1/namespaces/kube-system/daemonsets", body=plugin)
     assert "spot notices" not in examined(**spot)
+
+
+def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_folder(node, examined):
+    node("n1")
+    node("n2")
+    lender = Lender(cluster="platform", pods_role="arn:aws:iam::123456789012:role/pods", access_role="arn")
+    assert "pods' role" not in examined(lender=lender, lent=False, checkpoint={}), "the launch lends it"
+    for uri, expected in (
+        (f"{STORE}/{PLAN['name']}/again", None),
+        (f"{STORE}/{PLAN['name']}-2", Outcome.FAILED),
+        (f"{STORE}/other", Outcome.FAILED),
+        ("s3://elsewhere/runs", Outcome.ADVICE),
+    ):
+        result, got = examined(lender=lender, checkpoint={"uri": uri}).get("pods' role", (None, uri))
+        assert (result, uri in got) == (expected, True)
 
 
 def test_pods_without_a_role_are_said(node, examined):

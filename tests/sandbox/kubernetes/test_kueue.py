@@ -122,11 +122,13 @@ def test_a_queue_that_is_not_there_lets_nothing_in(cluster, jobs, queued, until)
 
 def test_queues_are_read_with_what_stops_them(connection, queue):
     queue()
-    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="high")
+    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="high", account="a")
     assert (found.queues, found.priority) == ({"gpus": ""}, True)
     stopped = {**local_queue(stopPolicy="Hold"), "metadata": {"name": "held"}}
     connection.ask("POST", f"{KUEUE}/namespaces/default/localqueues", body=stopped)
-    found = read.describe(connection, instance_type="p5.48xlarge", namespace="default", priority="none-such")
+    found = read.describe(
+        connection, instance_type="p5.48xlarge", namespace="default", priority="none-such", account="a"
+    )
     assert (found.queues, found.priority) == ({"gpus": "", "held": "its stopPolicy is Hold"}, False)
 
 

@@ -266,9 +266,28 @@ class TestFindings:
     def test_pods_are_containers(self, on_kubernetes, catalog):
         assert self.codes(on_kubernetes(run={"container": "docker"}), catalog) == ["container-in-pod"]
 
+    @pytest.mark.parametrize("name", ["-small", "small-", "-", "default"])
+    def test_a_name_that_no_service_account_of_its_own_can_have(self, on_kubernetes, catalog, name):
+        assert self.codes(on_kubernetes(name=name), catalog) == ["not-an-account"]
+
     def test_interfaces_that_nobody_has_counted(self, on_kubernetes, catalog):
         facts = replace(catalog.instance_types["p5.48xlarge"], unknown=("efa_interfaces",))
         assert [each.code for each in findings(on_kubernetes(), {"p5.48xlarge": facts})] == ["efa-unknown"]
+
+
+class TestAccount:
+    """Whose rights pods have: their plan's on clusters of our own, one that all jobs share on those of others."""
+
+    def accounts(self, context):
+        spoken, made = documents(context), list(yaml.safe_load_all(namespace_manifest(context)))
+        return [made[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
+
+    def test_it_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):
+        assert self.accounts(context_of(on_kubernetes(name="mine"))) == ["mine", "mine"]
+
+    def test_it_is_shared_on_a_cluster_of_somebody_elses(self, context_of, on_kubernetes):
+        plan = on_kubernetes(name="mine", target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
+        assert self.accounts(context_of(plan)) == ["slipway-jobs", "slipway-jobs"]
 
 
 class TestFiles:
@@ -280,7 +299,7 @@ class TestFiles:
         assert (spec["imds"], spec["drain"]) == (False, False)
         assert spec["command"] == ["python", "train.py"]
         assert spec["workdir"] == "${SLIPWAY_ROOT}/job/work"
-        assert spec["journal"] == f"s3://slipway-small-checkpoints/jobs/.runs/{JOB.run}"
+        assert spec["journal"] == f"s3://slipway-small-checkpoints/jobs/small/.runs/{JOB.run}"
         assert spec["grace_s"] == 120
 
     def test_a_cluster_alone_has_none(self, on_kubernetes, catalog):

@@ -10,6 +10,7 @@ from launcher.aws.eks import access_policies, addon_version, lent_roles
 from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
+from launcher.workflow.run.lending import Lender, lend, take_back
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 
@@ -78,12 +79,33 @@ def test_what_was_made_is_described(session):
         ("describe_addon", {"addonName": "none"}),
         ("describe_access_entry", {"principalArn": f"{ROLE}-other"}),
         ("list_associated_access_policies", {"principalArn": f"{ROLE}-other"}),
+        ("delete_pod_identity_association", {"associationId": "a-0123456789abcdef0"}),
     ],
 )
 def test_what_is_not_there_is_said(session, call, asked):
     _, client = session
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         getattr(client, call)(clusterName=NAME, **asked)
+
+
+def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session):
+    own, client = session
+    lender = Lender(cluster=NAME, pods_role=ROLE, access_role=ROLE)
+    told, waited = [], []
+    for account in ("first", "second", "first"):
+        lend(lender, "slipway", account, own, told.append, wait=waited.append)
+    assert len(told) == len(waited) == 2, "what is lent is left alone, and nobody waits for it"
+    with pytest.raises(ClientError, match="ResourceInUseException"):
+        client.create_pod_identity_association(
+            clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE
+        )
+    ids = {lent_roles(own, NAME, "slipway", each) for each in ("first", "second")}
+    assert len(ids) == 2
+    assert take_back(lender, "slipway", "first", own) is True
+    assert take_back(lender, "slipway", "first", own) is False
+    assert lent_roles(own, NAME, "slipway", "first") == ()
+    assert len(lent_roles(own, NAME, "slipway", "second")) == 1
+    assert take_back(lender, "slipway", "second", own) is True
 
 
 def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(session):

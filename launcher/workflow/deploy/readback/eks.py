@@ -7,7 +7,7 @@ from launcher.aws import node_groups
 from launcher.catalog.load import load
 from launcher.model import eks
 from launcher.model.hyperpod import is_prepaid
-from launcher.model.kubernetes import SERVICE_ACCOUNT, team_queue
+from launcher.model.kubernetes import team_queue
 from launcher.rendering.hyperpod_eks import namespaces_of
 from launcher.workflow.deploy.readback.reading import Reading
 
@@ -70,5 +70,5 @@ def lent(reading: Reading) -> None:
     """The role that pods of the jobs are lent, in each namespace."""
     for namespace in namespaces_of(reading.plan):
         name = reading.main.outputs["ClusterName"]
-        found = access.lent_roles(reading.session, name, namespace, SERVICE_ACCOUNT)
+        found = access.lent_roles(reading.session, name, namespace, reading.plan.name)
         reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))

@@ -4,8 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from launcher.aws import instances, log_groups, networks, roles, ssm, stacks
+from launcher.catalog.load import load
 from launcher.model.enums import PurchaseOption
+from launcher.model.kubernetes import ACCOUNT_KEY
+from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
 from launcher.model.sizing import LOG_RETENTION_DAYS, head_node
+from launcher.model.target import target_of
+from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.workflow.deploy.readback.reading import ClusterState, Reading
 
 COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -15,6 +20,14 @@ BOUGHT_AS: Mapping[PurchaseOption, str] = {
     PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
 }
 """ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
+LENDING = {
+    "eks:CreatePodIdentityAssociation",
+    "eks:DeletePodIdentityAssociation",
+    "eks:ListPodIdentityAssociations",
+    "iam:GetRole",
+    "iam:PassRole",
+}
+"""What it takes to lend a role to pods."""
 
 
 def node_group(reading: Reading) -> None:
@@ -90,7 +103,7 @@ def session_log(reading: Reading) -> None:
 def role_boundaries(reading: Reading) -> None:
     """Every role stands behind the plan's permissions boundary, if it has one, and is for a service.
 
-    One that people of the account take on to reach a Kubernetes cluster may do nothing else.
+    One that people of the account take on to reach a Kubernetes cluster may do nothing else, but lend the pods' role.
     """
     made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
     wanted = {reading.plan.request.security.permissions_boundary_arn}
@@ -98,13 +111,14 @@ def role_boundaries(reading: Reading) -> None:
     entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
     reading.checks.holds("roles are for services alone", all(each.services for each in made if each.name != entry))
     if entry:
-        reading.checks.holds(
-            "the role that reaches the cluster has no rights", not roles.has_rights(reading.session, entry)
-        )
+        found = roles.rights(reading.session, entry)
+        given = {arn for each in found if "iam:PassRole" in _actions([each]) for arn in _listed(each["Resource"])}
+        reading.checks.equal("the role that reaches the cluster may do", LENDING, _actions(found))
+        reading.checks.equal("it lends", {reading.main.outputs["PodRoleArn"]}, given)
 
 
 def policies(reading: Reading) -> None:
-    """No policy allows every action, and what nodes may write to is the store alone."""
+    """No policy allows every action, and what nodes may write to is the store, what pods may their part of it."""
     made = {each: roles.policy_statements(reading.session, each) for each in reading.ids("AWS::IAM::ManagedPolicy")}
     actions = {action for statements in made.values() for action in _actions(statements)}
     reading.checks.holds("policies allow no * action", not any(each.endswith("*") for each in actions))
@@ -116,7 +130,18 @@ def policies(reading: Reading) -> None:
         if "s3:PutObject" in _actions([each])
         for resource in _listed(each["Resource"])
     }
-    reading.checks.equal("nodes write to", {store}, written)
+    reading.checks.equal("nodes write to", _written_by_pods(reading, store) or {store}, written)
+
+
+def _written_by_pods(reading: Reading, store: str) -> set[str]:
+    """What the pods of a cluster write to: nothing where its jobs run on machines."""
+    plan = reading.plan
+    if not target_of(plan.place.target).pods:
+        return set()
+    compiles = keeps_compiled_programs(load().instance_types[plan.place.instance_type])
+    named = {store} if plan.request.checkpoint.uri is not None else set()
+    cache = {f"{store}/{COMPILED_FOLDER}"} if compiles else set()
+    return {f"{store}/${{{ACCOUNT_KEY}}}", f"{store}/{GUARD_FOLDER}/*/{WORD_FOLDER}", *named, *cache}
 
 
 def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -145,6 +145,23 @@ def test_a_role_for_pods_tags_its_sessions_too(machines, roled):
     assert json.loads(there.fix.partition(": ")[2])["Action"] == ["sts:AssumeRole", "sts:TagSession"]
 
 
+def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would(account, machines, roled):
+    asked = []
+
+    def allowed(sent):
+        asked.append(sent)
+        return {"EvaluationResults": [decision(each, "allowed") for each in actions_of(sent)], "IsTruncated": False}
+
+    account.canned["iam.SimulatePrincipalPolicy"] = allowed
+    _, able = roled(machines("pods.eks.amazonaws.com"), kind="eks", key="pods")
+    assert able.result is Outcome.OK
+    text = json.dumps(asked)
+    assert "/jobs/probe/*" not in text, "a simulation is of one object, not of a pattern"
+    assert "/jobs/probe/probe" in text
+    assert "${" not in text
+    assert "aws:PrincipalTag/kubernetes-service-account" in text
+
+
 def test_a_role_that_is_not_there_or_of_another_account_is_refused(roled):
     (gone,) = roled("arn:aws:iam::123456789012:role/gone")
     assert (gone.result, gone.got) == (Outcome.FAILED, "no such role")

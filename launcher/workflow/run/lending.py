@@ -1,0 +1,92 @@
+"""Lending a cluster's role to the pods of one more job: on clusters of Slipway's own each plan has its own account.
+
+The role's policy names the account by its session tag, so that what it may write is the folder of that plan alone
+(infra/parts/pods_policy.py). The stack lends it to the cluster's own plan, the launcher to plans that join.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from launcher.aws import eks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError, ImpossibleError
+
+EFFECTIVE_S = 15.0
+"""An association is effective after several seconds (EKS API reference, CreatePodIdentityAssociation); a pod that is
+made before has no role as long as it lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lender:
+    """What lends a role in a cluster that Slipway made: the pods' role, and the role that may lend it there."""
+
+    cluster: str
+    pods_role: str
+    access_role: str
+
+    def by_hand(self, namespace: str, account: str) -> str:
+        """The command that does the same."""
+        return by_hand(self.cluster, namespace, account, self.pods_role)
+
+
+def by_hand(cluster: str, namespace: str, account: str, role: str) -> str:
+    """The command that lends a role to a service account's pods."""
+    return (
+        f"aws eks create-pod-identity-association --cluster-name {cluster} --namespace {namespace}"
+        f" --service-account {account} --role-arn {role}"
+    )
+
+
+def lend(
+    lender: Lender,
+    namespace: str,
+    account: str,
+    session: Session,
+    tell: Callable[[str], None],
+    *,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Lend the pods' role to a service account, and wait until pods get it; one that is lent already is left alone.
+
+    Args:
+        lender: of the cluster.
+        namespace: of the account.
+        account: its name.
+        session: of the cluster's region.
+        tell: is told what is done.
+        wait: waits some seconds.
+
+    Raises:
+        ImpossibleError: these credentials may not; the hint has the command for who may.
+        AwsError: a call failed otherwise.
+    """
+    try:
+        own = eks.assumed(session, lender.access_role)
+        if eks.lent_roles(own, lender.cluster, namespace, account):
+            return
+        eks.lend(own, lender.cluster, namespace, account, lender.pods_role)
+    except AwsError as problem:
+        if not forbidden(problem):
+            raise
+        text = (
+            f"the pods of {namespace}/{account} have no role, and these credentials may not lend it: {problem.message}"
+        )
+        hint = f"have somebody run: {lender.by_hand(namespace, account)}"
+        raise ImpossibleError(text, hint=hint) from problem
+    tell(f"the cluster's role is lent to pods of {namespace}/{account}; EKS takes some seconds")
+    wait(EFFECTIVE_S)
+
+
+def take_back(lender: Lender, namespace: str, account: str, session: Session) -> bool:
+    """End that the role is lent to a service account; whether it was.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    own = eks.assumed(session, lender.access_role)
+    found = eks.lent_roles(own, lender.cluster, namespace, account)
+    for each in found:
+        eks.lend_no_more(own, lender.cluster, each)
+    return bool(found)
