@@ -22,10 +22,10 @@ _AFTER = r"[\w@%+=:,./-]*"
 
 
 def blank_names(plan: Plan) -> ClusterNames:
-    """The names of a plan's cluster, left open; of one that exists it is open whether its guard stops jobs."""
+    """The names of a plan's cluster, left open; of one that exists it is open whether a guard stops and hears jobs."""
     shown = symbolic_names(plan)
     names = {each.name for each in fields(shown) if getattr(shown, each.name) is not None}
-    names |= {"stop_uri"} if is_joined(plan.request) else set()
+    names |= {"stop_uri", "word_uri"} if is_joined(plan.request) else set()
     return replace(shown, **{name: _blank(plan.digest, name) for name in names})
 
 

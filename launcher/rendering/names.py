@@ -88,7 +88,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         node_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}",
         store_uri=store_uri,
         stop_uri=f"{store_uri.rstrip('/')}/{BUDGET_FOLDER}/stop.json" if stops else None,
-        word_uri=f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}",
+        word_uri=None if is_joined(plan.request) else f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
         session_log_policy_arn=(

@@ -18,7 +18,7 @@ from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobArchive, JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest, namespace_of
-from launcher.rendering.names import ClusterNames
+from launcher.rendering.names import ClusterNames, journal_uri
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.run.shipping import job_archive, ship_work
@@ -73,7 +73,7 @@ def test_a_rendered_job_runs_to_its_end(cluster, endpoint, catalog, tmp_path, un
     own = cluster.tokens.own
     connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
     documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
-    kept = Objects.at(session, f"{store.uri}/.runs/{RUN}")
+    kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", RUN))
     jobs = KubernetesJobs(connection=connection, namespace=namespace_of(plan), kind=documents[-1]["kind"], kept=kept)
     job = jobs.submit(documents, RUN)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found, 60)

@@ -60,3 +60,11 @@ def test_of_a_cluster_that_exists_it_is_open_whether_its_guard_stops_jobs(open_o
     names = replace(symbolic_names(plan_of()), stop_uri="s3://shared/stop.json")
     assert json.loads(with_names(made, names).file("job.json").text)["stop_uri"] == "s3://shared/stop.json"
     assert json.loads(with_names(made, replace(names, stop_uri=None)).file("job.json").text)["stop_uri"] is None
+
+
+def test_a_cluster_of_somebody_elses_has_no_guard_and_no_word_is_left_for_one(open_of, plan_of):
+    plan = plan_of(target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
+    made, names = open_of(plan), symbolic_names(plan)
+    assert json.loads(with_names(made, names).file("job.json").text)["word_uri"] is None
+    heard = replace(names, word_uri="s3://ours/jobs/.guard/1/trouble")
+    assert json.loads(with_names(made, heard).file("job.json").text)["word_uri"] == heard.word_uri
