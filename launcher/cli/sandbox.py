@@ -86,7 +86,8 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
     width = max((len(each["name"]) for each in stacks), default=0)
     lines += [f"  {each['name']:<{width}}  {each['region']}  {each['status']}" for each in stacks]
     for each in clusters:
-        lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {each['nodes']} nodes")
+        nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']} nodes"
+        lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {nodes}")
         lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in each["jobs"]]
     return lines if stacks else [*lines, "  nothing is deployed in it"]
 

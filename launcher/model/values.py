@@ -112,6 +112,8 @@ class ScalarReader:
             data = int(data)
         if isinstance(data, bool) or not isinstance(data, int):
             return self.wrong(path, data, "a whole number")
+        if kind.minimum == kind.maximum != data:
+            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {data:g}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:

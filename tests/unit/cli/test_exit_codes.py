@@ -23,6 +23,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 CASES = [
     ("slipway: [1\n", 2, "not valid YAML"),
     (GOOD + "regoin: us-east-1\n", 2, "regoin"),
+    (GOOD.replace("slipway: 1", "slipway: 2"), 2, "slipway (line 2, column 1): must be 1, got 2"),
     (GOOD.replace("nodes: 1", "nodes: many"), 2, "target.nodes"),
     (GOOD.replace("on-demand", "on-demmand"), 2, "did you mean on-demand?"),
     (GOOD.replace("llama-3.1-8b", "lama-3.1-8b"), 5, "did you mean llama-3.1-8b?"),

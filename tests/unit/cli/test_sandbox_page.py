@@ -37,3 +37,7 @@ def test_jobs_stand_below_their_cluster():
 
 def test_an_empty_one_says_so():
     assert _page(FOUND, [], [])[-1] == "  nothing is deployed in it"
+
+
+def test_one_node_is_one():
+    assert _page(FOUND, STACKS, [cluster("slurm") | {"nodes": 1}])[-1] == "  cluster slipway-team: Slurm, 1 node"
