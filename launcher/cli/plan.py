@@ -61,10 +61,7 @@ def plan(
         max_usd=max_usd,
     )
     _refuse_mixed(saved, wanted, swept, live=live)
-    if explained is not None and (json or swept):
-        raise UnreadableInputError(
-            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
-        )
+    _refuse_explained(explained, swept, json=json)
     if swept:
         _sweep(file, swept, asked, json=json, html=html, show=show)
         return
@@ -137,6 +134,18 @@ def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] |
         raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
     if swept and (saved is not None or live):
         raise UnreadableInputError("--sweep saves nothing and asks nothing", hint="drop -o and --live, or --sweep")
+
+
+def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, json: bool) -> None:
+    """Refuse what a page to read does not go with.
+
+    Raises:
+        UnreadableInputError: JSON or a sweep was asked for too.
+    """
+    if explained is not None and (json or swept):
+        raise UnreadableInputError(
+            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
+        )
 
 
 def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":

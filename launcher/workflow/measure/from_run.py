@@ -58,9 +58,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran = attempts(events)
     waits = list(_waits(ran))
-    restore_s = _mean(_seconds(events, "restored"))
-    # Of a spike, which never resumes.
-    restore_s = _mean(_seconds(events, "read-back")) if restore_s is None else restore_s
+    restore_s = _restore_s(events)
     found = Measurement(
         model=model,
         params_b=total,
@@ -98,6 +96,12 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
     return with_setup(found, request, catalog, metrics, events)
+
+
+def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
+    """Seconds of a restore; of a spike, which never resumes, of reading back what it has written."""
+    restored = _mean(_seconds(events, "restored"))
+    return _mean(_seconds(events, "read-back")) if restored is None else restored
 
 
 def _assumed_tail_h(
