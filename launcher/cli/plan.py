@@ -77,10 +77,15 @@ def plan(
         _document(priced, everything=everything)
     elif target is None:
         _table(priced, everything=everything, live=live)
-    for line in told:
-        output.say(line)
+    _say(told)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _say(lines: Sequence[str]) -> None:
+    """Lines for a person, beside the result."""
+    for line in lines:
+        output.say(line)
 
 
 def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
