@@ -1,5 +1,7 @@
 """Every example of Kubernetes is launched, loses its first node, and ends as if nothing had been."""
 
+import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -26,8 +28,23 @@ MADE = (
     "hyperpod-eks/p5en-spot.yaml",
     "hyperpod-eks/trn2-training-plan.yaml",
 )
-WORK = ('--every, "30"', '--every, "10"')
-"""Their trainer saves early, so that a node is lost long before its end."""
+PATIENT = """
+import os, sys, time
+import train
+
+class Stop(train.Stop):
+    looks = 0
+
+    def asked(self):
+        self.looks += 1
+        while self.looks == 100 and not os.environ["SLIPWAY_RESUME_DIR"] and not super().asked():
+            time.sleep(0.05)
+        return super().asked()
+
+train.Stop = Stop
+sys.exit(train.main())
+"""
+"""Their trainer, which waits about its fiftieth step until it is interrupted, however quick a machine is."""
 SLOW = [pytest.mark.slow, pytest.mark.cdk]
 
 
@@ -48,7 +65,11 @@ def test_there_are_no_others():
 
 def launched(name, root):
     """An example launched into a sandbox of its own: its folder, its report, and what was told."""
-    priced = price(copied(EXAMPLES / name, root, [WORK]), datetime.now(UTC), PriceOptions(sandbox=True))
+    work = shutil.copytree(EXAMPLES / "tiny_gpt", root / "tiny_gpt")
+    (work / "patient.py").write_text(PATIENT)
+    saves = ('train.py, --steps, "180", --every, "30"', 'patient.py, --steps, "180", --every, "10"')
+    there = json.dumps(str((EXAMPLES / "tiny_gpt").resolve())), json.dumps(str(work))
+    priced = price(copied(EXAMPLES / name, root, [saves, there]), datetime.now(UTC), PriceOptions(sandbox=True))
     rank, quoted = pick(priced, None)
     told = []
     own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
