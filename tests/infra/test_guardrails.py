@@ -150,12 +150,12 @@ class TestWhoIsTold:
 class TestMoney:
     def test_the_estimate_is_held_against_the_plans_budget(self, team):
         alarm = alarms(team)["EstimatedSpend"]
-        assert (alarm["Namespace"], alarm["Threshold"], alarm["Period"]) == ("Slipway", 500, 300)
+        assert (alarm["Namespace"], alarm["Threshold"], alarm["Period"]) == ("Slipway", 800, 300)
         assert alarm["Dimensions"] == [{"Name": "Cluster", "Value": "team-a"}]
 
     def test_aws_counts_beside_it_by_the_clusters_tag(self, team):
         budget = team.only("training", "AWS::Budgets::Budget")
-        assert budget["Budget"]["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
+        assert budget["Budget"]["BudgetLimit"] == {"Amount": 800, "Unit": "USD"}
         assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$team-a"]}
         steps = [each["Notification"] for each in budget["NotificationsWithSubscribers"]]
         assert [(each["NotificationType"], each["Threshold"]) for each in steps] == [
@@ -167,7 +167,7 @@ class TestMoney:
     def test_the_context_only_lowers_the_budget(self, synthesised):
         lower = synthesised("shared-network", usd_per_hour="50", max_usd="100")
         higher = synthesised("shared-network", usd_per_hour="50", max_usd="900")
-        assert [alarms(each)["EstimatedSpend"]["Threshold"] for each in (lower, higher)] == [100, 500]
+        assert [alarms(each)["EstimatedSpend"]["Threshold"] for each in (lower, higher)] == [100, 800]
 
     def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
         p5 = synthesised("p5-spot")
