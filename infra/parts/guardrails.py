@@ -22,7 +22,8 @@ from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES, is_p
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
 from launcher.model.plan import Plan
-from launcher.model.target import Guard, target_of
+from launcher.model.target import target_of
+from launcher.model.target_parts import Guard
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 

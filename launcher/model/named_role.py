@@ -2,7 +2,8 @@
 
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import RoleUse, Target
+from launcher.model.target import Target
+from launcher.model.target_parts import RoleUse
 
 ROLES = "security.roles"
 

@@ -18,7 +18,8 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import HeadNode, Target, target_of
+from launcher.model.target import Target, target_of
+from launcher.model.target_parts import HeadNode
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices, combined
 
 GUARD_SECONDS = 3.0

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
 from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.plan import Plan
-from launcher.model.target import VolumeKey, target_of
+from launcher.model.target import target_of
+from launcher.model.target_parts import VolumeKey
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.key_policy import Needed, lacking
 
