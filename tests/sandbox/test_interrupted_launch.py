@@ -84,7 +84,7 @@ def launch(tmp_path):
         log = tmp_path / f"{name}.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes"],
+                [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes", "-v"],
                 cwd=folder,
                 env={**os.environ, "TMPDIR": str(temporary)},
                 stdin=subprocess.DEVNULL,

@@ -164,7 +164,8 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     assert {each["name"] for each in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
     dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", folder=tmp_path, environment=own)
     assert dry.returncode == 0, dry.stderr
-    assert "  slipway-tiny-gpt-network: no change" in dry.stderr.splitlines()
+    for each in ("network", "checkpoints", "training"):
+        assert f"  slipway-tiny-gpt-{each}: no change\n" in dry.stderr, dry.stderr
     assert "a sandbox begins empty" not in dry.stderr
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
     assert down.returncode == 0, down.stderr

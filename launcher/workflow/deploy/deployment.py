@@ -200,9 +200,11 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         where, now = plan.place.region, datetime.now(UTC)
         subject = subject_of(plan, where, catalog=priced.catalog, environment=options.environment, now=now)
         refuse_unless_ready(subject, options.tell, PLAN_EXAMINATIONS if deploys(plan) else JOB_EXAMINATIONS)
+    # The CDK CLI asks whose credentials these are: what a dry run compares is synthesised for the account it looks at.
+    environment = (_account_shown(options, plan.place.region) if options.dry_run else None) or options.environment
     context = DeployContext(
         runner=SubprocessRunner(),
-        environment=options.environment,
+        environment=environment,
         account=options.account,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
