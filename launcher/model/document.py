@@ -114,16 +114,13 @@ class PlanBase:
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
 
     def at(self, place: Place) -> Plan:
-        """The plan at a place, with its digest."""
-        # What loads OpenSSL is loaded for those who ask for a digest.
-        import hashlib  # noqa: PLC0415
-
+        """The plan at a place."""
         written, target = self._target(place)
         bought, purchase = self._purchase(place)
         parts = {**self._parts, "target": written, "purchase": bought}
         text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
-        digest = hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
-        return Plan(request=replace(self.request, target=target, purchase=purchase), place=place, digest=digest)
+        request = replace(self.request, target=target, purchase=purchase)
+        return Plan(request=request, place=place, text=f"{{{text}}}")
 
     def _target(self, place: Place) -> tuple[str, TargetRequest]:
         """The target that a place decides, as it is written and as it is; worked out once for all ways to buy it."""

@@ -1,5 +1,7 @@
 """A resolved plan: everything that was open is decided, and it has a digest."""
 
+from functools import cached_property
+
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -30,13 +32,20 @@ class Place:
         return target_of(self.target).billed_name(self.instance_type)
 
 
-@record
+@record(slots=False)
 class Plan:
-    """A request with its place. `digest` is the SHA-256 of its canonical JSON, without prices and times."""
+    """A request with its place. `text` is its canonical JSON, without prices and times."""
 
     request: PlanRequest
     place: Place
-    digest: str
+    text: str
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of its text."""
+        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and a table of plans shows no digest
+
+        return sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:
