@@ -17,7 +17,7 @@ from launcher.sandbox.kubernetes import device_plugins, job_controller, kueue, o
 from launcher.sandbox.kubernetes.api import Api, disrupt
 from launcher.sandbox.kubernetes.controllers import Cluster
 from launcher.sandbox.kubernetes.kinds import shipped
-from launcher.sandbox.kubernetes.kubelet import PodRun
+from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
 from launcher.sandbox.kubernetes.logs import read_log
 from launcher.sandbox.kubernetes.server import Server
 from launcher.sandbox.kubernetes.statuses import RefusedError
@@ -319,7 +319,9 @@ class KubernetesCluster:
 
     def _run(self) -> None:
         """The kubelets: start what was placed, end what is to go, and remove what has ended and is to go."""
-        for pod in self.pods():
+        pods = self.pods()
+        self._end_orphans({each["metadata"]["uid"] for each in pods})
+        for pod in pods:
             uid, metadata = pod["metadata"]["uid"], pod["metadata"]
             if not pod["spec"].get("nodeName"):
                 continue
@@ -335,6 +337,13 @@ class KubernetesCluster:
                 run.terminate(float(metadata.get("deletionGracePeriodSeconds", 30)))
             elif metadata.get("deletionGracePeriodSeconds"):
                 self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
+
+    def _end_orphans(self, known: set[str]) -> None:
+        """End what runs on for pods that the API has no more: they were deleted by force."""
+        with self._lock:
+            orphans = [run for uid, run in self._runs.items() if uid not in known and run.is_alive()]
+        for each in orphans:
+            each.terminate(FORCED_GRACE_S)
 
     def _let_go(self, namespace: str, name: str) -> None:
         """A pod has ended that was to go."""
@@ -352,7 +361,9 @@ class KubernetesCluster:
             return self.api.objects.find(self._cluster.kind("", plural), namespace, wanted)
 
         def report(status: Object) -> None:
-            def apply(found: Object) -> Object:
+            def apply(found: Object) -> Object | None:
+                if found["metadata"]["uid"] != pod["metadata"]["uid"]:
+                    return None  # another one of its name
                 return {**found, "status": {**found.get("status", {}), **status}}
 
             pods = self._cluster.kind("", "pods")

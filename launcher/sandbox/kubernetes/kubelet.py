@@ -20,6 +20,8 @@ from launcher.sandbox.kubernetes.store import now
 Object = dict[str, Any]
 POD_MARK = "SLIPWAY_SANDBOX_POD"
 _NOT_STARTED = 128
+FORCED_GRACE_S = 1.0
+"""What is left to a pod that was deleted by force (kubernetes, pkg/kubelet/pod_workers.go: a second at least)."""
 _LOOK_S = 0.05
 _BACK_OFF_S, _LONGEST_BACK_OFF_S = 0.5, 10.0
 """A container that failed is started again after 10 s, doubled up to 300 s; here time is short."""

@@ -83,6 +83,24 @@ def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_po
     assert not batch.read_namespaced_job("train", "default").status.failed
 
 
+def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_its_name(cluster, core, until):
+    cluster.add_node("n1")
+
+    def made(script):
+        container = {"name": "c", "image": "x:1", "command": ["/bin/sh", "-c", script]}
+        spec = {"restartPolicy": "Never", "containers": [container]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        core.create_namespaced_pod("default", pod)
+        until(lambda: core.read_namespaced_pod("p", "default").status.phase == "Running")
+
+    made("trap '' TERM; while :; do sleep 0.1; done")
+    (first,) = cluster._runs.values()
+    core.delete_namespaced_pod("p", "default", grace_period_seconds=0)
+    made("sleep 60")
+    until(lambda: not first.is_alive())
+    assert core.read_namespaced_pod("p", "default").status.phase == "Running"
+
+
 def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
