@@ -57,7 +57,7 @@ try:
 except SystemExit:
     print(*sorted(name for name, each in sys.modules.items() if getattr(each, "__spec__", None)), file=sys.stderr)
 """
-"""A plan that names on standard error the modules that it has loaded."""
+"""A plan that names on the last line of standard error the modules that it has loaded."""
 MOST_WHOLE = 3
 """Runs of those."""
 
@@ -103,7 +103,7 @@ def _loaded(path: Path) -> list[str]:
     """The modules that a plan of a file has loaded when it ends."""
     command = [sys.executable, "-c", LOADED, str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stderr.split()
+    return done.stderr.splitlines()[-1].split()
 
 
 def _written(folder: Path, number: int, text: str | None) -> Path:
@@ -117,7 +117,8 @@ def _written(folder: Path, number: int, text: str | None) -> Path:
 
 def _run(words: Sequence[str]) -> tuple[float, float]:
     """Processor seconds and peak MiB of one process."""
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, **quiet)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
