@@ -117,8 +117,8 @@ def _written(folder: Path, number: int, text: str | None) -> Path:
 
 def _run(words: Sequence[str]) -> tuple[float, float]:
     """Processor seconds and peak MiB of one process."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, **quiet)
+    command, quiet = [sys.executable, *words], subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
