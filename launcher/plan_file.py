@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import yaml
 
+from launcher.agent.command_line import run_by_bash
+from launcher.catalog import safe_yaml
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding
@@ -22,12 +24,17 @@ SAVED = "slipway.saved-plan/1"
 MERGE = "tag:yaml.org,2002:merge"
 
 
+_BOOLEAN, _STRING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
     """A safe loader that refuses a key written twice: YAML would keep the last and say nothing."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen: set[object] = set()
         for key_node, _ in node.value:
+            if key_node.tag == _BOOLEAN:  # YAML 1.1 takes the word `on` for true; no key is a boolean
+                key_node.tag = _STRING
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, list | dict):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
@@ -65,8 +72,8 @@ def words_of(line: str) -> str:
 def _word(text: str) -> str:
     """A word as it stands in a list of YAML."""
     try:
-        plain = yaml.safe_load(f"[{text}]") == [text]
-    except yaml.YAMLError:
+        plain = safe_yaml.loads(f"[{text}]") == [text]
+    except safe_yaml.YamlError:
         plain = False
     return text if plain else json.dumps(text, ensure_ascii=False)
 
@@ -83,8 +90,9 @@ def load(path: Path) -> PlanRequest:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         message = f"cannot read the plan file {path}: {reason}"
         raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
     return loads(text, name=str(path))
@@ -98,11 +106,9 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         ImpossibleError: as `load`.
     """
     try:
-        node, data = _parsed(text)
-    except yaml.YAMLError as problem:
-        raise UnreadableInputError(f"{name} is not valid YAML: {_yaml_problem(problem)}") from problem
-    except (RecursionError, ValueError) as problem:
-        raise UnreadableInputError(f"{name} cannot be read: {problem}") from problem
+        node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
+    except safe_yaml.YamlError as problem:
+        raise UnreadableInputError(f"{name} is not valid YAML: {problem}") from problem
     if not isinstance(data, dict):
         got = "nothing" if data is None else describe(data)
         raise UnreadableInputError(
@@ -118,38 +124,20 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
     return cast("PlanRequest", request)
 
 
-def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
-    """The nodes of a text, which know where they are, and its plain data.
-
-    Raises:
-        yaml.YAMLError: it is no YAML, or has what a plan file cannot mean.
-    """
-    loader = _UniqueKeyLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None, None
-        _refuse_loops(node, [], set())
-        return node, loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _refuse_loops(node: yaml.Node, within: list[yaml.Node], seen: set[int]) -> None:
-    """Refuse an alias of what it lies in, and merge keys, which would put keys where nobody reads them.
-
-    Each node is looked at once: aliases of aliases name the same few nodes millions of times.
-    """
-    if any(each is node for each in within):
-        raise yaml.constructor.ConstructorError(None, None, "an alias lies in what it names", node.start_mark)
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    for key, value in _children(node):
-        if key is not None and key.tag == MERGE:
-            what = "merge keys (<<) are not taken: write the keys out"
-            raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
-        _refuse_loops(value, [*within, node], seen)
+def _refuse_merge_keys(root: yaml.Node) -> None:
+    """Refuse merge keys, which would put keys where nobody reads them."""
+    left, seen = [root], set[int]()
+    while left:
+        node = left.pop()
+        # Aliases of aliases name the same few nodes many times.
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for key, value in _children(node):
+            if key is not None and key.tag == MERGE:
+                what = "merge keys (<<) are not taken: write the keys out"
+                raise yaml.constructor.ConstructorError(None, None, what, key.start_mark)
+            left.append(value)
 
 
 def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
@@ -181,13 +169,6 @@ def _placed(found: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     mark = places.get(path)
     return found if mark is None else replace(found, line=mark.line + 1, column=mark.column + 1)
-
-
-def _yaml_problem(problem: yaml.YAMLError) -> str:
-    """The parser's complaint in one line, with line and column."""
-    mark = getattr(problem, "problem_mark", None)
-    what = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
 
 
 def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
@@ -276,18 +257,15 @@ class _Reader(ScalarReader):
         return self.many(kinds.Many(item=kind.item), data, path)
 
     def many(self, kind: kinds.Many, data: object, path: str) -> object:
+        if kind.words and isinstance(data, str) and data.strip():
+            line = self.value(kind.item, data, path)
+            return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{self.listed(kind, data)}]")
+            return self.wrong(path, data, "a list", f"write [{describe(data)}]")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, f"{len(data)} values", f"a list of {kind.exactly} values")
         values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
         return FAILED if any(each is FAILED for each in values) else tuple(values)
-
-    def listed(self, kind: kinds.Many, data: object) -> str:
-        """What one value would be as a list: a command line its words, as a shell would split it."""
-        if not kind.words or not isinstance(data, str):
-            return describe(data)
-        return words_of(data) or describe(data)
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
         if data is None:

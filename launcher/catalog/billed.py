@@ -15,13 +15,15 @@ class BilledAs(NamedTuple):
     """How a line of a quote appears on a bill.
 
     `usage_type` is without a region's prefix, empty where nothing is known but the services. One of the quote's units
-    is `units` of AWS's. `confirmed` says whether that was read in a public source, not remembered.
+    is `units` of AWS's. `confirmed` says whether that was read in a public source, not remembered; `also` are further
+    usage types of the same unit that AWS bills a part of the line as.
     """
 
     services: tuple[str, ...]
     usage_type: str
     units: Decimal
     confirmed: bool
+    also: tuple[str, ...] = ()
 
 
 def billed_as(name: str) -> BilledAs | None:
@@ -34,11 +36,12 @@ def billed_as(name: str) -> BilledAs | None:
         found = form.fullmatch(name)
         if found is None:
             continue
+        also = tuple(filter(None, cells["also"].split("|")))
         if item is not None:
-            return BilledAs((item.service,), item.name, item.units, confirmed=True)
+            return BilledAs((item.service,), item.name, item.units, confirmed=True, also=also)
         usage_type = cells["usage_type"].format(**found.groupdict())
         sure = cells["basis"] != Basis.MEMORY.value
-        return BilledAs(tuple(cells["service"].split("|")), usage_type, Decimal(1), confirmed=sure)
+        return BilledAs(tuple(cells["service"].split("|")), usage_type, Decimal(1), confirmed=sure, also=also)
     return None
 
 

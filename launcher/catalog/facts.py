@@ -228,6 +228,7 @@ def _model(cells: Cells, store: Store) -> ModelSpec:
         aliases=_parts(cells["aliases"]),
         family=cells["family"],
         architecture=cells["architecture"],
+        input=cells["input"],
         published_params=exact,
         cross_attention_layers=_count(cells["cross_attention_layers"]),
         tied_embeddings=cells["tied_embeddings"] == "true",

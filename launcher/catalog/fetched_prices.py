@@ -10,11 +10,12 @@ from itertools import product
 from typing import NamedTuple
 
 from launcher.catalog import tables
+from launcher.catalog.plausibility import FELL
 from launcher.catalog.selection import FOREVER, newest
 from launcher.catalog.selector import SAGEMAKER, Key, rate_of, usd_of, zoned_rows
 from launcher.catalog.store import Store, Terms, Zoned
 from launcher.catalog.tables import Table
-from launcher.model.enums import Basis, Payment, SavingsPlanKind
+from launcher.model.enums import Basis, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.record import record
 
 TABLES: Mapping[str, Table] = {
@@ -57,7 +58,8 @@ SOURCE_ROWS = tuple(
 """The rows of the cache's sources.csv."""
 
 JUMP = Decimal("0.5")
-"""A price that moved by more than this share of the old one is shown after a refresh: a choice of this project."""
+"""A price that moved by more than this share of the old one is shown after a refresh: a choice of this project. Of all
+but spot a fall by more than `plausibility.FELL` is shown too."""
 
 
 @record
@@ -266,11 +268,12 @@ def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[
 
 
 def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[Move, ...]:
-    """The prices that moved by more than JUMP."""
+    """The prices that moved by more than JUMP, or fell by more than FELL."""
     moves = []
     for each in rates:
         old = before.get(each.key)
-        if old is not None and abs(each.usd / old.usd - 1) > JUMP:
+        most = JUMP if each.key.kind == PurchaseOption.SPOT.value else FELL
+        if old is not None and (each.usd / old.usd - 1 > JUMP or 1 - each.usd / old.usd > most):
             moves.append(Move(key=each.key, before=old.usd, before_as_of=old.as_of, after=each.usd))
     return tuple(moves)
 

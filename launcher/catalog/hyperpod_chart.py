@@ -32,6 +32,7 @@ class ChartPins:
 
     `folder` of the chart's archive holds it at `commit`, of which `subcharts` are taken. `sha256` is that of the
     packed chart, `layer_sha256` that of the layer with helm, which is `layer_member` of `layer_archive` in its wheel.
+    `neuron_types` are those whose devices the chart can show.
     """
 
     commit: str
@@ -42,6 +43,7 @@ class ChartPins:
     layer_archive: str
     layer_member: str
     layer_sha256: str
+    neuron_types: frozenset[str]
 
     def of(self, role: str) -> tuple[PinnedFile, ...]:
         """The files of a role."""
@@ -86,4 +88,5 @@ def chart_pins() -> ChartPins:
         layer_archive=layer["archive"],
         layer_member=layer["member"],
         layer_sha256=layer["sha256"],
+        neuron_types=frozenset(chart["neuron_types"]),
     )

@@ -1,19 +1,31 @@
-"""Prices of the user's cache that lie far outside every one that was shipped: shown, and not believed alone.
+"""Prices of the user's cache that are far from every shipped one, or fell by more than half: shown, not believed alone.
 
 A price list that was cut short, a decimal point in the wrong place or a file that somebody edited would otherwise pass
-every gate, cheapest of all. A second reading of another day that says about the same is believed.
+every gate, cheapest of all. A second reading of another day that says about the same is believed. A smaller fall is
+believed, and noted with the earlier price.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
+from launcher.catalog import tables
 from launcher.catalog.tables import FREE, Table, priced_columns
 from launcher.model.enums import Basis
 
 FAR = 4
 """How many times below the lowest or above the highest shipped price of a thing, over all its regions, is far: a choice
 of this project. AWS's largest cut for accelerators so far was 45 % (June 2025); spot moves within the shipped range."""
+FELL = Decimal("0.2")
+"""From this share of the earlier price on a fall is shown: a choice of this project."""
+HALVED = Decimal("0.5")
+"""From this share on it needs a second reading. Spot, whose market falls that far, does not."""
+ALIKE = Decimal("1.25")
+"""How many times the one of two readings the other may be that confirms it."""
+FALL_NOTE = "fell by "
+"""How the note of a price begins that fell by more than FELL."""
 
+_MOVES = (tables.SPOT, tables.SPOT_RANGES)
 _Bounds = dict[tuple[str, str], tuple[Decimal, Decimal]]
 
 
@@ -29,17 +41,62 @@ def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequ
     if not rows or "basis" not in table.columns:
         yield from rows
         return
-    bounds = _bounds(table, shipped)
+    before = [list(row) for row in shipped]
+    bounds = _bounds(table, before)
     readings: dict[tuple[str, ...], list[list[str]]] = {}
     for row in rows:
         readings.setdefault(tuple(row[: table.keys]), []).append(row)
+    believed = _believed(table, (row for row in before if tuple(row[: table.keys]) in readings))
+    dated = table.columns.index("as_of")
+    for key, same in readings.items():
+        for row in sorted(same, key=lambda row: row[dated]):
+            _judge(table, row, bounds, same, believed.setdefault(key, []))
+    yield from rows
+
+
+def _judge(
+    table: Table, row: list[str], bounds: _Bounds, readings: Iterable[Sequence[str]], believed: list[Sequence[str]]
+) -> None:
+    """Mark one row as unverified, or add it to the believed ones; its note says why, or how far it fell."""
     basis, note = table.columns.index("basis"), table.columns.index("note")
+    fall = _fall(table, row, believed)
+    reason, alike = _reason(table, row, bounds), Decimal(FAR)
+    if not reason and fall is not None and fall.share > HALVED and table not in _MOVES:
+        reason, alike = f"{fall.words}: not believed alone", ALIKE
+    if reason and not _confirmed(table, row, readings, alike):
+        row[basis] = Basis.UNVERIFIED.value
+    else:
+        reason = f"{FALL_NOTE}{fall.words}" if fall is not None and fall.share > FELL else ""
+        believed.append(list(row))
+    row[note] = "; ".join(part for part in (row[note], reason) if part)
+
+
+class _Fall(NamedTuple):
+    """How far a price is below the one before: the share of it, and in words."""
+
+    share: Decimal
+    words: str
+
+
+def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:
+    """How far a row is below the newest that was believed on an earlier day; None where it is not, or there is none."""
+    dated, own = table.columns.index("as_of"), dict(_prices(table, row))
+    earlier = max((each for each in believed if each[dated] < row[dated]), key=lambda each: each[dated], default=None)
+    if earlier is None:
+        return None
+    falls = [(1 - own[name] / usd, own[name], usd) for name, usd in _prices(table, earlier) if usd and name in own]
+    share, now, then = max(falls, default=(Decimal(0), Decimal(0), Decimal(0)))
+    words = f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
+    return _Fall(share, words) if share > 0 else None
+
+
+def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
+    """The shipped rows that may price, by what they are the price of."""
+    found: dict[tuple[str, ...], list[Sequence[str]]] = {}
     for row in rows:
-        reason = _reason(table, row, bounds)
-        if reason and not _confirmed(table, row, readings[tuple(row[: table.keys])]):
-            row[basis] = Basis.UNVERIFIED.value
-            row[note] = "; ".join(part for part in (row[note], reason) if part)
-        yield row
+        if row[table.columns.index("basis")] != Basis.UNVERIFIED.value:
+            found.setdefault(tuple(row[: table.keys]), []).append(row)
+    return found
 
 
 def _prices(table: Table, row: Sequence[str]) -> Iterator[tuple[str, Decimal]]:
@@ -69,12 +126,14 @@ def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
     return ""
 
 
-def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]]) -> bool:
+def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]], alike: Decimal) -> bool:
     """Whether one of the readings of the same thing in the same place says about the same on another day."""
     dated, own = table.columns.index("as_of"), dict(_prices(table, row))
     for other in readings:
         theirs = dict(_prices(table, other))
-        same = theirs.keys() == own.keys() and all(own[each] / FAR <= theirs[each] <= own[each] * FAR for each in own)
+        same = theirs.keys() == own.keys() and all(
+            own[each] / alike <= theirs[each] <= own[each] * alike for each in own
+        )
         if same and other[dated] != row[dated]:
             return True
     return False

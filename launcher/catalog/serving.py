@@ -6,7 +6,6 @@ the catalog's
 """
 
 import csv
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.catalog.load import Catalog, load
 from launcher.model.enums import ServingPrecision
 from launcher.model.errors import SlipwayError
@@ -40,7 +40,7 @@ def load_serving() -> ServingFacts:
     Raises:
         ServingDataError: a coefficient is not a positive number.
     """
-    return facts_from(json.loads(COEFFICIENTS.read_text(encoding="utf-8")), tuple(_measured(load())))
+    return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured(load())))
 
 
 def facts_from(fitted: Mapping[str, Any], measured: tuple[MeasuredServing, ...] = ()) -> ServingFacts:

@@ -7,7 +7,6 @@ the accelerators the rows of those files name
 """
 
 import csv
-import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.catalog.load import load
 from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
@@ -39,7 +39,7 @@ def load_training() -> TrainingFacts:
     Raises:
         TrainingDataError: a coefficient or a constant is outside of what the estimator's promises allow.
     """
-    return facts_from(json.loads(COEFFICIENTS.read_text(encoding="utf-8")))
+    return facts_from(safe_json.load(COEFFICIENTS))
 
 
 def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
@@ -55,6 +55,7 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
             match=each["match"],
             gbps_per_chip=each["gbps_per_chip"],
             inference_card=each.get("inference_card", False),
+            rack_scale=each.get("rack_scale", False),
             rows=dict(rows.get(each["name"], {})),
             source=each["source"],
         )
@@ -104,6 +105,7 @@ def _unsold(row: Mapping[str, str]) -> Accelerator:
     )
 
 
+@lru_cache(maxsize=1)
 def _batches() -> tuple[PublishedBatch, ...]:
     with (DATA / "batches.csv").open(encoding="utf-8", newline="") as file:
         return tuple(
@@ -118,6 +120,7 @@ def _batches() -> tuple[PublishedBatch, ...]:
         )
 
 
+@lru_cache(maxsize=2)
 def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
 

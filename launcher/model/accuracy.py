@@ -13,7 +13,9 @@ NEAR = 1.25
 class RunAccuracy:
     """One run: what its quote said, and what came of it; None where one of the two is not known.
 
-    Hours and dollars are compared for runs that succeeded alone: what was cut short says nothing of the whole.
+    Hours and dollars are compared for runs that succeeded alone: what was cut short says nothing of the whole. `usd` is
+    billed, else what the hours cost by the quote, the whole of a prepaid fee in both. `rate_billed` and
+    `quantity_billed` are the machines' dollars an instance-hour and instance-hours, billed over quoted.
     """
 
     name: str
@@ -28,6 +30,8 @@ class RunAccuracy:
     hours: float
     quoted_usd: UsdRange | None
     usd: Decimal | None
+    rate_billed: float | None = None
+    quantity_billed: float | None = None
 
     @property
     def rate_ratio(self) -> float | None:
@@ -43,7 +47,7 @@ class RunAccuracy:
 
     @property
     def usd_ratio(self) -> float | None:
-        """Dollars at the quoted rate, or billed, over quoted ones."""
+        """Dollars by the quote's lines, or billed, over quoted ones."""
         if not self.succeeded or self.quoted_usd is None or not self.quoted_usd.mid or self.usd is None:
             return None
         return float(self.usd / self.quoted_usd.mid)

@@ -62,7 +62,8 @@ class QuotedLine:
 
     `usage_type` has no region's prefix and is empty where the lines are known by their `services` alone. `quantity` is
     in AWS's unit, None where the lines have no usage type. `usd` is None where one of them has no price. `confirmed`
-    says whether the usage type was read in a public source, not remembered. `takes_fees` is for what is paid whole.
+    says whether the usage type was read in a public source, not remembered. `takes_fees` is for what is paid whole;
+    `also` are further usage types of the line.
     """
 
     names: tuple[str, ...]
@@ -73,6 +74,7 @@ class QuotedLine:
     usd: Decimal | None
     confirmed: bool = True
     takes_fees: bool = False
+    also: tuple[str, ...] = ()
 
 
 @record

@@ -19,6 +19,10 @@ class OfferKind(StrEnum):
     SPOT = "spot"
 
 
+NOT_YET = "cr-00000000000000000"
+"""Stands for the id that the purchase of a block will give."""
+OFFERED_PLAN = "training-plan/offered"
+"""How the ARN ends that stands for that of a training plan on offer."""
 BOUGHT = (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION, OfferKind.TRAINING_PLAN)
 """Kinds that are paid before they are there, and never paid back."""
 

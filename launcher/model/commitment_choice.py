@@ -1,12 +1,17 @@
 """What to commit to for several plans: their demand by the hour, and what each instrument would save of it."""
 
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import date, datetime
 from decimal import Decimal
 
 from launcher.model.calendar import MONTHS_A_YEAR
-from launcher.model.enums import Payment, TargetKind
+from launcher.model.enums import Basis, Payment, TargetKind
+from launcher.model.finding import Finding
 from launcher.model.record import record
 from launcher.model.target import target_of
+
+LISTED = (Basis.LISTED, Basis.USER)
+"""Bases of rates that AWS publishes, or that the plan states."""
 
 
 @record
@@ -25,6 +30,11 @@ class Load:
     usd_per_hour: Decimal
     share: float
     months: float | None = None
+
+    @property
+    def usd_per_node_hour(self) -> Decimal:
+        """Dollars an hour of one of its nodes on demand."""
+        return self.usd_per_hour / Decimal(repr(self.nodes))
 
     def share_over(self, years: int) -> float:
         """The share of a term's hours that it runs, begun today: a job whose runs are over leaves the rest unused."""
@@ -45,7 +55,8 @@ class CommitmentOption:
     for. `level` is "floor", 75 % of what runs in every hour, or "most saving", the level at which a further dollar no
     longer pays. `saving_usd` is over the whole term against on demand, `utilisation` the share of it that is used,
     `break_even` the use at which it costs what on demand does. `marginal` are levels of commitment in dollars an hour
-    with what one more dollar an hour there brings, dollars an hour.
+    with what one more dollar an hour there brings, dollars an hour. `source`, `basis` and `as_of` say where its rates
+    come from: every source, the weakest basis, the oldest date.
     """
 
     instrument: str
@@ -61,6 +72,9 @@ class CommitmentOption:
     break_even: float
     risks: tuple[str, ...]
     command: str
+    source: str
+    basis: Basis
+    as_of: date
     marginal: tuple[tuple[Decimal, Decimal], ...] = ()
 
 
@@ -68,7 +82,8 @@ class CommitmentOption:
 class CommitmentChoice:
     """The demand of several plans, every commitment to it, the best first, and the one to take.
 
-    `left_out` are plans whose machines no commitment covers, with the reason.
+    `left_out` are plans whose machines no commitment covers, with the reason. Rates that AWS did not list are derived:
+    a commitment on them is chosen only with `accept_derived`. `findings` name what is doubtful about the rates.
     """
 
     as_of: datetime
@@ -77,8 +92,20 @@ class CommitmentChoice:
     mean_usd_per_hour: Decimal
     options: tuple[CommitmentOption, ...]
     left_out: tuple[tuple[str, str], ...]
+    accept_derived: bool = False
+    findings: tuple[Finding, ...] = ()
 
     @property
     def choice(self) -> CommitmentOption | None:
-        """The best at the floor that saves anything; None where nothing runs all the time, or nothing saves."""
-        return next((each for each in self.options if each.level == "floor" and each.saving_usd > 0), None)
+        """The best at the floor that saves anything, on rates that count; None without one."""
+        trusted = (option for option in self._saving if self.accept_derived or option.basis in LISTED)
+        return next(trusted, None)
+
+    @property
+    def derived_choice(self) -> CommitmentOption | None:
+        """The best at the floor on a derived rate, where nothing is chosen for that reason alone."""
+        return next(self._saving, None) if self.choice is None else None
+
+    @property
+    def _saving(self) -> Iterator[CommitmentOption]:
+        return (option for option in self.options if option.level == "floor" and option.saving_usd > 0)

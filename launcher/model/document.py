@@ -9,9 +9,17 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.model import kinds
-from launcher.model.enums import Restart
 from launcher.model.plan import Place, Plan
-from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, RoleRequest, TargetRequest
+from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, TargetRequest
+
+_LATER = {
+    "run": ("after", "before", "data", "outputs", "outputs_gib", "volumes"),
+    "checkpoint": ("restart", "signal", "layout", "pattern", "tracker", "kms_key_arn"),
+    "purchase": ("support_percent",),
+    "security": ("roles",),
+}
+
+_LATER_OF_MODELS = ("experts", "top_k")
 
 
 def document(request: PlanRequest) -> dict[str, Any]:
@@ -91,8 +99,8 @@ class PlanBase:
 
     The digest leaves out `run.workdir`, since where the files lie on one machine is no part of the plan,
     `run.plain_env`, which only says of values what they are not, and `network.subnets`, which the launcher reads in the
-    account: its free addresses change from hour to hour; of `checkpoint.restart`, `purchase.support_percent` and
-    `security.roles` the default, so that plans from before there was one keep their digest.
+    account: its free addresses change from hour to hour; and the defaults of keys that came later (`_LATER`), so that
+    plans from before keep their digest.
     """
 
     def __init__(self, request: PlanRequest) -> None:
@@ -100,12 +108,13 @@ class PlanBase:
         self.request = request
         data = document(request)
         left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]
-        if request.checkpoint.restart is Restart.AUTO:
-            left_out.append(("checkpoint", "restart"))
-        if request.purchase.support_percent is None:
-            left_out.append(("purchase", "support_percent"))
-        if request.security.roles == RoleRequest():
-            left_out.append(("security", "roles"))
+        for part, keys in _LATER.items():
+            default = _section(type(getattr(request, part))())
+            left_out += [(part, key) for key in keys if data[part][key] == default[key]]
+        for part in data["workload"].values():
+            model = part.get("model")
+            if isinstance(model, dict):
+                part["model"] = {key: value for key, value in model.items() if key not in _LATER_OF_MODELS or value}
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in OF_A_PLACE}

@@ -1,6 +1,7 @@
 """EKS: versions, names and sizes that the templates, the checks and the bill share."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from launcher.model.enums import EfaLayout, PurchaseOption
 from launcher.model.instance_type import InstanceType
@@ -24,6 +25,27 @@ CERTIFICATES, OPERATOR, GOVERNANCE = (
 
 Seen in one account in 2026-10, for 1.31 to 1.36, and certificates with the versions above.
 """
+ONE_REPLICA: Mapping[str, Mapping[str, Any]] = {
+    "coredns": {"replicaCount": 1},
+    CERTIFICATES[0]: {"replicaCount": 1, "webhook": {"replicaCount": 1}, "cainjector": {"replicaCount": 1}},
+}
+"""Settings of add-ons where one machine of HyperPod holds a cluster's own pods (as awsome-distributed-ai@95b939c sets
+those of certificates, hyperpod_cluster/cert_manager.tf): a replica without room leaves its add-on DEGRADED."""
+PODS_A_MACHINE = {"m6i.xlarge": 14, "m6i.2xlarge": 14, "m6i.4xlarge": 29}
+"""Pods that HyperPod's kubelet takes on a system machine: the addresses of one interface but its own (EC2 user guide,
+addresses per interface; HyperPod uses one, awslabs/ai-on-sagemaker-hyperpod#142, 2026-09)."""
+SYSTEM_PODS = {
+    "vpc-cni": 1,
+    "kube-proxy": 1,
+    "eks-pod-identity-agent": 1,
+    "coredns": 1,
+    CERTIFICATES[0]: 3,
+    OPERATOR[0]: 1,
+    GOVERNANCE[0]: 1,
+}
+"""Pods of each add-on on HyperPod's system machine, with ONE_REPLICA."""
+CHART_PODS = 1
+"""The same of HyperPod's chart (sagemaker-hyperpod-cli@011ca92): Kubeflow's training operator."""
 NODE_MONITOR = "eks-node-monitoring-agent"
 NEEDS_NODES = frozenset({"coredns", NODE_MONITOR, CERTIFICATES[0], OPERATOR[0], GOVERNANCE[0]})
 OPERATOR_NAMESPACE, OPERATOR_ACCOUNT = "aws-hyperpod", "hp-training-operator-controller-manager"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from launcher.model.enums import Rollout
+from launcher.model.gigabytes import GB_PER_GIB
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.model.schedule import ScheduledRange
@@ -14,7 +15,6 @@ FILLED = 0.7
 serving notes; the rest is for bursts, and for the minutes that an instance takes to start."""
 IMAGE_GIB = 30.0
 VOLUME_STEP_GIB = 10.0
-GB_PER_GIB = 1.073741824
 FEW, HALF, QUARTER = 4, 50, 25
 """A deployment replaces a quarter of what runs at once, half of fewer than four; SageMaker takes 5 to 50 %."""
 LARGEST_QUEUE = 1000

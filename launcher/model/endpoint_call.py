@@ -127,7 +127,12 @@ class LoadTest:
     @property
     def usd_per_million_output_tokens(self) -> Decimal | None:
         """What a million output tokens cost at the best step, whole hours paid; None without a rate or a token."""
-        if self.usd_per_instance_hour is None or self.best.output_tokens <= 0:
+        return self.usd_per_million_tokens if self.best.output_tokens > 0 else None
+
+    @property
+    def usd_per_million_tokens(self) -> Decimal | None:
+        """What a million of the tokens that are counted cost: of answers, or of an embedding's texts."""
+        if self.usd_per_instance_hour is None or self.best.tokens_per_s <= 0:
             return None
         hour = Decimal(repr(self.best.tokens_per_s * 3600))
         dollars = self.usd_per_instance_hour * max(1, self.instances) / hour * 1_000_000

@@ -16,7 +16,7 @@ class PurchaseOption(StrEnum):
 
 
 class TargetKind(StrEnum):
-    """What is deployed to run the workload."""
+    """What is deployed to run the workload; a plan that leaves the choice takes the first that takes its purchase."""
 
     PARALLELCLUSTER = "parallelcluster"
     HYPERPOD_SLURM = "hyperpod-slurm"
@@ -30,14 +30,22 @@ class Method(StrEnum):
 
     PRETRAIN = "pretrain"
     FULL = "full"
+    SFT = "sft"
     LORA = "lora"
     QLORA = "qlora"
+    DPO = "dpo"
+    ORPO = "orpo"
+    KTO = "kto"
+    GRPO = "grpo"
+    PPO = "ppo"
+    RFT = "rft"
 
 
 class Precision(StrEnum):
     """The number format of the matrix products."""
 
     BF16 = "bf16"
+    FP16 = "fp16"
     FP8 = "fp8"
 
 
@@ -54,6 +62,7 @@ class Stack(StrEnum):
 
     TUNED = "tuned"
     FRAMEWORK = "framework"
+    HUGGINGFACE = "huggingface"
     UNTUNED = "untuned"
 
 
@@ -140,10 +149,11 @@ class Payment(StrEnum):
 
 
 class CheckpointMode(StrEnum):
-    """Who writes checkpoints to the store."""
+    """Who writes checkpoints, and where: own is the trainer, to a place of its own."""
 
     AGENT = "agent"
     DCP = "dcp"
+    OWN = "own"
     NONE = "none"
 
 
@@ -152,6 +162,44 @@ class Restart(StrEnum):
 
     AUTO = "auto"
     FRESH = "fresh"
+
+
+class StepNodes(StrEnum):
+    """The nodes that run a step before or after the command."""
+
+    FIRST = "first"
+    ALL = "all"
+
+
+class CheckpointLayout(StrEnum):
+    """How a framework names its checkpoints; the table is the agent's (launcher/agent/checkpoint/layouts.csv)."""
+
+    AUTO = "auto"
+    HF = "hf"
+    DCP = "dcp"
+    SLIPWAY = "slipway"
+    MEGATRON = "megatron"
+    DEEPSPEED = "deepspeed"
+    OPENRLHF = "openrlhf"
+    VERL = "verl"
+    AWS_FSDP = "aws-fsdp"
+    NXD = "nxd"
+    NANOTRON = "nanotron"
+    ORBAX = "orbax"
+    TORCHTUNE = "torchtune"
+    NEMO = "nemo"
+    LIGHTNING = "lightning"
+    COMPOSER = "composer"
+    ACCELERATE = "accelerate"
+
+
+class SaveSignal(StrEnum):
+    """What asks the processes that train to save when an interruption is announced."""
+
+    AUTO = "auto"
+    SIGUSR1 = "SIGUSR1"
+    SIGTERM = "SIGTERM"
+    NONE = "none"
 
 
 class EfaLayout(StrEnum):

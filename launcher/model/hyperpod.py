@@ -3,6 +3,11 @@
 from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 
+MOUNT_PATH = "/fsx"
+USER = "ubuntu"
+"""Whose jobs they are, in HyperPod's images."""
+SHARED_HOME = f"{MOUNT_PATH}/{USER}"
+"""The folder of their jobs, which on_create.sh makes: the home folders of HyperPod's machines are each their own."""
 CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
 """The instance groups of a cluster."""
 JOBS_METRIC = "QueuedJobs"

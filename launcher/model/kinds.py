@@ -26,11 +26,12 @@ class Text(Kind):
 
 @record
 class Number(Kind):
-    """A finite number, at least `minimum`, above `above`, at most `maximum`."""
+    """A finite number, at least `minimum`, above `above`, at most `maximum`; errors say its `unit`."""
 
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
+    unit: str = ""
 
 
 @record
@@ -67,7 +68,7 @@ class Choice(Kind):
 
 @record
 class Many(Kind):
-    """A list; read as a tuple. `exactly` fixes its length; `words` says that it is a command line."""
+    """A list; read as a tuple. `exactly` fixes its length; `words`: a command line, which as a string bash runs."""
 
     item: Kind
     exactly: int | None = None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from launcher.model.money import UsdRange
 from launcher.model.record import record
+from launcher.model.run_cost import PLACES
 
 MILLION = 1_000_000
 LEAST_USD = Decimal("0.000001")
@@ -23,14 +24,35 @@ class Grouping(StrEnum):
     MONTH = "month"
 
 
+class Shared(NamedTuple):
+    """What a run may share with other runs, and what that costs (`RunRates`).
+
+    `cluster` is what its cluster is called, `reservation` the id of the prepaid capacity that its plan names, "" for
+    none.
+    """
+
+    cluster: str = ""
+    reservation: str = ""
+    prepaid_usd: Decimal | None = None
+    cluster_usd_per_hour: Decimal = Decimal(0)
+    start_h: float = 0.0
+    tail_h: float = 0.0
+    list_usd_per_hour: Decimal | None = None
+
+
+ALONE = Shared()
+"""Of a run that says nothing of it."""
+
+
 class LedgerEntry(NamedTuple):
     """One run; a tuple, since a ledger makes a hundred thousand of them at once.
 
     `run` is the name of its folder, the moment it was made; `origin` says on which machine and below which folder, as a
     hash, so that two people may run the same plan in the same second. `status` is that of its report, or not-submitted.
     `monthly` says that the quote is of a month and not of the whole: an endpoint. `hours` are wall hours of all
-    attempts, `usd_per_hour` the quoted rate of all nodes and `usd_at_quoted_rate` their product. `billed_usd` is what
-    AWS has billed, None until a bill was read. `tokens` and `epochs` are what the trainer reported last, None where it
+    attempts, `usd_per_hour` the quoted rate of all nodes and `usd_at_quoted_rate` their product. `usd_used` is what the
+    run cost by every line of its quote, of a prepaid fee its hours' share. `billed_usd` is what AWS has billed, None
+    until a bill was read. `tokens` and `epochs` are what the trainer reported last, None where it
     reported none. `lost_h` are hours of work that no checkpoint had kept when an attempt ended early. A `simulated` run
     is one of the sandbox: nothing was spent.
     """
@@ -58,6 +80,8 @@ class LedgerEntry(NamedTuple):
     interruptions: int
     lost_h: float
     tags: Mapping[str, str]
+    usd_used: Decimal | None = None
+    shared: Shared = ALONE
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -66,10 +90,10 @@ class LedgerEntry(NamedTuple):
 
     @property
     def usd(self) -> Decimal | None:
-        """What it cost: the bill where there is one, else the hours at the quoted rate; nothing in the sandbox."""
+        """What it cost: the bill where there is one, else by its quote; nothing in the sandbox."""
         if self.simulated:
             return Decimal(0)
-        return self.billed_usd if self.billed_usd is not None else self.usd_at_quoted_rate
+        return self._charged
 
     @property
     def usd_per_million_tokens(self) -> Decimal | None:
@@ -90,14 +114,15 @@ class LedgerEntry(NamedTuple):
 
     @property
     def _charged(self) -> Decimal | None:
-        return self.billed_usd if self.billed_usd is not None else self.usd_at_quoted_rate
+        return self.billed_usd if self.billed_usd is not None else self.usd_used
 
 
 @record
 class LedgerTotal:
     """Some runs added up; those of the sandbox are counted and cost nothing.
 
-    `quoted_usd` sums the middle estimates of whole runs that have one; `incomplete` counts runs whose dollars are not
+    `quoted_usd` sums the middle estimates of whole runs that have one, a prepaid fee once. `usd_unused` is what no run
+    used of prepaid fees; it is in no group. `incomplete` counts runs whose dollars are not
     known. Per million tokens and per epoch count runs that reported them alone.
     """
 
@@ -107,6 +132,8 @@ class LedgerTotal:
     incomplete: int
     quoted_usd: Decimal
     usd_at_quoted_rate: Decimal
+    usd_used: Decimal
+    usd_unused: Decimal
     billed_usd: Decimal
     hours: float
     tokens: int
@@ -124,22 +151,115 @@ class Ledger:
     entries: tuple[LedgerEntry, ...]
     unread: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def once(self) -> "Ledger":
+        """The same without what two runs of one cluster would count twice."""
+        return Ledger(source=self.source, entries=counted_once(self.entries), unread=self.unread)
+
     def since(self, moment: datetime) -> "Ledger":
         """The runs that began at or after a moment."""
         kept = tuple(each for each in self.entries if each.started_at >= moment)
         return Ledger(source=self.source, entries=kept, unread=self.unread)
 
 
+@record
+class ReservationUse:
+    """Prepaid capacity and what the runs of a ledger used of its fee; `name` is its id, or the run that it was of.
+
+    `twice_usd` is what the quotes of its runs hold of the fee beyond one fee.
+    """
+
+    name: str
+    fee_usd: Decimal
+    used_usd: Decimal
+    twice_usd: Decimal
+    runs: tuple[LedgerEntry, ...]
+
+    @property
+    def unused_usd(self) -> Decimal:
+        """What no run used."""
+        return max(Decimal(0), self.fee_usd - self.used_usd).quantize(PLACES)
+
+
+def reservations(entries: Iterable[LedgerEntry]) -> tuple[ReservationUse, ...]:
+    """The prepaid capacity that runs in AWS used, by its name."""
+    found: dict[str, list[LedgerEntry]] = {}
+    for each in entries:
+        if each.shared.prepaid_usd is not None and each.hours and not each.simulated:
+            found.setdefault(each.shared.reservation or f"{each.name}/{each.run}", []).append(each)
+    return tuple(_use(name, found[name]) for name in sorted(found))
+
+
+def _use(name: str, runs: Iterable[LedgerEntry]) -> ReservationUse:
+    listed = tuple(runs)
+    fees = [each.shared.prepaid_usd or Decimal(0) for each in listed]
+    used = sum((each.usd_at_quoted_rate or Decimal(0) for each in listed), Decimal(0))
+    return ReservationUse(name=name, fee_usd=max(fees), used_usd=used, twice_usd=sum(fees) - max(fees), runs=listed)
+
+
+def counted_once(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:
+    """The runs, in their order, without what two of one cluster would count twice.
+
+    Runs that follow each other within a tail, or overlap, share the hours in which both would pay for the cluster, for
+    the start-up of nodes and for their tail: the run that began first bears them. A run's own bill stays as it is.
+    """
+    listed = tuple(entries)
+    groups: dict[tuple[str, str, str, bool], list[int]] = {}
+    for number, each in enumerate(listed):
+        if each.shared.cluster and each.hours and each.usd_used is not None:
+            key = (each.shared.cluster, each.region, each.origin, each.simulated)
+            groups.setdefault(key, []).append(number)
+    found = list(listed)
+    for numbers in groups.values():
+        if len(numbers) > 1:
+            numbers.sort(key=lambda number: listed[number].started_at)
+            _count_once(found, numbers)
+    return tuple(found)
+
+
+def _count_once(found: list[LedgerEntry], numbers: Iterable[int]) -> None:
+    """Take from each run of a cluster what an earlier one bears already; in order of their beginnings."""
+    last: LedgerEntry | None = None
+    until = 0.0
+    for number in numbers:
+        each = found[number]
+        begin = each.started_at.timestamp() / 3600
+        end = begin + each.hours if each.ended_at is None else each.ended_at.timestamp() / 3600
+        up, down = begin - each.shared.start_h, end + each.shared.tail_h
+        if last is not None and until > up:
+            twice = each.shared.cluster_usd_per_hour * _exact(min(until, down) - up)
+            twice += _nodes_usd(each, min(until, begin) - up) + _nodes_usd(each, min(until, down) - end)
+            # The idle tail of the earlier run, in which this one's job ran on its nodes.
+            twice += _nodes_usd(last, min(until, end) - max(begin, until - last.shared.tail_h))
+            found[number] = each._replace(usd_used=max(Decimal(0), (each.usd_used or 0) - twice).quantize(PLACES))
+        if last is None or down > until:
+            last, until = each, down
+
+
+def _nodes_usd(each: LedgerEntry, hours: float) -> Decimal:
+    """So many hours of a run's nodes, where they are billed by the hour."""
+    if each.usd_per_hour is None or each.shared.prepaid_usd is not None:
+        return Decimal(0)
+    return each.usd_per_hour * _exact(hours)
+
+
+def _exact(hours: float) -> Decimal:
+    return Decimal(repr(max(0.0, hours)))
+
+
 def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
     """Runs added up."""
     runs = simulated = incomplete = tokens = interruptions = 0
-    quoted = used = billed = lost = trained = Decimal(0)
+    quoted = at_rate = used = billed = lost = trained = Decimal(0)
     hours = lost_h = 0.0
+    prepaid: list[LedgerEntry] = []
     for each in entries:
         runs += 1
         if each.simulated:
             simulated += 1
             continue
+        if each.shared.prepaid_usd is not None:
+            prepaid.append(each)
         usd = each.usd
         incomplete += usd is None
         if usd is not None and each.tokens:
@@ -147,20 +267,25 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
             trained += usd
         if each.quoted_usd is not None and not each.monthly:
             quoted += each.quoted_usd.mid
-        used += each.usd_at_quoted_rate or 0
+        at_rate += each.usd_at_quoted_rate or 0
+        used += each.usd_used or 0
         billed += each.billed_usd or 0
         hours += each.hours
         interruptions += each.interruptions
         lost_h += each.lost_h
         if each.lost_h:
             lost += each.usd_lost or 0
+    bought = reservations(prepaid)
+    quoted -= sum((each.twice_usd for each in bought), Decimal(0))
     return LedgerTotal(
         key=key,
         runs=runs,
         simulated=simulated,
         incomplete=incomplete,
         quoted_usd=quoted,
-        usd_at_quoted_rate=used,
+        usd_at_quoted_rate=at_rate,
+        usd_used=used,
+        usd_unused=Decimal(0) if key else sum((each.unused_usd for each in bought), Decimal(0)),
         billed_usd=billed,
         hours=hours,
         tokens=tokens,

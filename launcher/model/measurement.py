@@ -52,16 +52,16 @@ class Measurement:
     simulated: bool
     region: str | None = None
     purchase_option: str | None = None
-    running_h: float | None = None
-    interruptions: int | None = None
-    restart_s: float | None = None
-    restarts: int | None = None
-    step_range_s: Range | None = None
-    compile_s: float | None = None
-    memory_gib: float | None = None
     target: str | None = None
+    running_h: float | None = None
+    restart_s: float | None = None
     idle_tail_h: float | None = None
     idle_tail_assumed_h: float | None = None
+    compile_s: float | None = None
+    memory_gib: float | None = None
+    interruptions: int | None = None
+    restarts: int | None = None
+    step_range_s: Range | None = None
     mfu: Range | None = None
     parallelism: tuple[tuple[str, int], ...] | None = None
     software: tuple[tuple[str, str], ...] = ()

@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.agent.forecast import Point, beyond, left_hours
 from launcher.model.money import Range, UsdRange
 from launcher.model.record import record
+from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 
 CENT = Decimal("0.01")
 
@@ -23,13 +24,12 @@ class Terms:
     interruptions: float | None
     interval_s: float | None
     budget_usd: Decimal | None
+    rates: RunRates = NO_RATES
 
     @property
-    def usd_beside(self) -> Decimal:
-        """What was quoted beside the job's hours: start-up, idle tail, storage, network."""
-        if self.usd is None or self.usd_per_hour is None:
-            return Decimal(0)
-        return max(Decimal(0), self.usd.mid - self.usd_per_hour * Decimal(repr(self.hours.mid)))
+    def cost(self) -> RunCost | None:
+        """What the run costs by its hours; None without a total."""
+        return run_cost(None if self.usd is None else self.usd.mid, self.hours.mid, self.usd_per_hour, self.rates)
 
 
 @record
@@ -46,8 +46,8 @@ class Meter:
 
     `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines and `mfu` what that
     makes. `left_h` is until the last step, from the rates of single stretches; None where the trainer does not say how
-    many steps there are. `usd` are the hours of all attempts at the quoted rate; `forecast` adds what is left, and what
-    the quote has beside the job's hours. `next_checkpoint_s` may be below 0: it is late. `simulated`: in the sandbox.
+    many steps there are. `usd` is what the hours of all attempts cost by the quote; `forecast` adds what is left, and
+    all that is prepaid. `next_checkpoint_s` may be below 0: it is late. `simulated`: in the sandbox.
     `spot` is for a run on spot.
     """
 
@@ -102,7 +102,7 @@ def meter(
     rate = _rate(points)
     span = left_hours(points, steps)
     left = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
-    usd = None if quoted.usd_per_hour is None else (quoted.usd_per_hour * Decimal(repr(hours))).quantize(CENT)
+    cost = quoted.cost
     until = None
     if quoted.interval_s is not None and saved_at is not None:
         until = quoted.interval_s - (now - saved_at).total_seconds()
@@ -118,8 +118,8 @@ def meter(
         mfu=mfu,
         left_h=left,
         hours=hours,
-        usd=usd,
-        forecast=_forecast(usd, left, quoted),
+        usd=None if cost is None else cost.used(hours).quantize(CENT),
+        forecast=None if cost is None or left is None else _forecast(cost, hours, left),
         interruptions=interruptions,
         next_checkpoint_s=until,
         quoted=quoted,
@@ -135,13 +135,7 @@ def _rate(points: Sequence[Point]) -> float | None:
     return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)
 
 
-def _forecast(usd: Decimal | None, left: Range | None, quoted: Terms) -> UsdRange | None:
-    """Dollars at the end: so far, what is left at the quoted rate, and what was quoted beside the job's hours."""
-    rate = quoted.usd_per_hour
-    if usd is None or left is None or rate is None:
-        return None
-    low, mid, high = (
-        (usd + quoted.usd_beside + rate * Decimal(repr(each))).quantize(CENT)
-        for each in (left.low, left.mid, left.high)
-    )
+def _forecast(cost: RunCost, hours: float, left: Range) -> UsdRange:
+    """Dollars at the end, from the hours so far and those left."""
+    low, mid, high = (cost.paid(hours + each).quantize(CENT) for each in (left.low, left.mid, left.high))
     return UsdRange(low=low, mid=mid, high=high)

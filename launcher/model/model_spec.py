@@ -30,6 +30,8 @@ class ModelSpec:
     family: str = ""
     architecture: str = "decoder"
     """"decoder", "encoder" or "encoder-decoder"."""
+    input: str = "text"
+    """What it reads: "text" or "audio"."""
     published_params: int | None = None
     """The exact count, where one was found."""
     cross_attention_layers: int = 0

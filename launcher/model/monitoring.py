@@ -12,16 +12,23 @@ GUARD_AFTER_SLURM_MINUTES = 15
 GUARD_MEMORY_MB = 256
 CHART_MEMORY_MB = 1024
 """Of the function that installs HyperPod's chart, and counts pods for the guard."""
+COUNTER_MEMORY_MB = 256
+"""Of the one that only counts pods, on EKS."""
 GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"
 """One more, where the rate of a node-hour is known."""
 DOLLARS_METRIC = "Dollars"
 """And one where it ends the job at a sum (templates/guard/budget.py)."""
+FAILED_CALLS = "Errors"
+"""Lambda's own metric of the guard's calls that could not do all that they were to do."""
 NODE_METRICS = ("AcceleratorUtilization", "AcceleratorMemoryUsed", "AcceleratorErrors")
 """Custom metrics of each node with accelerators (templates/parallelcluster/metrics.py)."""
 NODE_REPORTS_PER_HOUR = 60
 """How often a node reports them, all three in one call."""
+JOB_METRICS = 1
+"""Custom metrics of a cluster that nodes report while Slurm runs a job on them, whoever submitted it."""
+JOB_REPORTS_PER_HOUR = 12
 IDLE_METRICS = 3
 """Values the guard asks CloudWatch for, of each node at each call: processor, bytes in, bytes out."""
 HEAD_NODE_ALARMS = ("Health", "Cpu", "Mem", "Disk", "ClustermgtdHeartbeat")
@@ -62,6 +69,7 @@ class Alarm(StrEnum):
     """The alarms that a cluster's own stack sets."""
 
     SILENT = "Silent"
+    FAILING = "Failing"
     SPEND = "Spend"
 
 
@@ -69,9 +77,10 @@ def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:
     """The alarms of a cluster; the one on spending needs a budget and the rate of a node-hour.
 
     >>> [str(each) for each in alarms(budgeted=True, rated=True)]
-    ['Silent', 'Spend']
+    ['Silent', 'Failing', 'Spend']
     """
-    return (Alarm.SILENT, Alarm.SPEND) if budgeted and rated else (Alarm.SILENT,)
+    found = (Alarm.SILENT, Alarm.FAILING)
+    return (*found, Alarm.SPEND) if budgeted and rated else found
 
 
 def guard_metrics(*, rated: bool, stops: bool = False) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import Target
-from launcher.model.target_parts import RoleUse
+from launcher.model.target import RoleUse, Target
 
 ROLES = "security.roles"
 

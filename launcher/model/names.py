@@ -1,7 +1,11 @@
 """Nearest names, for messages."""
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_LONGEST = 200
+"""Characters: of a longer word none of ours is near, and the search takes time with its square."""
 
 
 def nearest_name(word: str, known: Iterable[str]) -> str:
@@ -9,6 +13,28 @@ def nearest_name(word: str, known: Iterable[str]) -> str:
 
     >>> nearest_name("p5.48xlage", ["p5.48xlarge", "trn2.48xlarge"])
     'did you mean p5.48xlarge?'
+    >>> nearest_name("spot-instances", ["spot", "on-demand"]), nearest_name("p3.16xlarge", ["m5.16xlarge"])
+    ('did you mean spot?', '')
     """
-    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    if len(word) > _LONGEST or not word:
+        return ""
+    # Whoever errs in the first letter means something else; a word with more around it is meant.
+    alike = [name for name in known if name[:1].lower() == word[0].lower()]
+    close = difflib.get_close_matches(word.lower(), alike, n=1, cutoff=0.6)
+    close = close or [name for name in alike if word.lower().startswith(name)]
     return f"did you mean {close[0]}?" if close else ""
+
+
+def nearest_model(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known model of the same size, or nothing: 31b is not a misspelt 1b.
+
+    >>> nearest_model("gemma-4-31b", ["gemma-3-1b"]), nearest_model("lama-3.1-8b", ["llama-3.1-8b", "llama-3.1-70b"])
+    ('', 'did you mean llama-3.1-8b?')
+    """
+    sizes = _sizes(word)
+    return nearest_name(word, [name for name in known if not sizes or _sizes(name) == sizes])
+
+
+def _sizes(name: str) -> list[str]:
+    """The numbers of parameters in a model's name, such as 8b or 560m."""
+    return re.findall(r"\d+(?:\.\d+)?[bm](?![a-z0-9])", name.lower())

@@ -9,6 +9,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.plan import Plan
 from launcher.model.record import record
+from launcher.model.run_cost import RunRates
 from launcher.model.serving import ServingOutlook
 from launcher.model.work import Work
 
@@ -65,6 +66,11 @@ class Gate:
     reason: str
     hint: str = ""
 
+    @property
+    def verdict(self) -> str:
+        """The same in a word."""
+        return "allow" if self.allowed else "refuse"
+
 
 @record
 class Quote:
@@ -75,6 +81,9 @@ class Quote:
     commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is what the job
     makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
     `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, what an instance-hour may cost meanwhile.
+    `left_up_usd_per_hour` is what stays billed after the job until `slipway down`, None where that is not known.
+    `retries` is how often a failed job is tried again; `rates` say what a run of other hours costs, None in a row of a
+    table, which does not show it.
     """
 
     plan: Plan
@@ -102,6 +111,9 @@ class Quote:
     serving: ServingOutlook | None = None
     accelerator: str = ""
     price_range: UsdRange | None = None
+    left_up_usd_per_hour: Decimal | None = None
+    retries: int = 0
+    rates: RunRates | None = None
 
     @property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.record import record
+from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 
 
 class RunStatus(StrEnum):
@@ -17,11 +18,13 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
 
     @property
     def words(self) -> str:
-        """What a job did: it failed, was cancelled, or was stopped at its budget."""
-        said = {RunStatus.CANCELLED: "was cancelled", RunStatus.STOPPED: "was stopped at its budget"}
+        """What a job did: it failed, was cancelled or interrupted, or was stopped at its budget."""
+        said = {each: f"was {each.value}" for each in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
+        said[RunStatus.STOPPED] = "was stopped at its budget"
         return said.get(self, self.value)
 
 
@@ -69,6 +72,22 @@ class BudgetStop:
 
 
 @record
+class StoredCheckpoints:
+    """What a job that was to store checkpoints has stored: how many, of which layout, and what the agent said of it."""
+
+    count: int
+    layout: str | None = None
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """How many of which layout."""
+        if not self.count:
+            return "none stored"
+        return f"{self.count:,} stored" + (f", layout {self.layout}" if self.layout else "")
+
+
+@record
 class EndpointReport:
     """An endpoint that came into service as it was asked for, and its answer, None where nobody asked.
 
@@ -89,10 +108,12 @@ class EndpointReport:
 class Report:
     """One run as it is reported.
 
-    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it.
+    `usd_per_hour` is the quoted rate of all nodes; `usd_at_quoted_rate` is what the hours used would cost at it, and
+    `usd_used` what they cost by every line of the quote. `left_up_usd_per_hour` is billed until `slipway down`.
     `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones. `endpoint` is
     what a serving plan deployed; None for a cluster, and where none came into service. `stopped` says that the budget
-    ended it.
+    ended it. `stored` is None where the plan asks for no checkpoints.
+    `running_h` is how long the attempt that runs has run at the moment of asking, and is written nowhere.
     """
 
     name: str
@@ -109,11 +130,15 @@ class Report:
     not_emulated: tuple[str, ...]
     endpoint: EndpointReport | None = None
     stopped: BudgetStop | None = None
+    stored: StoredCheckpoints | None = None
+    rates: RunRates = NO_RATES
+    left_up_usd_per_hour: Decimal | None = None
+    running_h: float = 0.0
 
     @property
     def actual_hours(self) -> float:
-        """Wall hours of all attempts."""
-        return sum(each.hours for each in self.attempts)
+        """Wall hours of all attempts, with those so far of the one that runs."""
+        return sum(each.hours for each in self.attempts) + self.running_h
 
     @property
     def usd_at_quoted_rate(self) -> Decimal | None:
@@ -121,3 +146,22 @@ class Report:
         if self.usd_per_hour is None:
             return None
         return (self.usd_per_hour * Decimal(repr(self.actual_hours))).quantize(Decimal("0.0001"))
+
+    @property
+    def cost(self) -> RunCost | None:
+        """What hours cost by the quote; None without a total, for an endpoint, and before the first attempt ends."""
+        if self.endpoint is not None or not self.actual_hours:
+            return None
+        return run_cost(self.quoted_usd, self.quoted_hours, self.usd_per_hour, self.rates)
+
+    @property
+    def usd_used(self) -> Decimal | None:
+        """What the run cost; nothing before its first attempt ends."""
+        if self.cost is not None:
+            return self.cost.used(self.actual_hours)
+        return None if self.usd_per_hour is None else Decimal(0)
+
+    @property
+    def usd_unused(self) -> Decimal:
+        """What the run left of a prepaid fee, for other runs of the same reservation."""
+        return Decimal(0) if self.cost is None else self.cost.unused(self.actual_hours)

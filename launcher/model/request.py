@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from launcher.model.enums import (
+    CheckpointLayout,
     CheckpointMode,
     EfaLayout,
     OperatingSystem,
@@ -13,7 +14,9 @@ from launcher.model.enums import (
     Payment,
     PurchaseOption,
     Restart,
+    SaveSignal,
     SavingsPlanKind,
+    StepNodes,
     TargetKind,
 )
 from launcher.model.kinds import (
@@ -44,12 +47,22 @@ Slipway's and ParallelCluster's own prefixes are theirs."""
 MOST_TAGS = 40
 """A resource has at most 50 (the same); the rest is for Slipway, ParallelCluster and CloudFormation."""
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
-S3_URI = Text(pattern=r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", form="s3://bucket/prefix")
+S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
+S3_URI = Text(pattern=S3_FORM, form="s3://bucket/prefix")
+ABSOLUTE = r"(/[^/]+)+"
+PLACE = Text(
+    pattern=f"{S3_FORM}|{ABSOLUTE}/?", form="s3://bucket/prefix; with checkpoint.mode own also an absolute path"
+)
+KEY_ARN = Text(pattern=r"arn:aws[a-z-]*:kms:.+", form="the ARN of a KMS key")
 SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
 SECURITY_GROUP_ID = Text(pattern=r"sg-[0-9a-f]{8,17}", form="sg-...")
 ROLE_ARN = Text(
     pattern=r"arn:aws[a-z-]*:iam::\d{12}:role/[A-Za-z0-9_+=,.@/-]{1,576}",
     form="the ARN of a role (arn:aws:iam::ACCOUNT:role/NAME)",
+)
+PRINCIPAL_ARN = Text(
+    pattern=r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]{1,576}",
+    form="the ARN of a role or a user (arn:aws:iam::ACCOUNT:role/NAME)",
 )
 ENDPOINT = Text(
     pattern="ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
@@ -57,6 +70,14 @@ ENDPOINT = Text(
 )
 KUBERNETES_NAME = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """What Kubernetes calls a label of DNS: names of namespaces, and of Kueue's queues and priorities."""
+SSH_HOST = Text(
+    pattern=r"(?!-)[A-Za-z0-9._:@%-]{1,255}",
+    form="a host name, an address, or a Host of ~/.ssh/config, of letters, digits and . _ : @ % -",
+)
+CONTEXT = Text(
+    pattern=r"(?!-)[A-Za-z0-9._:@/+=,~-]{1,255}",
+    form="a context of the kubeconfig, of letters, digits and . _ : @ / + = , ~ -",
+)
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
 
 
@@ -83,7 +104,9 @@ class TargetRequest:
     instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
     nodes: NodeRange | None = setting(None, NodeCount(), "number of instances")
     cluster: str | None = setting(None, Nullable(item=NAME), "a cluster that exists: the job goes there")
-    context: str | None = setting(None, Nullable(item=Text()), "kubeconfig context of a Kubernetes cluster that exists")
+    context: str | None = setting(
+        None, Nullable(item=CONTEXT), "kubeconfig context of a Kubernetes cluster that exists"
+    )
     queue: str | None = setting(
         None,
         Nullable(
@@ -110,7 +133,7 @@ class TargetRequest:
     )
     ssh_host: str | None = setting(
         None,
-        Nullable(item=Text(pattern=r"[^\s-]\S*", form="a host name, an address, or a Host of ~/.ssh/config")),
+        Nullable(item=SSH_HOST),
         "head node reached over ssh",
     )
 
@@ -193,6 +216,9 @@ class SecurityRequest:
     )
     session_log: bool = setting(False, Flag(), "keep what Session Manager's shells show in a log group of the stack's")
     roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "roles that exist")
+    kubernetes_access: tuple[str, ...] = setting(
+        (), Many(item=PRINCIPAL_ARN), "who may put jobs into an EKS cluster; none: whoever the account's IAM lets"
+    )
 
 
 @record
@@ -266,18 +292,59 @@ class PurchaseRequest:
 
 
 @record
+class Tracker:
+    """A file beside the checkpoints that names the newest whole one, as some frameworks keep it."""
+
+    file: str = setting(MISSING, Text(pattern=r"[^/]+", form="a file name"), "its name")
+    text: str = setting("{step}", Text(), "what stands in it, with {step} or {name}")
+
+
+@record
 class CheckpointPolicy:
     """How progress is kept."""
 
-    uri: str | None = setting(None, Auto(item=S3_URI), "where; auto: the cluster's checkpoint bucket")
+    uri: str | None = setting(None, Auto(item=PLACE), "where; auto: the cluster's checkpoint bucket")
     mode: CheckpointMode = setting(CheckpointMode.AGENT, Choice(words=CheckpointMode), "who writes it")
+    layout: CheckpointLayout = setting(
+        CheckpointLayout.AUTO, Choice(words=CheckpointLayout), "what the framework calls its checkpoints"
+    )
+    pattern: str | None = setting(
+        None,
+        Nullable(item=Text(form="a regular expression with one group, the step")),
+        "names that no layout describes",
+    )
+    tracker: Tracker | None = setting(
+        None, Nullable(item=Section(of=Tracker)), "with pattern: what names the newest whole checkpoint"
+    )
     interval: float | None = setting(None, Auto(item=Number(above=0)), "seconds between checkpoints")
     keep: int = setting(3, Whole(minimum=1), "whole checkpoints kept")
-    grace_seconds: float = setting(90, Number(above=0), "from the signal to SIGTERM")
+    signal: SaveSignal = setting(
+        SaveSignal.AUTO, Choice(words=SaveSignal), "what asks the ranks to save; auto: the signal that they catch"
+    )
+    grace_seconds: float = setting(90, Number(above=0), "what the ranks have to save before they are ended")
     max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "upload bandwidth at most, MB/s")
     restart: Restart = setting(
         Restart.AUTO, Choice(words=Restart), "where no checkpoint can be read; fresh: begin at step 0"
     )
+    kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "with mode own: the key of the bucket at uri")
+
+    @property
+    def store_uri(self) -> str | None:
+        """Where Slipway stores a job's files and checkpoints; None: in the cluster's own store."""
+        return None if self.mode is CheckpointMode.OWN else self.uri
+
+    @property
+    def own_uri(self) -> str | None:
+        """Where the trainer keeps its checkpoints itself (mode own); None with any other mode."""
+        return self.uri if self.mode is CheckpointMode.OWN else None
+
+    @property
+    def foreign_store_uri(self) -> str | None:
+        """Where the files of a job go on a cluster that Slipway did not deploy; None: the plan names no place in S3."""
+        own = self.own_uri
+        if own is None:
+            return self.uri
+        return f"{own.rstrip('/')}/.slipway" if own.startswith("s3://") else None
 
 
 @record
@@ -308,10 +375,46 @@ class Guardrails:
 
 
 @record
+class Volume:
+    """A volume of a cluster that stands, by the claim to it in the job's namespace."""
+
+    claim: str = setting(
+        MISSING,
+        Text(pattern=r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", form="the name of a PersistentVolumeClaim"),
+        "PersistentVolumeClaim",
+    )
+    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "where it is in every pod")
+
+
+@record
+class DataSource:
+    """A folder in S3 that the nodes fetch before the first step of a job."""
+
+    uri: str = setting(MISSING, S3_URI, "where the files lie")
+    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "where they go on the nodes")
+    shard: bool = setting(False, Flag(), "each node fetches its share of the files only")
+    gib: float | None = setting(None, Nullable(item=Number(above=0)), "their size, GiB, for the quote")
+    kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "the key of the bucket, if it has one of its own")
+
+
+@record
+class Step:
+    """A command before or after the job's own, done once per run on the job's own nodes."""
+
+    command: tuple[str, ...] = setting(
+        MISSING, Many(item=Text(), words=True), "program and arguments; bash runs a string"
+    )
+    on: StepNodes = setting(StepNodes.FIRST, Choice(words=StepNodes), "which nodes run it")
+    hours: float | None = setting(None, Nullable(item=Number(above=0)), "how long it takes, for the quote")
+
+
+@record
 class RunSpec:
     """The command and what it needs."""
 
-    command: tuple[str, ...] = setting(("python", "train.py"), Many(item=Text(), words=True), "program and arguments")
+    command: tuple[str, ...] = setting(
+        ("python", "train.py"), Many(item=Text(), words=True), "program and arguments; bash runs a string"
+    )
     workdir: str = setting(".", Text(), "folder shipped with the job, relative to the plan file")
     image: str | None = setting(None, Nullable(item=Text()), "container image")
     container: str | None = setting(
@@ -335,7 +438,19 @@ class RunSpec:
         "variables of env that look like secrets and are none",
     )
     setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines run before the command")
-    retries: int = setting(0, Whole(minimum=0), "times a failed job is requeued")
+    before: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps before the command")
+    after: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps after the command has completed")
+    outputs: tuple[str, ...] = setting((), Many(item=Text()), "files and folders brought to the store at the end")
+    outputs_gib: float | None = setting(
+        None,
+        Nullable(item=Number(above=0)),
+        "their size, GiB, for the quote",
+    )
+    data: tuple[DataSource, ...] = setting((), Many(item=Section(of=DataSource)), "folders in S3 that the nodes fetch")
+    volumes: tuple[Volume, ...] = setting((), Many(item=Section(of=Volume)), "volumes in every pod (Kubernetes)")
+    retries: int | None = setting(
+        None, Auto(item=Whole(minimum=0)), "times a failed job is requeued; auto: so that it finishes with 90 %"
+    )
     time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which it is stopped")
     operator: Operator | None = setting(
         None, Auto(item=Choice(words=Operator)), "what runs pods on Kubernetes; auto: what the cluster has"

@@ -10,7 +10,7 @@ import re
 from calendar import monthrange
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
@@ -116,10 +116,23 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
     return _folded(events, days) if events else ()
 
 
+def moment_of(when: str) -> datetime | None:
+    """When a time that comes once is, in the schedule's own zone; None for one that comes back, or is no date.
+
+    >>> moment_of("at(2027-02-28T07:00:00)").day, moment_of("at(2027-02-29T07:00:00)")
+    (28, None)
+    """
+    found = _AT.fullmatch(when)
+    try:
+        return datetime.fromisoformat(found[1]) if found else None
+    except ValueError:
+        return None
+
+
 def _refused(when: str) -> bool:
     """Whether Application Auto Scaling takes no such time."""
     if when.startswith("at("):
-        return _AT.fullmatch(when) is None
+        return moment_of(when) is None
     return _RATE.fullmatch(when) is None if when.startswith("rate(") else _cron(when) is None
 
 

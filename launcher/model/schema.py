@@ -54,7 +54,8 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
             return {"anyOf": [item, {"type": "array", "items": item, "minItems": 1}, {"enum": ["any", None]}]}
         case kinds.Many():
             length = {} if kind.exactly is None else {"minItems": kind.exactly, "maxItems": kind.exactly}
-            return {"type": "array", "items": _schema(kind.item), **length}
+            listed = {"type": "array", "items": _schema(kind.item), **length}
+            return {"anyOf": [listed, _schema(kind.item)]} if kind.words else listed
         case kinds.Table():
             names = {"propertyNames": {"pattern": f"^({kind.keys})$"}} if kind.keys else {}
             count = {"maxProperties": kind.most} if kind.most is not None else {}

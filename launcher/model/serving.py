@@ -133,6 +133,11 @@ class ServingEstimate:
     source: str = ""
     """Of a measured row."""
 
+    @property
+    def basis(self) -> str:
+        """What it rests on, in a word."""
+        return "measured" if self.measured else "estimated"
+
 
 @record
 class ServingChoices:
@@ -187,6 +192,10 @@ class ImportPrice:
     as_of: date
 
 
+ANNOUNCED_DAYS = 365
+"""Days before an announced end from which it is told: a policy of this project."""
+
+
 @record
 class BedrockTerms:
     """How a candidate is bought from Bedrock."""
@@ -204,6 +213,13 @@ class BedrockTerms:
     """Of input that a prompt cache holds; None where no price of it is known, or none is asked for."""
     cheaper: str = ""
     """A profile at a lower price that the plan leaves open, in words."""
+    ends: date | None = None
+    """The day after which AWS no longer offers the model, where it has announced one."""
+
+    def announced_end(self, today: date) -> date | None:
+        """The announced end of the model where it comes within a year: earlier announcements change no plan."""
+        near = self.ends is not None and (self.ends - today).days <= ANNOUNCED_DAYS
+        return self.ends if near else None
 
     @property
     def inference_id(self) -> str:

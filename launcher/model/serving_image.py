@@ -42,18 +42,12 @@ class ServingImages:
 
     def engine(self, target: TargetKind, chip: str, task: ServingTask) -> ServingImage | None:
         """What serves on a chip; None where nothing is pinned for it."""
-        return self._first("engine", target, chip, task)
+        found = (each for each in self.images if target in each.platforms and each.task in (None, task))
+        return next((each for each in found if each.role == "engine" and chip in each.chips), None)
 
     def device_plugin(self, chip: str) -> ServingImage | None:
         """What shows a chip to Kubernetes; None where the chip's own operator does."""
-        return self._first("device-plugin", TargetKind.EKS, chip, None)
-
-    def _first(self, role: str, target: TargetKind, chip: str, task: ServingTask | None) -> ServingImage | None:
-        """The first image of a role that fits."""
-        for each in self.images:
-            if each.role == role and target in each.platforms and chip in each.chips and each.task in (None, task):
-                return each
-        return None
+        return next((each for each in self.images if each.role == "device-plugin" and chip in each.chips), None)
 
     def uri(self, image: ServingImage, region: str) -> str | None:
         """Where an image is pulled from in a region; None where the registry does not have it."""

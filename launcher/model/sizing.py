@@ -7,7 +7,10 @@ LOGIN_NODE = "m6i.large"
 HEAD_ROOT_GIB = 100
 """Root volume of the head node, GiB; it holds the shared home folder and the job folders."""
 COMPUTE_ROOT_GIB = 100
-"""Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe."""
+"""Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe.
+HyperPod's is as large, and its size is not the caller's to choose (aws-samples/awsome-distributed-training#187)."""
+SYSTEM_GIB = 45
+"""What an image with drivers takes of it, assumed for every target: the size of ParallelCluster's own."""
 LOGIN_ROOT_GIB = 45
 """Root volume of a login node, GiB, for which the configuration has no setting: that of ParallelCluster's own image
 (aws-parallelcluster 3.16.1, constants.EBS_ROOT_VOLUME_SIZE_DEFAULT)."""

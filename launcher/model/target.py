@@ -1,20 +1,24 @@
-"""Targets: what is known of each kind of deployment, one row a kind.
+"""Targets: what is known of each kind of deployment, and where it is found.
 
-A row says what a target is. How it is planned, rendered, built and reached is in a module of each layer, which the
-layer's own `targets` module names by the kind. Nothing else asks which kind a plan has: it asks the row.
+The facts of a kind are in `launcher/targets/<kind>/facts.py`, beside how it is planned, rendered, deployed and read
+back. Nothing else asks which kind a plan has: it asks the facts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from types import MappingProxyType
+from functools import cache
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
-from launcher.model.monitoring import CHART_MEMORY_MB, DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS
 from launcher.model.record import record
-from launcher.model.target_parts import Guard, HeadNode, RoleUse, VolumeKey
+from launcher.targets.load import part
 
 CLUSTER, HOSTING = "cluster", "hosting"
 """What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
+SLURM, KUBERNETES = "slurm", "kubernetes"
+EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
+"""The services that nodes take their roles as."""
+EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
+"""The Savings Plans that cover instances which EC2 bills."""
 
 
 class Runs(StrEnum):
@@ -24,21 +28,95 @@ class Runs(StrEnum):
     SERVING = "serving"
 
 
+class VolumeKey(StrEnum):
+    """Who says which key encrypts the root volumes of a target's machines.
+
+    NAMED: the stack, for `storage.kms_key_arn`. DEFAULT: nobody, so that it is EBS's default of the account and region.
+    SERVICE: the service in whose account the machines run, by the key that the request names.
+    """
+
+    NAMED = "named"
+    DEFAULT = "default"
+    SERVICE = "service"
+
+
+@record
+class HeadNode:
+    """The machine without accelerators that takes a cluster's jobs.
+
+    `composite_alarms` join its `alarms`; all of them are set beside those of the guardrails, and so are its custom
+    `metrics`. `dns_zones` are the private hosted zones in which nodes find it and each other.
+    """
+
+    name: str
+    alarms: int = 0
+    composite_alarms: int = 0
+    metrics: int = 0
+    dns_zones: int = 0
+
+
+@record
+class Guard:
+    """What watches a target in the account.
+
+    `module` is the file of templates/guard, `variable` what tells it the name of what it watches. `events` are the
+    kinds of event that are announced whatever the plan buys; `spot_notices` says whether EC2's notices of
+    interruptions reach the account. `stops` says what it does at the end of the time to live, `idle` what it takes
+    for idleness (empty: it stops nothing for idleness), and `metrics_a_look`, `metrics_a_node` how many values it
+    asks for at each look; `own_metrics` are those that it reports beside every guard's, `job_metrics` those that its
+    nodes report of jobs, which it asks for too; `asks_mb` is the memory of a function that it calls at each look to
+    hear what there is to do (0: none). `alone` says that nothing but the guard stops idle nodes, and `trial_hours` what
+    the service takes, billed, to try machines before they get jobs: middle and high, assumed where AWS publishes no
+    time.
+    """
+
+    module: str
+    variable: str
+    events: tuple[str, ...]
+    spot_notices: bool = False
+    stops: str = "nodes stop"
+    idle: str = ""
+    metrics_a_look: int = 0
+    metrics_a_node: int = 0
+    own_metrics: int = 0
+    job_metrics: int = 0
+    asks_mb: int = 0
+    alone: bool = False
+    trial_hours: tuple[float, float] = (0.0, 0.0)
+
+
+@record
+class RoleUse:
+    """A role that a plan can name in place of a stack's own.
+
+    `key` is its key of `security.roles`, `service` who has to be trusted by it, `needs` the parts of
+    permissions/roles.toml that it has to allow; `entered` says that people enter its machines, and `pulls` that they
+    pull the image of the plan's job.
+    """
+
+    key: str
+    service: str
+    needs: tuple[str, ...]
+    entered: bool = False
+    pulls: bool = False
+
+
 @record
 class Target:
     """One kind of deployment.
 
-    `title` is how a message calls it. `trains` and `serves` are the ways of buying that it takes for either, none
-    where it does not do it; `deployed` is what this version has stacks for, `savings_plans` the kinds of Savings Plan
-    that cover its machines. `sagemaker` is what SageMaker bills its machines as, None where EC2 does.
+    `title` is how a message calls it, `short` a table without room. `trains` and `serves` are the ways of buying that
+    it takes for either, none where it does not do it; `deployed` is what this version has stacks for, `savings_plans`
+    the kinds of Savings Plan that cover its machines. `sagemaker` is what SageMaker bills its machines as, None where
+    EC2 does.
     `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
     are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
     `joins_groups` that its machines take security groups that exist beside their own, `groups_name_themselves` that
     each of these has to let all traffic in and out to itself for EFA; `volume_key` says who names the
-    key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node, `pods`
-    that what it runs are pods of Kubernetes, `spot_like_ec2` that its spot instances have no published rate and are
-    priced by EC2's; `control_plane` is the item of the bill of a control plane that the service charges for.
+    key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node,
+    `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
+    rate and are priced by EC2's; `control_plane` is the bill's item of a control plane that the service charges for.
     `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog, permissions/).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
@@ -62,10 +140,16 @@ class Target:
     volume_key: VolumeKey = VolumeKey.SERVICE
     roles: tuple[RoleUse, ...] = ()
     resumes_jobs: bool = False
-    pods: bool = False
+    scheduler: str = SLURM
     spot_like_ec2: bool = False
     control_plane: str | None = None
     policies: tuple[str, ...] = ()
+    short: str = ""
+
+    @property
+    def pods(self) -> bool:
+        """Whether what it runs are pods of Kubernetes."""
+        return self.scheduler == KUBERNETES
 
     @property
     def managed(self) -> bool:
@@ -94,219 +178,26 @@ class Target:
         return lustre_gib or self.least_shared_gib
 
 
-_EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
-_CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
-_PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
-_EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
-
-_ROWS = (
-    # The first of those that train is taken where a plan leaves the choice.
-    Target(
-        kind=TargetKind.PARALLELCLUSTER,
-        title="a ParallelCluster",
-        example="p5-spot.yaml",
-        trains=(
-            PurchaseOption.ON_DEMAND,
-            PurchaseOption.SPOT,
-            PurchaseOption.CAPACITY_BLOCK,
-            PurchaseOption.SAVINGS_PLAN,
-            PurchaseOption.RESERVED,
-        ),
-        deployed=(Runs.TRAINING,),
-        savings_plans=_EC2_PLANS,
-        head=HeadNode(
-            name="head node",
-            alarms=len(HEAD_NODE_ALARMS),
-            composite_alarms=1,
-            metrics=HEAD_NODE_METRICS,
-            dns_zones=DNS_ZONES,
-        ),
-        guard=Guard(
-            module="guard",
-            variable="PARALLELCLUSTER",
-            events=("CloudWatch Alarm State Change",),
-            spot_notices=True,
-            idle="nodes that do nothing",
-            metrics_a_node=IDLE_METRICS,
-        ),
-        login_balancer=True,
-        logs_sessions=True,
-        joins_groups=True,
-        volume_key=VolumeKey.DEFAULT,
-        roles=(
-            RoleUse(
-                key="nodes", service=_EC2, needs=("jobs", "values", "machine-of-parallelcluster", "compute"), pulls=True
-            ),
-            RoleUse(
-                key="head_node",
-                service=_EC2,
-                needs=("jobs", "values", "machine-of-parallelcluster", "head", "entered"),
-                entered=True,
-            ),
-            RoleUse(
-                key="login_nodes", service=_EC2, needs=("machine-of-parallelcluster", "login", "entered"), entered=True
-            ),
-        ),
-        policies=("network", "parallelcluster"),
-    ),
-    Target(
-        kind=TargetKind.HYPERPOD_SLURM,
-        title="a HyperPod cluster with Slurm",
-        example="hyperpod/trn2-on-demand.yaml",
-        # EC2's own commitments and blocks do not reach its instances.
-        trains=(
-            PurchaseOption.ON_DEMAND,
-            PurchaseOption.SPOT,
-            PurchaseOption.TRAINING_PLAN,
-            PurchaseOption.SAVINGS_PLAN,
-        ),
-        deployed=(Runs.TRAINING,),
-        savings_plans=(SavingsPlanKind.SAGEMAKER,),
-        sagemaker=CLUSTER,
-        head=HeadNode(name="controller", metrics=1),
-        guard=Guard(
-            module="hyperpod",
-            variable="HYPERPOD",
-            events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
-            idle="workers without a job in the queue",
-            alone=True,
-            # Deep health checks.
-            trial_hours=(1.0, 2.0),
-            metrics_a_look=1,
-        ),
-        # FSx for Lustre's smallest file system: its machines share no folder of their own.
-        least_shared_gib=1200,
-        logs_sessions=True,
-        joins_groups=True,
-        groups_name_themselves=True,
-        # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
-        efa_layout=EfaLayout.CLASSIC,
-        resumes_jobs=True,
-        policies=("network", "hyperpod"),
-        roles=(
-            RoleUse(
-                key="nodes",
-                service=SAGEMAKER,
-                needs=("jobs", "values", "machine-of-hyperpod"),
-                entered=True,
-                pulls=True,
-            ),
-        ),
-    ),
-    Target(
-        kind=TargetKind.SAGEMAKER_ENDPOINT,
-        title="a SageMaker endpoint",
-        example="serve/pinned/llama31-8b-inf2.yaml",
-        serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN),
-        deployed=(Runs.SERVING,),
-        savings_plans=(SavingsPlanKind.SAGEMAKER,),
-        sagemaker=HOSTING,
-        policies=("endpoint",),
-        roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),),
-        guard=Guard(
-            module="endpoint",
-            variable="ENDPOINT",
-            events=("SageMaker Endpoint State Change",),
-            stops="the endpoint is deleted",
-        ),
-    ),
-    Target(
-        kind=TargetKind.EKS,
-        title="pods on an EKS cluster",
-        example="serve/pinned/llama31-8b-eks.yaml",
-        trains=(
-            PurchaseOption.ON_DEMAND,
-            PurchaseOption.SPOT,
-            PurchaseOption.CAPACITY_BLOCK,
-            PurchaseOption.SAVINGS_PLAN,
-            PurchaseOption.RESERVED,
-        ),
-        deployed=(Runs.TRAINING,),
-        head=HeadNode(name="system node"),
-        control_plane="eks.cluster",
-        guard=Guard(
-            module="eks",
-            variable="EKS",
-            events=(),
-            spot_notices=True,
-            idle="nodes that do nothing",
-            metrics_a_node=IDLE_METRICS,
-            alone=True,
-        ),
-        logs_sessions=True,
-        joins_groups=True,
-        volume_key=VolumeKey.NAMED,
-        roles=(
-            RoleUse(key="nodes", service=_EC2, needs=("node-of-eks", "images", "entered"), entered=True),
-            _CONTROL_PLANE,
-            _PODS,
-        ),
-        policies=("network", "eks"),
-        serves=(
-            PurchaseOption.ON_DEMAND,
-            PurchaseOption.SPOT,
-            PurchaseOption.SAVINGS_PLAN,
-            PurchaseOption.RESERVED,
-        ),
-        savings_plans=_EC2_PLANS,
-        pods=True,
-    ),
-    Target(
-        kind=TargetKind.HYPERPOD_EKS,
-        title="a HyperPod cluster with EKS",
-        example="hyperpod-eks/p5en-spot.yaml",
-        trains=(
-            PurchaseOption.ON_DEMAND,
-            PurchaseOption.SPOT,
-            PurchaseOption.TRAINING_PLAN,
-            PurchaseOption.SAVINGS_PLAN,
-        ),
-        deployed=(Runs.TRAINING,),
-        savings_plans=(SavingsPlanKind.SAGEMAKER,),
-        sagemaker=CLUSTER,
-        head=HeadNode(name="system node"),
-        control_plane="eks.cluster",
-        guard=Guard(
-            module="hyperpod_eks",
-            variable="HYPERPOD_EKS",
-            events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
-            # EC2 shows nobody its machines: a function in the cluster's network counts what its pods ask for.
-            idle="workers without a pod that asks for chips",
-            alone=True,
-            trial_hours=(1.0, 2.0),
-            # It writes the count and reads it back.
-            metrics_a_look=2,
-            own_metrics=1,
-            asks_mb=CHART_MEMORY_MB,
-        ),
-        spot_like_ec2=True,
-        logs_sessions=True,
-        joins_groups=True,
-        groups_name_themselves=True,
-        efa_layout=EfaLayout.CLASSIC,
-        resumes_jobs=True,
-        policies=("network", "eks", "hyperpod"),
-        roles=(
-            RoleUse(
-                key="nodes",
-                service=SAGEMAKER,
-                needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"),
-                entered=True,
-            ),
-            _CONTROL_PLANE,
-            _PODS,
-        ),
-        pods=True,
-    ),
-)
-
-TARGETS: Mapping[TargetKind, Target] = MappingProxyType({each.kind: each for each in _ROWS})
-"""Every target, by its kind."""
-
-
+@cache
 def target_of(kind: TargetKind) -> Target:
-    """The row of a kind."""
-    return TARGETS[kind]
+    """The facts of a kind."""
+    return part(kind, "facts", Target)
+
+
+class _Targets(Mapping[TargetKind, Target]):
+    """Every target by its kind, in the order of the kinds; a target's facts are loaded when they are asked for."""
+
+    def __getitem__(self, kind: TargetKind) -> Target:
+        return target_of(kind)
+
+    def __iter__(self) -> Iterator[TargetKind]:
+        return iter(TargetKind)
+
+    def __len__(self) -> int:
+        return len(TargetKind)
+
+
+TARGETS: Mapping[TargetKind, Target] = _Targets()
 
 
 def training_targets() -> tuple[TargetKind, ...]:

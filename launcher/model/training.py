@@ -50,14 +50,15 @@ class ChipTraits:
     """What the estimator knows of a chip beside its peak and memory.
 
     `match` is found in the lower-case name of an accelerator. `gbps_per_chip` is the network between machines, per
-    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards. `rows` is how many calibration rows were measured
-    on it, by class of job.
+    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards, `rack_scale` an NVLink beyond the machine. `rows`
+    is how many calibration rows were measured on it, by class of job.
     """
 
     name: str
     match: str
     gbps_per_chip: float
     inference_card: bool
+    rack_scale: bool
     rows: Mapping[str, int]
     source: str
 

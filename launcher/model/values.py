@@ -16,18 +16,25 @@ YEARS = range(2000, 2200)
 LARGEST = 1e18
 """Of any number in a plan: whatever is counted, arithmetic with it stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
+_SHOWN = 60
+"""Characters of a value in a message: what fits a line."""
 FAILED = object()
 """What a reader returns in place of a value that is wrong; the finding says why."""
 
 
 def describe(value: object) -> str:
     """A value as a message shows it: short, and in the file's own words."""
+    text = ""
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False)
+        # Piece by piece: a few aliases of aliases stand for a billion values.
+        for piece in json.JSONEncoder(default=str, ensure_ascii=False).iterencode(value):
+            text += piece
+            if len(text) > _SHOWN:
+                break
     except (ValueError, RecursionError):
         return "what cannot be shown"  # a number of more than 4,300 digits, or lists in lists without end
     text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 - what fits a line
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def is_plain(text: str) -> bool:
@@ -91,7 +98,7 @@ class ScalarReader:
             "not-allowed",
             path,
             f"must be one of {', '.join(words)}, got {describe(data)}",
-            nearest_name(str(data), words),
+            nearest_name(data, words) if isinstance(data, str) else "",
         )
 
     def instant(self, data: object, path: str) -> object:
@@ -113,7 +120,7 @@ class ScalarReader:
         if isinstance(data, bool) or not isinstance(data, int):
             return self.wrong(path, data, "a whole number")
         if kind.minimum == kind.maximum != data:
-            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {data:g}")
+            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {describe(data)}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
@@ -122,20 +129,23 @@ class ScalarReader:
             data = _scientific(data)
         if isinstance(data, bool) or not isinstance(data, int | float):
             return self.wrong(path, data, "a number")
-        return self.bounded(data, kind.minimum, kind.above, kind.maximum, path)
+        return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
 
-    def bounded(self, data: float, low: float | None, above: float | None, high: float | None, path: str) -> object:
+    def bounded(
+        self, data: float, low: float | None, above: float | None, high: float | None, path: str, *, unit: str = ""
+    ) -> object:
         """The number itself, or a finding when it is out of bounds."""
         if type(data) is float and not math.isfinite(data):
             return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {data}")
+        if high is not None and data > high:
+            of = f" {unit}" if unit else ""
+            return self.refuse(OUT_OF_RANGE, path, f"must be at most {high:,.12g}{of}, got {data:,.12g}")
         if abs(data) > LARGEST:
             return self.refuse(OUT_OF_RANGE, path, f"must be a number of at most {LARGEST:g}, got {describe(data)}")
         if low is not None and data < low:
-            return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:g}, got {data:g}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:,.12g}, got {data:,.12g}")
         if above is not None and data <= above:
-            return self.refuse(OUT_OF_RANGE, path, f"must be above {above:g}, got {data:g}")
-        if high is not None and data > high:
-            return self.refuse(OUT_OF_RANGE, path, f"must be at most {high:g}, got {data:g}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be above {above:,.12g}, got {data:,.12g}")
         return data
 
     def usd(self, kind: kinds.Usd, data: object, path: str) -> object:
@@ -150,7 +160,7 @@ class ScalarReader:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
             return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")
         if not amount.is_finite() or amount < kind.minimum:
-            return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {data}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {describe(data)}")
         return amount
 
 

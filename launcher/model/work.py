@@ -17,7 +17,8 @@ class Work:
     beside spot, each costing `failure_restart_h` and the work since the last checkpoint; `node_failures_per_h` of them
     are the machines' own. `failure_overhead` is what failures and checkpoints add to the hours, as a share of the hours
     without them. `boot` and `restart` are hours until machines of the type do their first step, and until lost ones are
-    replaced, as one's own runs measured them; None where none did.
+    replaced, as one's own runs measured them; None where none did. `around_h` is what the plan's own steps and outputs
+    take beside the command.
     """
 
     instance_type: str
@@ -36,3 +37,11 @@ class Work:
     failure_overhead: float = 0.0
     boot: Learned | None = None
     restart: Learned | None = None
+    around_h: float = 0.0
+
+    @property
+    def failed_h(self) -> float:
+        """Hours that failures add to a job given in hours of progress; 0 for others, whose hours hold everything."""
+        if self.training is not None or not self.failure_overhead:
+            return 0.0
+        return self.hours.mid - self.hours.mid / (1 + self.failure_overhead)

@@ -36,6 +36,12 @@ from launcher.model.record import record
 HOURS_A_DAY = 24
 
 
+SHARED_SHARE = 0.03
+"""Of a mixture's parameters, what every token passes through. From the published totals, active parameters, experts and
+top-k of Mixtral 8x7B (46.7, 12.9, 8, 2), Qwen3-30B-A3B (30.5, 3.3, 128, 8), DeepSeek-V3 (671, 37, 256, 8) and
+gpt-oss-120b (116.8, 5.1, 128, 4): 3.5, 4.9, 2.5 and 1.3 %."""
+
+
 @record
 class ModelDimensions:
     """A model given by its dimensions; `params_b` (billions of parameters) is enough."""
@@ -44,11 +50,26 @@ class ModelDimensions:
     active_params_b: float | None = setting(
         None, Nullable(item=Number(above=0)), "billions of parameters a token passes through (mixture of experts)"
     )
+    experts: int | None = setting(
+        None, Nullable(item=Whole(minimum=2)), "experts in a layer (mixture of experts), with top_k"
+    )
+    top_k: int | None = setting(None, Nullable(item=Whole(minimum=1)), "experts that a token passes through")
     layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "transformer layers")
     hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "width of the residual stream")
     heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention heads")
     kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key and value heads")
     vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens in the vocabulary")
+
+    @property
+    def active_b(self) -> float:
+        """Billions of parameters that a token passes through: as given, else by the experts.
+
+        >>> round(ModelDimensions(params_b=46.7, experts=8, top_k=2).active_b, 1)
+        12.7
+        """
+        if self.active_params_b is not None or self.experts is None or self.top_k is None:
+            return self.params_b if self.active_params_b is None else self.active_params_b
+        return self.params_b * (SHARED_SHARE + (1 - SHARED_SHARE) * min(1.0, self.top_k / self.experts))
 
 
 @record
@@ -67,10 +88,12 @@ class TrainingWorkload:
     model: str | ModelDimensions | None = setting(
         None,
         Nullable(item=NameOr(of=ModelDimensions)),
-        "a known name, or {params_b, active_params_b, layers, hidden, ...}",
+        "a known name, or {params_b, experts, top_k, layers, hidden, ...}",
     )
     method: Method = setting(Method.FULL, Choice(words=Method), "how the weights are trained")
-    tokens_b: float | None = setting(None, Nullable(item=Number(above=0)), "billions of tokens to train on")
+    tokens_b: float | None = setting(
+        None, Nullable(item=Number(above=0, maximum=1e6, unit="billions of tokens")), "billions of tokens to train on"
+    )
     hours: float | None = setting(
         None, Nullable(item=Number(above=0)), "hours of progress instead of tokens; needs type and nodes"
     )
@@ -79,11 +102,20 @@ class TrainingWorkload:
         None, Nullable(item=Whole(minimum=1)), "tokens in a step, all chips together"
     )
     precision: Precision = setting(Precision.BF16, Choice(words=Precision), "number format of the matrix products")
-    recompute: Recompute = setting(Recompute.SELECTIVE, Choice(words=Recompute), "activations computed again")
-    stack: Stack = setting(
-        Stack.FRAMEWORK,
-        Choice(words=Stack),
-        "tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD) or untuned",
+    micro_batch: int | None = setting(
+        None, Nullable(item=Whole(minimum=1, maximum=65_536)), "sequences of one chip in a micro-step"
+    )
+    recompute: Recompute | None = setting(
+        None,
+        Auto(item=Choice(words=Recompute)),
+        "activations computed again; auto: full with stack huggingface, else selective",
+    )
+    stack: Stack | None = setting(
+        None,
+        Auto(item=Choice(words=Stack)),
+        "tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD), huggingface (Trainer, PEFT, TRL, "
+        "axolotl) or untuned; auto: from the job's imports and command, else huggingface for LoRA and QLoRA, framework "
+        "for the rest",
     )
     throughput_tokens_per_s: float | None = setting(
         None, Nullable(item=Number(above=0)), "measured on one node of the pinned type; replaces the estimate"

@@ -1,20 +1,29 @@
 """Checks of a request against what exists: each returns findings, none stops at the first."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 
+from launcher.agent.command_line import VARIABLES, names_in
+from launcher.agent.output_manifest import stored_name
 from launcher.catalog.load import Catalog
-from launcher.model.enums import CheckpointMode, PurchaseOption
+from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.names import nearest_name
-from launcher.model.request import PlanRequest
+from launcher.model.names import nearest_model, nearest_name
+from launcher.model.request import CheckpointPolicy, PlanRequest
 from launcher.model.target import training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import words_of
+from launcher.planning.files import file_findings
 from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
 from launcher.planning.security import group_findings
+from launcher.planning.shape import GENERATING, PAIRED
 
+OTHER_MODEL = (
+    "give {params_b: N} (of a mixture also experts and top_k), or hours with a pinned type and number of nodes"
+)
+"""The ways to price a model that the catalog does not know."""
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
 LUSTRE_STEP_GIB = 2400
 """PERSISTENT_2 SSD capacity: 1,200 GiB, or a multiple of 2,400 (FSx for Lustre user guide, storage capacity)."""
@@ -73,6 +82,13 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield error("unknown-region", path, f"no region {region} in the catalog", hint)
 
 
+def _with_chip(name: str, catalog: Catalog) -> str:
+    """Which types have an accelerator of that name."""
+    chips = {each.name: each.chip.name.lower() for each in catalog.instance_types.values() if each.chip is not None}
+    types = [each for each, chip in chips.items() if chip.startswith(name.lower())]
+    return f"types with {name}: {', '.join(types[:4])}" if types else ""
+
+
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Instance types that can be had and that train."""
     target = request.target
@@ -82,7 +98,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             if gone is not None:
                 yield error("unavailable-type", f"target.{path}", f"{name} cannot be had: {gone.reason}", gone.note)
             elif name not in catalog.instance_types:
-                hint = nearest_name(name, catalog.instance_types)
+                hint = nearest_name(name, catalog.instance_types) or _with_chip(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
                 if request.workload.train is not None and request.workload.train.hours is None:
@@ -125,8 +141,10 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
     if train.model is None and train.tokens_b is not None:
         yield error("no-model", f"{path}.model", "tokens need a model", "name one, or give {params_b: N}")
     if isinstance(train.model, str) and catalog.find_model(train.model) is None:
-        hint = nearest_name(train.model, catalog.models) or "or give {params_b: N}"
+        near = nearest_model(train.model, catalog.models)
+        hint = f"{near} Else {OTHER_MODEL}" if near else OTHER_MODEL
         yield error("unknown-model", f"{path}.model", f"no model {train.model} in the catalog", hint)
+    yield from _method(train, catalog, path)
     if isinstance(train.model, ModelDimensions):
         yield from check_dimensions(train.model, f"{path}.model")
     if train.throughput_tokens_per_s is not None and len(request.target.instance_type or ()) != 1:
@@ -142,6 +160,27 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
             f"{path}.global_batch_tokens",
             f"a batch of {train.global_batch_tokens} tokens is less than one sequence of {train.sequence_length}",
         )
+
+
+def _method(train: TrainingWorkload, catalog: Catalog, path: str) -> Iterator[Finding]:
+    """What tokens say nothing of: generation, and models that do not read text."""
+    if train.tokens_b is None:
+        return
+    if train.method in GENERATING and train.throughput_tokens_per_s is None:
+        message = f"{train.method.value} spends much of its time on generation, which tokens_b does not price"
+        hint = (
+            f"{path}.hours with target.instance_type and target.nodes pinned, or {path}.throughput_tokens_per_s as"
+            " slipway spike FILE measures it"
+        )
+        yield error("not-by-tokens", f"{path}.method", message, hint)
+    spec = catalog.find_model(train.model) if isinstance(train.model, str) else None
+    if spec is not None and spec.input != "text":
+        message = f"{spec.name} reads {spec.input}: tokens_b does not say how long its training takes"
+        hint = f"{path}.hours with target.instance_type and target.nodes pinned"
+        yield error("not-by-tokens", f"{path}.tokens_b", message, hint)
+    if train.method in PAIRED:
+        message = f"tokens_b counts the chosen and the rejected answers of {train.method.value}, prompts in both"
+        yield info("tokens-of-pairs", f"{path}.tokens_b", message)
 
 
 def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
@@ -172,12 +211,19 @@ def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
             f"{path}.active_params_b",
             f"{model.active_params_b} is above params_b {model.params_b}",
         )
+    if (model.experts is None) != (model.top_k is None):
+        lacking, given = ("top_k", "experts") if model.top_k is None else ("experts", "top_k")
+        message = f"a mixture needs both: got {given} {getattr(model, given)} and no {lacking}"
+        yield error("half-a-mixture", f"{path}.{lacking}", message, "both are in the model's config.json")
+    if model.experts is not None and model.top_k is not None and model.top_k > model.experts:
+        message = f"{model.top_k} of {model.experts} experts for each token"
+        yield error("top-k-above-experts", f"{path}.top_k", message, f"at most {model.experts}")
     if model.heads and model.kv_heads and (model.kv_heads > model.heads or model.heads % model.kv_heads):
         yield error("kv-heads", f"{path}.kv_heads", f"{model.kv_heads} does not divide heads {model.heads}")
     if model.layers and model.hidden and model.vocab and model.heads and model.kv_heads:
         low, high = dense_parameters_b(model.layers, model.hidden, model.heads, model.kv_heads, model.vocab)
-        if model.active_params_b is not None and model.active_params_b < model.params_b:
-            # The width and number of experts are not among the dimensions, so a mixture has no bounds of its own.
+        if model.active_b < model.params_b:
+            # The width of experts is not among the dimensions, so a mixture has no bounds of its own.
             low, high = 0.0, math.inf
         if not low * (1 - COUNT_TOLERANCE) <= model.params_b <= high * (1 + COUNT_TOLERANCE):
             yield error(
@@ -289,7 +335,7 @@ def spot_without_checkpoints() -> Finding:
         SPOT_WITHOUT_CHECKPOINTS,
         "checkpoint.mode",
         "spot with checkpoint.mode none: one interruption loses everything",
-        "set checkpoint.mode to agent, or purchase.option to on-demand",
+        "set checkpoint.mode to agent or own, or purchase.option to on-demand",
     )
 
 
@@ -358,10 +404,65 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     if len(command) == 1 and len(command[0].split()) > 1:
         message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"
         hint = f"write [{words}]" if (words := words_of(command[0])) else "write each word of it as one of the list"
-        yield error("command-in-one-word", "run.command", message, hint)
+        yield error("command-in-one-word", "run.command", message, f"{hint}, or no list: bash runs a string")
+    yield from _outputs(request)
+    direct = request.checkpoint.mode in (CheckpointMode.DCP, CheckpointMode.OWN)
+    known = [name for name in VARIABLES if direct or name != "SLIPWAY_CHECKPOINT_URI"]
+    known += [f"SLIPWAY_VOLUME_{number}" for number, _ in enumerate(request.run.volumes)]
+    steps = (*request.run.before, *request.run.after)
+    used = frozenset().union(*(names_in(each) for each in (command, *(step.command for step in steps))))
+    for name in sorted(used.difference(known)):
+        message = f"this job has no variable {name}, got ${{{name}}} in a list; allowed: {', '.join(known)}"
+        yield error(
+            "unknown-variable", "run.command", message, "bash fills in all variables if the command is a string"
+        )
+
+
+def _outputs(request: PlanRequest) -> Iterator[Finding]:
+    """Outputs have a name each in the store: a path below the job's folder, or the last part of another."""
+    names: dict[str, str] = {}
+    for index, path in enumerate(request.run.outputs):
+        at, name = f"run.outputs[{index}]", stored_name(path)
+        if not name:
+            message = f"must be a path below the job's folder, or an absolute one, got {path!r}"
+            yield error("not-an-output", at, message, "results/model, /fsx/results or ${SLIPWAY_CHECKPOINT_DIR}/final")
+        elif name in names:
+            message = f"{path} and {names[name]} would both be stored as {name}"
+            yield error("two-outputs-of-a-name", at, message, "give one of them another last part")
+        names.setdefault(name, path)
+    if request.run.outputs_gib is not None and not request.run.outputs:
+        yield error("no-outputs", "run.outputs_gib", "a size of outputs, and run.outputs names none", "name them")
+
+
+def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
+    """The names of checkpoints: a layout, or a pattern with one group and its tracker."""
+    hint = r"for example llama_v3-(\d+)steps"
+    if policy.pattern is not None:
+        try:
+            groups = re.compile(policy.pattern).groups
+        except re.error as problem:
+            yield error(
+                "checkpoint-pattern", "checkpoint.pattern", f"{policy.pattern!r} is no pattern: {problem}", hint
+            )
+        else:
+            if groups != 1:
+                text = f"{policy.pattern!r} has {groups} groups; it must have one, the step"
+                yield error("checkpoint-pattern", "checkpoint.pattern", text, hint)
+        if policy.layout is not CheckpointLayout.AUTO:
+            text = f"layout {policy.layout} and a pattern: both name the checkpoints"
+            yield error("checkpoint-layout-twice", "checkpoint.layout", text, "leave one of the two out")
+    if policy.tracker is not None:
+        if policy.pattern is None:
+            hint = "name the layout, whose tracker is known, or give the pattern"
+            yield error("checkpoint-tracker", "checkpoint.tracker", "a tracker belongs to a pattern", hint)
+        if not {"{step}", "{name}"} & {*re.findall(r"\{\w+\}", policy.tracker.text)}:
+            text = f"{policy.tracker.text!r} names no checkpoint"
+            yield error("checkpoint-tracker", "checkpoint.tracker.text", text, "use {step} or {name} in it")
 
 
 def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
     """Checkpoints where a job needs them."""
     if request.workload.train and request.checkpoint.mode is CheckpointMode.NONE:
         yield info("no-checkpoints", "checkpoint.mode", "none: a failure of one node loses the whole run")
+    yield from _layout(request.checkpoint)
+    yield from file_findings(request)

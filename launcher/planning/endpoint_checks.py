@@ -248,7 +248,7 @@ def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
         if found is None:
             continue  # the plan itself is refused for it, before there is a deployment
         if found.most > ceiling:
-            message = f"{found.most} instances are more than the {ceiling} of the plan"
+            message = f"the schedule asks for {found.most} instances at {found.when}, the plan allows {ceiling} at most"
             yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
         elif found.least == 0 and least_instances(serve) > 0:
             message = f"0 instances at {found.when}, but min_instances is {serve.min_instances}"

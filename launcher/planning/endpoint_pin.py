@@ -1,6 +1,5 @@
 """The one plan of a serving request that pins type, region and purchase option: what `cdk synth` builds."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from launcher.catalog.bedrock import BedrockCatalog
@@ -16,6 +15,7 @@ from launcher.model.serving import Layout, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingPlan
 from launcher.planning.endpoint_checks import layout_findings
+from launcher.planning.pins import Pins, pins_of
 from launcher.planning.serving.checks import check
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
@@ -41,22 +41,26 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
         found = [error("nothing-to-serve", "workload.serve", f"{request.name} serves nothing", "give workload.serve")]
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
     found = [each for each in check(request, serve, catalog, bedrock) if each.level is Level.ERROR]
-    found += _open(request)
-    estimates = None if found else _estimates(request, serve, catalog, facts)
+    pins = pins_of(request, ("inf2.48xlarge", "us-east-1", "on-demand"))
+    found += [] if isinstance(pins, Pins) else pins
+    estimates = None if found or not isinstance(pins, Pins) else _estimates(pins.instance_type, serve, catalog, facts)
     if isinstance(estimates, Finding):
         found.append(estimates)
-    if found or not isinstance(estimates, tuple):
+    if found or not isinstance(pins, Pins) or not isinstance(estimates, tuple):
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
-    plans = [(_with(each.layout, request, serve), each) for each in estimates]
+    nodes = request.target.nodes
+    count = nodes.minimum if nodes is not None else serve.max_instances or max(1, serve.min_instances)
+    place = pins.place(request, kinds_of(request)[0], count)
+    plans = [(_with(each.layout, request, serve, place), each) for each in estimates]
     return min(plans, key=lambda each: _order(each[0], each[1], catalog))[0]
 
 
-def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload) -> Plan:
+def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload, place: Place) -> Plan:
     """The plan with a layout."""
     decided = replace(
         serve, tensor_parallel=layout.tensor_parallel, batch_size=layout.batch, sequence_length=layout.sequence
     )
-    return plan_at(replace(request, workload=replace(request.workload, serve=decided)), _place(request, serve))
+    return plan_at(replace(request, workload=replace(request.workload, serve=decided)), place)
 
 
 def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, float]:
@@ -72,25 +76,10 @@ def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, f
     return refused, load.hours + load.deployment_hours
 
 
-def _open(request: PlanRequest) -> Iterator[Finding]:
-    """One finding for each choice that is still open."""
-    pins = (
-        ("target.instance_type", request.target.instance_type, "inf2.48xlarge"),
-        ("target.region", request.target.region, "us-east-1"),
-        ("purchase.option", request.purchase.option, "on-demand"),
-    )
-    for path, values, example in pins:
-        if values is None or len(values) != 1:
-            got = "any" if values is None else ", ".join(values)
-            yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
-
-
 def _estimates(
-    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: ServingFacts
+    name: str, serve: ServingWorkload, catalog: Catalog, facts: ServingFacts
 ) -> tuple[ServingEstimate, ...] | Finding:
     """The layouts of the pinned type, or why it has none."""
-    assert request.target.instance_type is not None  # noqa: S101 - _open
-    name = request.target.instance_type[0]
     kind = catalog.instance_types[name]
     model = model_of(serve, catalog)
     if model is None or kind.accelerator is None:
@@ -104,21 +93,4 @@ def _estimates(
     reason = reason or (choice.reason if choice is not None else "")
     return error(
         "nothing-fits", "target.instance_type", f"{name}: {reason}", "another instance type, or a smaller shape"
-    )
-
-
-def _place(request: PlanRequest, serve: ServingWorkload) -> Place:
-    """Where a request with nothing open is put."""
-    target, purchase = request.target, request.purchase
-    assert target.instance_type is not None and target.region is not None and purchase.option is not None  # noqa: S101, PT018 - _open
-    nodes = target.nodes.minimum if target.nodes is not None else serve.max_instances or max(1, serve.min_instances)
-    return Place(
-        target=kinds_of(request)[0],
-        instance_type=target.instance_type[0],
-        nodes=nodes,
-        region=target.region[0],
-        az_id=target.az_id,
-        option=purchase.option[0],
-        plan_kind=purchase.plan_kind,
-        term_years=purchase.term_years,
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from launcher.model.enums import Precision, Recompute, Stack
+from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.money import Assumption, Range
 from launcher.model.training import Constant, TrainingEstimate, TrainingFacts
 from launcher.planning import flops, goodput, posterior, throughput, utilisation
@@ -77,6 +77,15 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
             unit="tokens per step",
             source=f"not given: 4 million tokens, or 8,192 per chip if that is more{bound}",
         )
+    if not shape.stack_known:
+        source = "not given: huggingface for LoRA and QLoRA, framework for the rest; " + (
+            "the range is wider for it" if shape.method is not Method.PRETRAIN else "name the stack if it is another"
+        )
+        yield Assumption(name="stack", value=shape.stack.value, unit="", source=source)
+    if shape.micro_batch is None and utilisation.has_micro_steps(shape):
+        source = f"not given: the range holds 1 to {utilisation.MOST_MICRO_BATCH}"
+        value, unit = str(utilisation.DEFAULT_MICRO_BATCH), "sequences a chip"
+        yield Assumption(name="micro-batch", value=value, unit=unit, source=source)
     traits = utilisation.chip_traits(chip, facts)
     rows = sum(traits.rows.get(name, 0) for name in utilisation.spread_classes(shape))
     if traits.name == utilisation.UNKNOWN_CHIP.name or not traits.rows:

@@ -15,6 +15,8 @@ from launcher.planning.shape import TrainingShape
 
 TRAINED = 6.0
 """FLOPs per active parameter and token: 2 forward, 2 back to the inputs, 2 back to the weights (Kaplan 2020)."""
+REFERENCE = 2.0
+"""The forward pass of a frozen reference model."""
 FROZEN = 4.0
 """The same where the base weights are frozen (LoRA, QLoRA): their own gradient is left out."""
 RECOMPUTED = 2.0
@@ -31,7 +33,7 @@ def per_token(shape: TrainingShape) -> float:
         shape: the job; active parameters count, layers x hidden x sequence for attention.
 
     Returns:
-        FLOPs per token, 6N + 12 L h s (4N + 12 L h s for LoRA and QLoRA).
+        FLOPs per token, 6N + 12 L h s (4N + 12 L h s for LoRA and QLoRA); 2N + 4 L h s more with a reference model.
 
     >>> from launcher.model.instance_type import Accelerator
     >>> h100 = Accelerator(
@@ -50,7 +52,15 @@ def per_token(shape: TrainingShape) -> float:
     '6 x 6.74e9 + 12 x 32 x 4096 x 4096 = 4.688e+10'
     """
     per_parameter = FROZEN if shape.trains_adapters else TRAINED
-    return per_parameter * shape.active_params_b * 1e9 + attention_per_token(shape)
+    model = per_parameter * shape.active_params_b * 1e9 + attention_per_token(shape)
+    return model + _reference_per_token(shape)
+
+
+def _reference_per_token(shape: TrainingShape) -> float:
+    """What a frozen reference model adds: one forward pass, 2N + 4 L h s; 0 without one."""
+    if not shape.reference_model:
+        return 0.0
+    return REFERENCE * shape.active_params_b * 1e9 + ATTENTION_FORWARD * shape.attention_width * shape.sequence_length
 
 
 def attention_per_token(shape: TrainingShape) -> float:

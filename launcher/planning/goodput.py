@@ -17,6 +17,8 @@ from launcher.planning.shape import TrainingShape
 
 SECONDS_PER_HOUR = 3600.0
 MINUTE_S = 60.0
+UNKNOWN_WRITE_S = 60.0
+"""Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
 LONGEST_OVERHEAD = 19.0
 """Overhead is cut off here (5 % of the time useful): a job beyond it would practically never end."""
 
@@ -59,21 +61,73 @@ def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
     The range takes the failure rate, the restart and the checkpoint to their worse end one at a time and adds the
     squares.
     """
-    constants = facts.constants
-    per_chip = constants["failures_per_accelerator_hour"]
-    software = constants[f"software_failures_per_hour_{shape.stack.value}"]
-    restart = constants["restart_minutes"]
-    write = checkpoint_write_s(shape, facts)
-    of_nodes = shape.chips * per_chip.mid
-    per_h = of_nodes + software.mid
-    middle, interval_s = _overhead(write.mid, per_h, restart.mid)
+    restart, write = facts.constants["restart_minutes"], checkpoint_write_s(shape, facts)
+    failures = failure_rates(shape.chips, shape.stack, facts)
+    middle, interval_s = _overhead(write.mid, failures.per_h, restart.mid)
     others = (
-        (write.mid, shape.chips * per_chip.high + software.high, restart.mid),
-        (write.mid, per_h, restart.high),
-        (write.high, per_h, restart.mid),
+        (write.mid, failures.high_per_h, restart.mid),
+        (write.mid, failures.per_h, restart.high),
+        (write.high, failures.per_h, restart.mid),
     )
     squares = sum(math.log((1.0 + _overhead(*each)[0]) / (1.0 + middle)) ** 2 for each in others)
-    return Overhead(middle, math.sqrt(squares), per_h, write.mid, interval_s, of_nodes)
+    return Overhead(middle, math.sqrt(squares), failures.per_h, write.mid, interval_s, failures.of_nodes_per_h)
+
+
+class FailureRates(NamedTuple):
+    """Failures of a job per hour: in the middle case, at the high end, and those that the machines are to blame for."""
+
+    per_h: float
+    high_per_h: float
+    of_nodes_per_h: float
+
+
+def failure_rates(chips: int, stack: Stack, facts: TrainingFacts) -> FailureRates:
+    """The failures of a job on so many chips, with the software of a stack."""
+    per_chip = facts.constants["failures_per_accelerator_hour"]
+    software = facts.constants[f"software_failures_per_hour_{stack.value}"]
+    of_nodes = chips * per_chip.mid
+    return FailureRates(of_nodes + software.mid, chips * per_chip.high + software.high, of_nodes)
+
+
+class Losses(NamedTuple):
+    """Time lost to failures beside a job's own checkpoints, per hour of progress: the middle and the high case."""
+
+    interval_s: float | None
+    fraction: float
+    high_fraction: float
+
+
+def losses_of_hours(
+    hours: float, write: Range, failures: FailureRates, restart: Range, *, interval_s: float | None, saves: bool
+) -> Losses:
+    """What failures add to a job that is given in hours of progress, which hold its checkpoints (Daly 2006).
+
+    Args:
+        hours: hours of progress.
+        write: seconds of one checkpoint.
+        failures: of the job.
+        restart: minutes from a failure to the next step.
+        interval_s: the plan's seconds between checkpoints; None: Daly's.
+        saves: whether it saves at all; else a failure loses the whole run.
+    """
+    if interval_s is None and saves:
+        mtbf_s = SECONDS_PER_HOUR / failures.per_h
+        interval_s = max(daly_interval_s(checkpoint_s=write.mid, mtbf_s=mtbf_s), MINUTE_S)
+    segment_s = interval_s if saves and interval_s is not None else hours * SECONDS_PER_HOUR
+
+    def lost(write_s: float, per_h: float, restart_minutes: float) -> float:
+        checkpoint_s = write_s if saves else 0.0
+        share = overhead_fraction(
+            checkpoint_s=checkpoint_s,
+            interval_s=segment_s,
+            mtbf_s=SECONDS_PER_HOUR / per_h,
+            restart_s=restart_minutes * MINUTE_S,
+        )
+        return min(max(0.0, share - checkpoint_s / segment_s), LONGEST_OVERHEAD)
+
+    middle = lost(write.mid, failures.per_h, restart.mid)
+    high = lost(write.high, failures.high_per_h, restart.high)
+    return Losses(interval_s if saves else None, middle, max(middle, high))
 
 
 def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float) -> tuple[float, float]:

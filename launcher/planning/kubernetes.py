@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
-from launcher.model.finding import Finding, error
+from launcher.model.finding import Finding, error, warning
 from launcher.model.request import PlanRequest
 from launcher.model.target import TARGETS, target_of
+
+_DOCUMENTATION = tuple(map(IPv4Network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")))
+_WIDEST = 16
+"""Bits of the widest range that is no warning."""
 
 
 def key_findings(request: PlanRequest) -> Iterator[Finding]:
@@ -16,7 +20,9 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
         ("target.queue", target.queue),
         ("target.priority", target.priority),
         ("network.api_cidrs", request.network.api_cidrs or None),
+        ("security.kubernetes_access", request.security.kubernetes_access or None),
         ("run.operator", request.run.operator),
+        ("run.volumes", request.run.volumes or None),
     )
     allowed = target.kind is None or any(target_of(each).pods for each in target.kind)
     for path, value in keys:
@@ -29,8 +35,37 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
     if target.context is not None and target.cluster is None:
         message = "a context leads to a cluster that exists, and none is named"
         yield error("context-without-cluster", "target.context", message, "name it in target.cluster")
+    yield from _volume_findings(request)
+    yield from _range_findings(request)
+
+
+def _range_findings(request: PlanRequest) -> Iterator[Finding]:
+    """Ranges of `network.api_cidrs` that are none, that nobody calls from, or that let in much of the internet."""
+    path = "network.api_cidrs"
+    hint = "the addresses that your machines have on the internet, such as [YOUR.ADDRESS/32]; behind NAT or a VPN, its"
     for each in request.network.api_cidrs:
         try:
-            IPv4Network(each)
+            network = IPv4Network(each)
         except (AddressValueError, NetmaskValueError, ValueError) as problem:
-            yield error("bad-range", "network.api_cidrs", f"{each} is no network: {problem}", "198.51.100.0/24")
+            yield error("bad-range", path, f"{each} is no network: {problem}", "a.b.c.d/n, with no bits below n")
+            continue
+        if any(network.overlaps(other) for other in _DOCUMENTATION if network.prefixlen >= other.prefixlen):
+            yield error("documentation-range", path, f"{each} is for documentation (RFC 5737): nobody has it", hint)
+        elif not network.is_global:
+            yield error("private-range", path, f"{each} is not of the internet, from which the API is reached", hint)
+        elif network.prefixlen < _WIDEST:
+            message = f"{each} lets {network.num_addresses:,} addresses reach the Kubernetes API; IAM alone guards it"
+            yield warning("wide-range", path, message, f"ranges of /{_WIDEST} or narrower")
+
+
+def _volume_findings(request: PlanRequest) -> Iterator[Finding]:
+    """Volumes where a pod has something else, or another volume."""
+    taken = {"/slipway": "the job's own folder", "/dev/shm": "shared memory"}  # noqa: S108 - a path in a pod
+    for index, volume in enumerate(request.run.volumes):
+        at = f"run.volumes[{index}].path"
+        hidden = next((path for path in taken if f"{path}/".startswith(f"{volume.path}/")), None)
+        inside = next((path for path in taken if f"{volume.path}/".startswith(f"{path}/")), None)
+        other = hidden or inside
+        if other is not None:
+            yield error("path-taken", at, f"{volume.path} is taken by {taken[other]}, {other}", "/data, for example")
+        taken[volume.path] = f"the claim {volume.claim}"

@@ -18,7 +18,7 @@ from launcher.model.record import record
 from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
 
 GIB = float(2**30)
-WEIGHT_BYTES = {Method.PRETRAIN: 2.0, Method.FULL: 2.0, Method.LORA: 2.0, Method.QLORA: 4.127 / 8.0}
+WEIGHT_BYTES = dict.fromkeys(Method, 2.0) | {Method.QLORA: 4.127 / 8.0}
 GRADIENT_BYTES = 2.0
 OPTIMIZER_BYTES = 12.0
 """fp32 master weights and two fp32 moments of Adam, 4 bytes each (ZeRO 2020)."""
@@ -98,9 +98,10 @@ def _limit_bytes(shape: TrainingShape) -> float:
 
 
 def _weights(shape: TrainingShape) -> float:
-    """Bytes of all weights; adapters lie beside frozen ones."""
+    """Bytes of all weights; adapters lie beside frozen ones, a reference model beside the trained one."""
     adapters = 2.0 * shape.trained_params if shape.trains_adapters else 0.0
-    return WEIGHT_BYTES[shape.method] * shape.params_b * 1e9 + adapters
+    copies = 2.0 if shape.reference_model else 1.0
+    return WEIGHT_BYTES[shape.method] * copies * shape.params_b * 1e9 + adapters
 
 
 def state_bytes(shape: TrainingShape) -> float:
@@ -113,15 +114,20 @@ def _gathered(shape: TrainingShape, group: int) -> float:
 
 
 def _activations(shape: TrainingShape, group: int) -> float:
-    """Bytes of one sequence's activations on each chip of its group; recomputation holds one whole layer at a time."""
-    per_layer = shape.sequence_length * known_hidden(shape)
+    """Bytes of a micro-step's activations on each chip of its group; recomputation holds one whole layer at a time."""
+    per_layer = _tokens_at_once(shape) * known_hidden(shape)
     if shape.recompute is Recompute.FULL:
         return (RECOMPUTED_BYTES * known_layers(shape) + ACTIVATION_BYTES) * per_layer / group
     return ACTIVATION_BYTES * known_layers(shape) * per_layer / group
 
 
 def _logits(shape: TrainingShape, group: int) -> float:
-    return LOGIT_BYTES * shape.sequence_length * (shape.vocab or REFERENCE_VOCAB) / group
+    return LOGIT_BYTES * _tokens_at_once(shape) * (shape.vocab or REFERENCE_VOCAB) / group
+
+
+def _tokens_at_once(shape: TrainingShape) -> int:
+    """Tokens of the sequences that a chip, or a group that shares them, holds at a time."""
+    return shape.sequence_length * (shape.micro_batch or 1)
 
 
 def _working_bytes(shape: TrainingShape, group: int) -> float:
@@ -139,6 +145,7 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
     kept = "2 bytes per layer and one layer whole" if shape.recompute is Recompute.FULL else "34 bytes per layer"
     trained_bytes = GRADIENT_BYTES + OPTIMIZER_BYTES
     memory_gib = shape.accelerator.memory_gib
+    sequences = "one sequence" if (shape.micro_batch or 1) == 1 else f"{shape.micro_batch} sequences"
     steps = (
         f"weights: {_weights(shape) / 1e9:.4g} GB over {chips} chips = {weights / GIB:.2f} GiB",
         (
@@ -146,7 +153,7 @@ def _fit(shape: TrainingShape, group: int) -> Fit:
             f" = {(gradients + optimizer) / GIB:.2f} GiB"
         ),
         f"two layers gathered in bf16 by a group of {group} sharing a sequence: {gathered / GIB:.2f} GiB",
-        f"activations of one sequence of {shape.sequence_length}, {kept}: {activations / GIB:.2f} GiB",
+        f"activations of {sequences} of {shape.sequence_length}, {kept}: {activations / GIB:.2f} GiB",
         f"logits: {logits / GIB:.2f} GiB",
         f"together {total / GIB:.2f} of {limit / GIB:.2f} GiB ({memory_gib:g} less {RESERVE:.0%} for the runtime)",
     )

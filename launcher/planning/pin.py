@@ -11,6 +11,7 @@ from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.model.target import taking, training_targets
 from launcher.planning.checks import check
+from launcher.planning.pins import Pins, pins_of
 
 
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
@@ -27,35 +28,16 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
         ImpossibleError: something must be pinned first, or the request has errors; with all findings.
     """
     found = [each for each in check(request, catalog) if each.level is Level.ERROR]
-    found += _open(request)
-    if found:
+    pins = pins_of(request, ("p5.48xlarge", "us-east-2", "spot"))
+    found += [*([] if isinstance(pins, Pins) else pins), *_not_built(request)]
+    if found or not isinstance(pins, Pins):
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
-    target, purchase = request.target, request.purchase
-    assert target.instance_type is not None and target.region is not None and purchase.option is not None  # noqa: S101, PT018 - _open
-    place = Place(
-        target=_target(request),
-        instance_type=target.instance_type[0],
-        nodes=target.nodes.minimum if target.nodes is not None else 1,
-        region=target.region[0],
-        az_id=target.az_id,
-        option=purchase.option[0],
-        plan_kind=purchase.plan_kind,
-        term_years=purchase.term_years,
-    )
-    return plan_at(request, place)
+    nodes = request.target.nodes.minimum if request.target.nodes is not None else 1
+    return plan_at(request, pins.place(request, _target(request), nodes))
 
 
-def _open(request: PlanRequest) -> Iterator[Finding]:
-    """One finding for each choice that is still open."""
-    pins = (
-        ("target.instance_type", request.target.instance_type, "p5.48xlarge"),
-        ("target.region", request.target.region, "us-east-2"),
-        ("purchase.option", request.purchase.option, "spot"),
-    )
-    for path, values, example in pins:
-        if values is None or len(values) != 1:
-            got = "any" if values is None else ", ".join(values)
-            yield error("not-pinned", path, f"must be one value, got {got}", f"pin it, for instance {example}")
+def _not_built(request: PlanRequest) -> Iterator[Finding]:
+    """A finding where the request allows no target that trains."""
     built = training_targets()
     if request.target.kind is not None and not set(built) & set(request.target.kind):
         got, allowed = ", ".join(request.target.kind), " or ".join(built)

@@ -86,9 +86,11 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
                 if option not in target_of(target).trains or not targets.is_sold(facts, option, target):
                     continue
                 if (facts.name, option) not in places:
-                    places[facts.name, option] = tuple(_locations(request, catalog, facts, option))
+                    regions = _regions(catalog, facts.name, option)
+                    every = targets.locations_of(request, catalog, facts.name, option, regions)
+                    places[facts.name, option] = tuple(every)
                 known = places[facts.name, option]
-                locations = targets.RULES[target].locations(request, catalog, facts, option, known)
+                locations = targets.rules_of(target).locations(request, catalog, facts, option, known)
                 counts = _counts(request, facts, option)
                 terms = tuple(_terms(request, option, target))
                 if locations and counts and terms:
@@ -183,24 +185,10 @@ def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -
     return counts
 
 
-def _locations(
-    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption
-) -> Iterator[tuple[str, str | None]]:
-    """Regions and zones of one option: the pinned zone, the ones with a spot price of their own, or any."""
-    az_id = request.target.az_id
-    # A type without any Reserved Instance is not sold so; its Savings Plans may exist without a rate that is known.
+def _regions(catalog: Catalog, name: str, option: PurchaseOption) -> tuple[str, ...]:
+    """The regions that have a type; one without any Reserved Instance is not sold so."""
     reserved = option is PurchaseOption.RESERVED
-    known = catalog.regions_offering(facts.name, option) if reserved else catalog.regions_of(facts.name)
-    pinned_region = catalog.region_of_az(az_id) if az_id is not None else None
-    for region in dict.fromkeys(request.target.region or known):
-        if region not in known or (pinned_region is not None and region != pinned_region):
-            continue
-        if az_id is not None:
-            yield region, az_id
-        elif option is PurchaseOption.SPOT:
-            yield from ((region, zone) for zone in catalog.selector.spot_zones(facts.name, region))
-        else:
-            yield region, None
+    return catalog.regions_offering(name, option) if reserved else catalog.regions_of(name)
 
 
 def _terms(

@@ -21,6 +21,17 @@ MOE_WHOLLY_FRACTION = 0.7
 mixed, so that no estimate jumps; the form is a judgement."""
 
 
+ADAPTERS = frozenset({Method.LORA, Method.QLORA})
+"""Methods that train a few weights beside frozen ones."""
+WITH_REFERENCE = frozenset({Method.DPO, Method.KTO})
+"""Methods with a frozen reference model (Rafailov 2023, arXiv:2305.18290; Ethayarajh 2024, arXiv:2402.01306); ORPO has
+none (Hong 2024, arXiv:2403.07691)."""
+PAIRED = frozenset({Method.DPO, Method.ORPO})
+"""Methods that train on pairs of a chosen and a rejected answer."""
+GENERATING = frozenset({Method.GRPO, Method.PPO, Method.RFT})
+"""Methods whose time goes into generation as well, which no estimate of this project covers."""
+
+
 @record
 class TrainingShape:
     """One way to train one model on one number of chips.
@@ -28,6 +39,7 @@ class TrainingShape:
     `params_b` and `active_params_b` are billions of parameters, all of them and those a token passes through. Layers,
     hidden, heads, kv_heads and vocab may be None: then they are scaled from a 7B model. `global_batch_tokens` is None
     when the plan leaves the batch open; then it grows with the chips up to `most_batch_tokens` (None: without end).
+    `micro_batch` is in sequences of one chip. `stack_known` is False where the trainer is only assumed.
     `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
     and replaces the estimate. `chips` counts all of the job.
     """
@@ -44,8 +56,10 @@ class TrainingShape:
     most_batch_tokens: float | None = None
     precision: Precision = Precision.BF16
     recompute: Recompute = Recompute.SELECTIVE
+    micro_batch: int | None = None
     method: Method = Method.FULL
     stack: Stack = Stack.FRAMEWORK
+    stack_known: bool = True
     accelerator: Accelerator
     chips: int
     chips_per_node: int
@@ -85,7 +99,12 @@ class TrainingShape:
     @property
     def trains_adapters(self) -> bool:
         """Whether the base weights stay frozen."""
-        return self.method in {Method.LORA, Method.QLORA}
+        return self.method in ADAPTERS
+
+    @property
+    def reference_model(self) -> bool:
+        """Whether a frozen copy of the model runs forward beside the trained one: DPO and KTO compare with it."""
+        return self.method in WITH_REFERENCE
 
     @property
     def trained_params(self) -> float:
@@ -101,15 +120,24 @@ class TrainingShape:
 
     @property
     def fp8_counts(self) -> bool:
-        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: what is dense, on NVIDIA chips."""
+        """Whether FP8 is asked for, the chip has it, and its fitted gain applies: on NVIDIA chips."""
         peak = self.accelerator.peak_fp8_tflops
         return (
             self.precision is Precision.FP8
-            and self.moe_share < 1.0
             and self.accelerator.family == "nvidia"
             and peak is not None
             and peak > self.accelerator.peak_bf16_tflops
         )
+
+
+def stack_of(method: Method) -> Stack:
+    """The stack of a plan that leaves it open: Hugging Face trainers for adapters, a framework for the rest."""
+    return Stack.HUGGINGFACE if method in ADAPTERS else Stack.FRAMEWORK
+
+
+def recompute_of(stack: Stack) -> Recompute:
+    """The recomputation of a plan that leaves it open: examples of the Hugging Face trainers checkpoint all layers."""
+    return Recompute.FULL if stack is Stack.HUGGINGFACE else Recompute.SELECTIVE
 
 
 def known_layers(shape: TrainingShape) -> float:

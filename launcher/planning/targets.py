@@ -1,6 +1,7 @@
-"""What each target has to say of a request and of a place: the rules of planning, by the target's kind."""
+"""What a target has to say of a request and of a place: the rules of planning, found by the target's kind."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
@@ -11,10 +12,10 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
-from launcher.planning import eks, hyperpod, hyperpod_eks
 from launcher.planning.networks import network_findings
 from launcher.planning.reserved import REGION_FIELD
 from launcher.planning.security import security_findings
+from launcher.targets.load import part
 
 Locations = tuple[tuple[str, str | None], ...]
 
@@ -44,17 +45,10 @@ class Rules:
     remarks: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], tuple[Finding, ...]] = _nothing
 
 
-RULES: Mapping[TargetKind, Rules] = {
-    TargetKind.PARALLELCLUSTER: Rules(),
-    TargetKind.HYPERPOD_SLURM: Rules(
-        locations=hyperpod.locations, refusals=hyperpod.refusals, remarks=hyperpod.remarks
-    ),
-    TargetKind.EKS: Rules(locations=eks.locations, refusals=eks.refusals),
-    TargetKind.HYPERPOD_EKS: Rules(
-        locations=hyperpod_eks.locations, refusals=hyperpod_eks.refusals, remarks=hyperpod_eks.remarks
-    ),
-}
-"""The rules of every target that trains."""
+@cache
+def rules_of(kind: TargetKind) -> Rules:
+    """The rules of a target that trains."""
+    return part(kind, "rules", Rules)
 
 
 def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bool:
@@ -77,7 +71,7 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     if kinds is not None and planned and not set(taking) & set(kinds):
         message = f"a training plan's instances are HyperPod's, got {', '.join(kinds)}"
         return (error("training-plan-target", "target.kind", message, f"set target.kind to {' or '.join(taking)}"),)
-    if kinds is None or len(kinds) != 1 or kinds[0] not in RULES:
+    if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()
     places = list(_asked(request, kinds[0], catalog))
     found = [_refusals(request, each, catalog) for each in places]
@@ -122,7 +116,7 @@ def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalo
     found = (
         each
         for group in groups
-        for each in RULES[group.target].remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
+        for each in rules_of(group.target).remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
     )
     return tuple({each.code: each for each in found}.values())
 
@@ -139,4 +133,22 @@ def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tupl
 
 def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
     """What the place's target refuses, and what the account demands that it cannot give."""
-    return (*security_findings(request, place), *RULES[place.target].refusals(request, place, catalog.instance_types))
+    return (
+        *security_findings(request, place),
+        *rules_of(place.target).refusals(request, place, catalog.instance_types),
+    )
+
+
+def locations_of(
+    request: PlanRequest, catalog: Catalog, name: str, option: PurchaseOption, known: Collection[str]
+) -> Iterator[tuple[str, str | None]]:
+    """Regions, of those that have a type, with the pinned zone, the zones with a spot price of their own, or any."""
+    az_id = request.target.az_id
+    pinned = catalog.region_of_az(az_id) if az_id is not None else None
+    for region in dict.fromkeys(request.target.region or known):
+        if region not in known or (pinned is not None and region != pinned):
+            continue
+        zones: tuple[str | None, ...] = (az_id,)
+        if option is PurchaseOption.SPOT and az_id is None:
+            zones = catalog.selector.spot_zones(name, region)
+        yield from ((region, zone) for zone in zones)

@@ -13,13 +13,14 @@ nothing that changes with the number of chips.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from launcher.model.enums import Method, Precision, Stack
+from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
 from launcher.model.training import ChipTraits, TrainingFacts
 from launcher.planning import flops, memory
-from launcher.planning.shape import TrainingShape
+from launcher.planning.shape import TrainingShape, known_layers
 
 TERMS = (
     "base",
@@ -32,14 +33,16 @@ TERMS = (
     "moe",
     "moe_active",
     "moe_peak",
-    "adapters",
-    "quantised",
+    "moe_fp8",
     "recompute",
     "attention",
     "attention_fp8",
     "small",
     "step",
     "offload",
+    "huggingface",
+    "micro_step",
+    "moe_rack",
 )
 """The terms of log(MFU); `MEANINGS` says each in words."""
 MEANINGS: Mapping[str, str] = {
@@ -53,14 +56,16 @@ MEANINGS: Mapping[str, str] = {
     "moe": "mixture of experts: routing and small matrix products",
     "moe_active": "size of what a token passes through in a mixture of experts, against 17 billion",
     "moe_peak": "routing falls behind as the peak grows beyond the 989 TFLOP/s of an H100",
-    "adapters": "LoRA beside frozen weights",
-    "quantised": "QLoRA: weights are expanded from 4 bits for every product",
+    "moe_fp8": "FP8 matrix products in a mixture of experts",
     "recompute": "hardware FLOPs over model FLOPs with full recomputation",
     "attention": "share of the FLOPs in attention, where kernels are slower than matrix products",
     "attention_fp8": "the same with FP8: attention stays in bf16",
     "small": "small models: kernels too short to fill the chip",
     "step": "tokens a chip works on in one step, against the network between machines",
     "offload": "states larger than all chips' memory: offloaded to the host",
+    "huggingface": "Hugging Face trainers (Trainer, PEFT, TRL) beside a compiled framework",
+    "micro_step": "kernel launches of every layer and expansion of 4-bit weights, in every micro-step",
+    "moe_rack": "mixture of experts on a rack-wide NVLink (GB200 NVL72)",
 }
 BALANCE_REFERENCE = 153.0
 """FLOP per byte of an A100 80GB: 312 TFLOP/s over 2,039 GB/s (NVIDIA data sheet)."""
@@ -84,7 +89,22 @@ STEP_PARAMS_B = 10.0
 STEP_PARAMS_POWER = 0.2
 """Above 10 billion parameters a model is split over chips, which then share a step's tokens; power chosen with the
 fit."""
-UNKNOWN_CHIP = ChipTraits(name="unknown", match="", gbps_per_chip=50.0, inference_card=False, rows={}, source="")
+LAUNCH_S_PER_LAYER = 5e-3
+"""Seconds of kernel launches of one layer in a micro-step of the Hugging Face trainers, forward, recomputed and back:
+1.8B, 7B and 14B models at 256 to 512 tokens take 5.0, 4.7 and 5.0 ms (Qwen README, read 2026-11-23)."""
+EXPAND_S_PER_PARAMETER = 8e-12
+"""Seconds to expand one 4-bit weight on an A100: QLoRA less LoRA of the same README; chosen with the form of the
+fit."""
+A100_GB_PER_S = 2039.0
+MICRO_STEP_MFU = 0.5
+"""Utilisation of the arithmetic that launches and expansion are compared with."""
+DEFAULT_MICRO_BATCH = 2
+"""Sequences a chip and micro-step where the plan leaves them open: judgement between the least ..."""
+MOST_MICRO_BATCH = 8
+"""... and the default of transformers' TrainingArguments; the range covers both."""
+UNKNOWN_CHIP = ChipTraits(
+    name="unknown", match="", gbps_per_chip=50.0, inference_card=False, rack_scale=False, rows={}, source=""
+)
 THIN_ROWS = 3.0
 """Rows on a chip and class of job that halve the variance added for thin data; judgement."""
 OTHER_CLASS_ROW = 0.125
@@ -146,15 +166,36 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         -moe,
         moe * math.log(min(max(shape.active_params_b, least), most) / reference),
         -moe * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)),
-        -1.0 if shape.trains_adapters else 0.0,
-        -1.0 if shape.method is Method.QLORA else 0.0,
+        moe if shape.fp8_counts else 0.0,
         -math.log(flops.hardware_per_token(shape) / model),
         -attention,
         -attention * fp8,
         -math.log1p(SMALL_B / shape.active_params_b),
         step_term(shape, shape.chips, traits),
         -max(0.0, math.log(memory.state_bytes(shape) / (shape.chips * chip.memory_gib * memory.GIB))),
+        -1.0 if shape.stack is Stack.HUGGINGFACE else 0.0,
+        micro_step_term(shape),
+        moe if traits.rack_scale else 0.0,
     )
+
+
+def micro_step_term(shape: TrainingShape) -> float:
+    """The `micro_step` term: what a micro-step takes beside its arithmetic, as a logarithm; zero or less.
+
+    Eager kernels are launched while the chip works on those before, so the slower of the two counts (rounded off by a
+    third power); 4-bit weights are expanded by the chip itself, once a pass, at the speed of its memory.
+    """
+    launched = shape.stack is Stack.HUGGINGFACE
+    if not has_micro_steps(shape):
+        return 0.0
+    chip = shape.accelerator
+    tokens = shape.sequence_length * float(shape.micro_batch or DEFAULT_MICRO_BATCH)
+    arithmetic = tokens * flops.hardware_per_token(shape) / (chip.peak_bf16_tflops * 1e12 * MICRO_STEP_MFU)
+    launches = LAUNCH_S_PER_LAYER * known_layers(shape) if launched else 0.0
+    passes = 3.0 if shape.recompute is Recompute.FULL else 2.0
+    expanded = passes * EXPAND_S_PER_PARAMETER * (A100_GB_PER_S / chip.memory_gb_per_s) * shape.active_params_b * 1e9
+    expansion = expanded if shape.method is Method.QLORA else 0.0
+    return -math.log((math.cbrt(arithmetic**3 + launches**3) + expansion) / arithmetic)
 
 
 def step_term(shape: TrainingShape, chips: int, traits: ChipTraits) -> float:
@@ -169,6 +210,11 @@ def step_term(shape: TrainingShape, chips: int, traits: ChipTraits) -> float:
     return -math.log1p(threshold / (step_tokens(shape, chips) * shared))
 
 
+def has_micro_steps(shape: TrainingShape) -> bool:
+    """Whether the length of a micro-step matters: compiled stacks launch a few large kernels."""
+    return shape.stack is Stack.HUGGINGFACE or shape.method is Method.QLORA
+
+
 def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
     """The classes of job whose spread counts here; the widest of them is taken."""
     found = []
@@ -176,29 +222,50 @@ def spread_classes(shape: TrainingShape) -> tuple[str, ...]:
         found.append("moe")
     if shape.accelerator.family == "neuron":
         found.append("neuron")
-    if shape.trains_adapters:
+    if shape.stack is Stack.HUGGINGFACE:
+        found.append("huggingface")
+    elif shape.trains_adapters:
         found.append("quantised" if shape.method is Method.QLORA else "adapters")
-    if not found:
-        found.append("fp8" if shape.fp8_counts else "bf16")
-    return tuple(found)
+    return tuple(found or ["fp8" if shape.fp8_counts else "bf16"])
 
 
 def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of log(true / estimated MFU), widened where the data are thin."""
     classes = spread_classes(shape)
-    scale = max(_class_scale(name, shape, facts) for name in classes)
+    scale = max(_class_scale(name, shape, facts) for name in every_class(shape))
     counted = chip_traits(shape.accelerator, facts).rows
     rows = min(counted.get(name, 0) for name in classes) + OTHER_CLASS_ROW * sum(counted.values())
     thin = facts.constants["thin_chip_scale"].mid / math.sqrt(1.0 + rows / THIN_ROWS)
     extra = facts.constants["untuned_scale"].mid if shape.stack is Stack.UNTUNED else 0.0
+    if not shape.stack_known and shape.method is not Method.PRETRAIN:
+        extra += facts.constants[f"unnamed_{shape.stack.value}_scale"].mid
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         extra += facts.constants["uncounted_fp8_scale"].mid
-    return math.sqrt(scale * scale + thin * thin + extra * extra)
+    return math.hypot(scale, thin, extra, _micro_batch_scale(shape, facts))
+
+
+def every_class(shape: TrainingShape) -> tuple[str, ...]:
+    """The classes whose scale counts: those of `spread_classes`, and that of dense models fine-tuned in full.
+
+    The chips' rows of pretraining count for the latter too, so it is no class of theirs.
+    """
+    classes = spread_classes(shape)
+    dense = classes[0] in {"bf16", "fp8"} and shape.method is not Method.PRETRAIN
+    return (*classes, "finetuning") if dense else classes
+
+
+def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
+    """The scale of the micro-batches that a plan leaves open: their whole range, from the least to the most."""
+    if shape.micro_batch is not None or not has_micro_steps(shape):
+        return 0.0
+    least, most = (micro_step_term(replace(shape, micro_batch=each)) for each in (1, MOST_MICRO_BATCH))
+    return facts.coefficients["micro_step"] * (most - least) / max(facts.quantile_low + facts.quantile_high, 1.0)
 
 
 def _class_scale(name: str, shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of one class; that of a model between dense and a mixture of experts lies between theirs."""
-    scale = facts.spreads[name].scale
+    factor = facts.constants.get(f"range_factor_{name}")
+    scale = facts.spreads[name].scale * (factor.mid if factor else 1.0)
     if name != "moe":
         return scale
     plain = facts.spreads["fp8" if shape.fp8_counts else "bf16"].scale

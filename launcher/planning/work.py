@@ -15,10 +15,11 @@ from launcher.model.training import PublishedBatch, TrainingFacts
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
-from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, Overhead
+from launcher.planning.around import hours_around
+from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
 from launcher.planning.learned import learned_boot, learned_restart
 from launcher.planning.posterior import Posterior, posterior
-from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape
+from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
 from launcher.planning.utilisation import spread
 
 CLUSTER_ONLY_H = 1.0
@@ -49,7 +50,9 @@ class Estimator:
         """The work on `nodes` machines of a type; regions and options do not matter to it."""
         key = (instance_type, nodes)
         if key not in self.known:
-            self.known[key] = self._estimate(self.catalog.instance_types[instance_type], nodes)
+            found = self._estimate(self.catalog.instance_types[instance_type], nodes)
+            around_h = hours_around(self.request, nodes)
+            self.known[key] = replace(found, around_h=around_h) if around_h else found
         return self.known[key]
 
     def learned(self, instance_type: str, nodes: int) -> Posterior | None:
@@ -137,20 +140,58 @@ class Estimator:
 
     def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
         """A job of so many hours, or a cluster that runs for its TTL."""
-        hours = cluster_hours(self.request) if train is None or train.hours is None else train.hours
-        source = "workload.train.hours" if train is not None else "guardrails.ttl_h, or one hour without it"
-        shape = self.shape(train, facts, nodes) if train is not None and train.model is not None else None
-        name = "hours of progress, ordinary checkpoints included" if train is not None else "hours the cluster runs"
+        if train is None or train.hours is None:
+            return self._cluster_alone(facts, nodes)
+        shape = self.shape(train, facts, nodes) if train.model is not None else None
+        write_s = goodput.checkpoint_write_s(shape, self.facts) if shape else None
+        failures = goodput.failure_rates(facts.accelerators * nodes, train.stack or stack_of(train.method), self.facts)
+        lost = self._losses(train.hours, write_s, failures)
+        middle = train.hours * (1 + lost.fraction)
+        return Work(
+            instance_type=facts.name,
+            nodes=nodes,
+            hours=Range(low=train.hours, mid=middle, high=train.hours * (1 + lost.high_fraction)),
+            training=None,
+            checkpoint_write_s=write_s,
+            checkpoint_gb=goodput.checkpoint_bytes(shape, self.facts) / 1e9 if shape else None,
+            checkpoint_interval_s=lost.interval_s,
+            accelerator=facts.accelerator,
+            misfit=None if middle <= LONGEST_H else f"it would take more than {LONGEST_H:,.0f} hours",
+            assumptions=_hours_lines(train.hours, lost, failures.per_h * middle),
+            failures_per_h=failures.per_h,
+            node_failures_per_h=failures.of_nodes_per_h,
+            failure_restart_h=self._restart_h,
+            failure_overhead=lost.fraction,
+            boot=learned_boot(facts.name, self.measured),
+            restart=learned_restart(facts.name, self.measured),
+        )
+
+    def _losses(self, hours: float, write_s: Range | None, failures: FailureRates) -> Losses:
+        """What failures add to hours of progress, at the plan's interval between checkpoints or Daly's."""
+        least = goodput.UNKNOWN_WRITE_S
+        return goodput.losses_of_hours(
+            hours,
+            write_s or Range(low=least, mid=least, high=least),
+            failures,
+            self.facts.constants["restart_minutes"].range,
+            interval_s=self.request.checkpoint.interval,
+            saves=self.request.checkpoint.mode is not CheckpointMode.NONE,
+        )
+
+    def _cluster_alone(self, facts: InstanceType, nodes: int) -> Work:
+        """A cluster without a job, for its TTL."""
+        hours = cluster_hours(self.request)
+        source = "guardrails.ttl_h, or one hour without it"
         return Work(
             instance_type=facts.name,
             nodes=nodes,
             hours=Range(low=hours, mid=hours, high=hours),
             training=None,
-            checkpoint_write_s=goodput.checkpoint_write_s(shape, self.facts) if shape else None,
-            checkpoint_gb=goodput.checkpoint_bytes(shape, self.facts) / 1e9 if shape else None,
+            checkpoint_write_s=None,
+            checkpoint_gb=None,
             checkpoint_interval_s=self.request.checkpoint.interval,
             accelerator=facts.accelerator,
-            assumptions=(Assumption(name=name, value=f"{hours:g}", unit="h", source=source),),
+            assumptions=(Assumption(name="hours the cluster runs", value=f"{hours:g}", unit="h", source=source),),
             boot=learned_boot(facts.name, self.measured),
             restart=learned_restart(facts.name, self.measured),
         )
@@ -177,6 +218,7 @@ class Estimator:
     def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:
         """The estimator's view of a workload on a number of machines."""
         dimensions, largest = self._dimensions, self.largest_batch
+        stack = train.stack or stack_of(train.method)
         return TrainingShape(
             params_b=dimensions.params_b,
             active_params_b=dimensions.active_params_b or dimensions.params_b,
@@ -189,21 +231,27 @@ class Estimator:
             global_batch_tokens=train.global_batch_tokens,
             most_batch_tokens=largest.tokens if largest is not None else None,
             precision=train.precision,
-            recompute=train.recompute,
+            recompute=train.recompute or recompute_of(stack),
+            micro_batch=train.micro_batch,
             method=train.method,
-            stack=train.stack,
+            stack=stack,
+            stack_known=train.stack is not None,
             accelerator=self._accelerator(facts),
             chips=facts.accelerators * nodes,
             chips_per_node=facts.accelerators,
             measured_tokens_per_s=train.throughput_tokens_per_s,
         )
 
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the model is a mixture of experts."""
+        sizes = self._dimensions
+        return (sizes.active_params_b or sizes.params_b) < MOE_ACTIVE_FRACTION * sizes.params_b
+
     @cached_property
     def largest_batch(self) -> PublishedBatch | None:
         """The largest batch that published runs of the workload's model size used; None where nothing is known."""
-        sizes = self._dimensions
-        active = sizes.active_params_b or sizes.params_b
-        return self.facts.largest_batch(sizes.params_b, moe=active < MOE_ACTIVE_FRACTION * sizes.params_b)
+        return self.facts.largest_batch(self._dimensions.params_b, moe=self.is_mixture)
 
     @cached_property
     def at_largest_batch(self) -> "Estimator | None":
@@ -228,7 +276,7 @@ class Estimator:
         train = self.request.workload.train
         model = train.model if train is not None else None
         if isinstance(model, ModelDimensions):
-            return model
+            return replace(model, active_params_b=model.active_b)
         spec = self.catalog.find_model(model or "")
         if spec is None:
             raise LookupError(model)
@@ -241,6 +289,24 @@ class Estimator:
             kv_heads=spec.kv_heads or None,
             vocab=spec.vocab or None,
         )
+
+
+def _hours_lines(hours: float, lost: Losses, failures: float) -> tuple[Assumption, ...]:
+    """What a job given in hours rests on, as lines of the quote."""
+    return (
+        Assumption(
+            name="hours of progress, ordinary checkpoints included",
+            value=f"{hours:g}",
+            unit="h",
+            source="workload.train.hours",
+        ),
+        Assumption(
+            name="failures and restarts",
+            value=f"{lost.fraction:.1%}",
+            unit=f"of the hours, up to {lost.high_fraction:.1%}",
+            source=f"Daly 2006; {failures:.2g} failures expected",
+        ),
+    )
 
 
 def _bounded(hours: Range) -> Range:

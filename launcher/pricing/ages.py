@@ -25,7 +25,7 @@ ALLOWED_BAND_DAYS = 180
 
 
 class Age(NamedTuple):
-    """How old a price is and how old it may be, in days."""
+    """How old a price is and how old it may be, in days; the days are negative for a price of a day to come."""
 
     days: int
     allowed: int
@@ -33,7 +33,12 @@ class Age(NamedTuple):
     @property
     def too_old(self) -> bool:
         """Whether the price is refused."""
-        return self.days > self.allowed
+        return self.days > self.allowed or self.to_come
+
+    @property
+    def to_come(self) -> bool:
+        """Whether the price is of a day to come: a clock is wrong. A day is between time zones."""
+        return self.days < -1
 
     @property
     def worth_a_warning(self) -> bool:
@@ -44,7 +49,7 @@ class Age(NamedTuple):
 def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:
     """The age of a price; `most_days` replaces the allowed age. A user's own price does not age."""
     allowed = ALLOWED_DAYS[option] if most_days is None else most_days
-    days = 0 if price.basis is Basis.USER else max(0, (today - price.as_of).days)
+    days = 0 if price.basis is Basis.USER else (today - price.as_of).days
     return Age(days=days, allowed=allowed)
 
 

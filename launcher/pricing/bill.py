@@ -8,6 +8,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.gigabytes import BILLED, billed_gb
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.money import Assumption
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, nat_zones, node_metrics
@@ -23,16 +24,16 @@ from launcher.model.sizing import (
 )
 from launcher.model.target import Target, target_of
 from launcher.model.work import Work
+from launcher.planning.around import around_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.bill_network import (
     LOG_GB_PER_NODE_HOUR,
-    log_gb_per_hour,
+    logged,
     network_assumptions,
     network_data,
     network_lines,
 )
-from launcher.pricing.compute import boot_hours
 from launcher.pricing.hyperpod import machine_price, volume_assumption
 from launcher.pricing.rest import Rest
 
@@ -50,7 +51,6 @@ FSX = {
     500: "fsx.lustre-persistent-500",
     1000: "fsx.lustre-persistent-1000",
 }
-GB_PER_GIB = 1.073741824
 
 
 class _ClusterLines(NamedTuple):
@@ -72,7 +72,7 @@ class Bill:
         """Nothing is worked out yet."""
         self.request = request
         self.catalog = catalog
-        self._own = _existing_cluster(request) is None
+        self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], Rest] = {}
 
@@ -81,7 +81,7 @@ class Bill:
         reports = bool(node_metrics(self.catalog.instance_types[place.instance_type]))
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
-            *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb, boot_hours(work)),
+            *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb),
         )
         if key not in self._rests:
             self._rests[key] = Rest(self.lines(place, work))
@@ -96,20 +96,20 @@ class Bill:
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
         target = target_of(place.target)
-        cluster = self._lines_of_cluster(prices, target) if self._own else _ClusterLines()
+        cluster = self._lines_of_cluster(prices, target) if self.own_cluster else _ClusterLines()
         found = [*cluster.storage]
         if not target.managed:
-            found.append(_root_volumes(prices, place, work, request, own=self._own))
-        found += (*_checkpoints(prices, request, work), *cluster.network)
-        if self._own:
+            found.append(_root_volumes(prices, place, request, own=self.own_cluster))
+        found += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
+        if self.own_cluster:
             found += network_data(prices, place, request, self._zone(place))
         found += _transfer(prices, request)
-        if self._own and target.head is not None:
+        if self.own_cluster and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
         stops = self._stops(place)
-        found += metrics(prices, place, facts, own=self._own, start_up_h=boot_hours(work), stops=stops)
+        found += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
         return (*found, *cluster.watch)
 
     def _beside_gateway(self, place: Place) -> bool:
@@ -156,13 +156,20 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
     return total_usd((*_checkpoints(prices, request, work), *_transfer(prices, request)), size)
 
 
-def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumption, ...]:
-    """What the rest of the bill rests on, for the quote."""
-    lines = [_assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour")]
+def bill_assumptions(
+    request: PlanRequest, catalog: Catalog, target: TargetKind, nodes: int, size: JobSize
+) -> tuple[Assumption, ...]:
+    """What the rest of the bill rests on, for the quote of a job of a size."""
+    lines = [
+        _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
+        Assumption(name="a GB of the bill", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
+    ]
     existing = _existing_cluster(request)
     if existing is None:
-        lines.append(_assumed("cluster runs before and after the job", f"{CLUSTER_OVERHEAD_H:g}", "h"))
-        lines += network_assumptions(request)
+        source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
+        around = f"{size.up_h - size.hours:.3g}"
+        lines.append(Assumption(name="cluster runs before and after the job", value=around, unit="h", source=source))
+        lines += network_assumptions(request, catalog)
         lines += monitoring_assumptions()
     else:
         what = "head node, network, file system and what watches them"
@@ -172,12 +179,16 @@ def bill_assumptions(request: PlanRequest, target: TargetKind) -> tuple[Assumpti
         lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
         lines.append(volume_assumption())
-    if request.checkpoint.mode is not CheckpointMode.NONE:
+    if request.checkpoint.own_uri is not None:
+        source = "checkpoint.mode own: what it keeps there, and for how long, is not priced"
+        name = "checkpoints stored by the trainer"
+        lines.append(Assumption(name=name, value=request.checkpoint.own_uri, unit="", source=source))
+    elif request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(_assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{KEPT_MONTHS:g}", "month"))
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
         stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"
         lines.append(Assumption(name="checkpoints that newer ones replace stay for", value=stay, unit="h", source=rule))
-    return tuple(lines)
+    return (*lines, *around_assumptions(request, nodes, KEPT_MONTHS))
 
 
 def _assumed(name: str, value: str, unit: str) -> Assumption:
@@ -206,7 +217,7 @@ def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
     return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, target)
 
 
-def _root_volumes(prices: Prices, place: Place, work: Work, request: PlanRequest, *, own: bool) -> Line:
+def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:
     """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
     nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
     cluster = 0.0
@@ -216,7 +227,7 @@ def _root_volumes(prices: Prices, place: Place, work: Work, request: PlanRequest
         head = HEAD_ROOT_GIB if target_of(place.target).head is not None else 0
         cluster = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
     line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
-    return line._replace(once=cluster * CLUSTER_OVERHEAD_H + nodes * boot_hours(work), an_hour=cluster + nodes)
+    return line._replace(an_hour_up=cluster, a_node_hour=nodes)
 
 
 def _file_system(prices: Prices, gib: int, speed: int) -> Line:
@@ -228,17 +239,25 @@ def _file_system(prices: Prices, gib: int, speed: int) -> Line:
 def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[Line]:
     """The checkpoint store: what is kept in it, what is replaced, and the requests that put it there."""
     gigabytes, keep = work.checkpoint_gb, request.checkpoint.keep
-    if request.checkpoint.mode is CheckpointMode.NONE or gigabytes is None:
+    if request.checkpoint.mode in (CheckpointMode.NONE, CheckpointMode.OWN) or gigabytes is None:
         return
     stored = prices.line("S3 checkpoints", "storage", "s3.standard-storage", "GB-month")
-    kept = gigabytes * keep
+    billed = billed_gb(gigabytes)
+    kept = billed * keep
     yield stored._replace(once=kept * KEPT_MONTHS, an_hour=kept / HOURS_PER_MONTH)
-    yield stored._replace(name="S3 replaced checkpoints", a_save=gigabytes * SUPERSEDED_MONTHS, saves_free=keep)
+    yield stored._replace(name="S3 replaced checkpoints", a_save=billed * SUPERSEDED_MONTHS, saves_free=keep)
     puts = max(2.0, gigabytes * 1000 / PART_MB) / 1000
     yield prices.line("S3 uploads", "storage", "s3.put-requests", "1000 requests")._replace(a_save=puts)
-    if request.storage.access_log and request.checkpoint.uri is None:
+    if request.storage.access_log and request.checkpoint.store_uri is None:
         months = ACCESS_LOG_DAYS * 24 / HOURS_PER_MONTH
         yield stored._replace(name="S3 access log", a_save=puts * ACCESS_LOG_GB_PER_1000 * months)
+
+
+def _outputs(prices: Prices, request: PlanRequest) -> Iterator[Line]:
+    """The outputs in the store, where the plan says how large they are."""
+    if request.run.outputs_gib:
+        stored = prices.line("S3 outputs", "storage", "s3.standard-storage", "GB-month")
+        yield stored._replace(once=request.run.outputs_gib * KEPT_MONTHS)
 
 
 def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
@@ -246,12 +265,11 @@ def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     data = request.workload.train.data if request.workload.train else None
     if data and data.gib and data.region and data.region != prices.region:
         price = prices.catalog.transfer(data.region, prices.region)
-        yield Line(f"training data from {data.region}", "network", "GB", price, once=data.gib * GB_PER_GIB)
+        yield Line(f"training data from {data.region}", "network", "GB", price, once=data.gib)
 
 
 def _logs(prices: Prices, place: Place) -> Iterator[Line]:
     """Logs of the cluster, the jobs and the network, and their keeping."""
-    an_hour = log_gb_per_hour(place)
-    yield prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB").while_up(an_hour)
-    kept = an_hour * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-    yield prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month").while_up(kept)
+    yield logged(prices.line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB"), place)
+    months = LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
+    yield logged(prices.line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month"), place, months)

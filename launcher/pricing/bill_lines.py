@@ -12,7 +12,7 @@ from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced
 
 CLUSTER_OVERHEAD_H = 0.5
-"""Hours that the head node and the network run before and after the job: an assumption, not measured."""
+"""Hours that the head node and the network run before and after the job at least: an assumption, not measured."""
 FREE_ZONE_H = 12.0
 """A DNS zone that is deleted within this time is not billed; any other pays whole months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
@@ -23,10 +23,26 @@ _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.
 
 
 class JobSize(NamedTuple):
-    """What the rest of the bill depends on: hours of the job, and seconds between its checkpoints."""
+    """What the rest of the bill depends on: hours of the job, seconds between its checkpoints, hours around the job.
+
+    `around_h` are hours that the nodes are billed before and after the job: start-up and idle tail. `losses` are
+    machines that are lost and replaced meanwhile.
+    """
 
     hours: float
     checkpoint_interval_s: float | None
+    around_h: float = 0.0
+    losses: float = 0.0
+
+    @property
+    def nodes_h(self) -> float:
+        """Hours that each node runs."""
+        return self.hours + self.around_h
+
+    @property
+    def up_h(self) -> float:
+        """Hours that the cluster runs: at least as long as its nodes."""
+        return self.hours + max(CLUSTER_OVERHEAD_H, self.around_h)
 
     @property
     def saves(self) -> float:
@@ -40,9 +56,11 @@ class JobSize(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line whose quantity is a sum: so much once, an hour of the job, and a checkpoint past the first `saves_free`.
+    """A line of the bill, its quantity a sum: so much once, and rates times hours or checkpoints.
 
-    Of `zones` the quantity is whole months, however many hours of them were begun.
+    `an_hour` is per hour of the job, `an_hour_up` per hour that the cluster is up, `a_node_hour` per hour that the
+    nodes run, `a_save` per checkpoint past the first `saves_free`, `a_loss` per machine lost. The quantity of `zones`
+    is whole months, however many hours of them were begun.
     """
 
     name: str
@@ -51,23 +69,35 @@ class Line(NamedTuple):
     price: Price | Unpriced
     once: float = 0.0
     an_hour: float = 0.0
+    an_hour_up: float = 0.0
+    a_node_hour: float = 0.0
     a_save: float = 0.0
     saves_free: int = 0
     zones: int = 0
+    a_loss: float = 0.0
 
     def quantity(self, size: JobSize) -> float:
         """What there is of it in a job of a size."""
         if self.zones:
-            up_h = size.hours + CLUSTER_OVERHEAD_H
-            return float(self.zones * math.ceil(up_h / HOURS_PER_MONTH)) if up_h > FREE_ZONE_H else 0.0
-        found = self.once + self.an_hour * size.hours
+            return float(self.zones * math.ceil(size.up_h / HOURS_PER_MONTH)) if size.up_h > FREE_ZONE_H else 0.0
+        found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
+        if self.a_loss:
+            found += self.a_loss * size.losses
         if self.a_save:
             found += self.a_save * max(0.0, size.saves - self.saves_free)
         return min(found, MOST)
 
+    def per_job_hour(self, size: JobSize) -> float:
+        """By how much its quantity grows with one more hour of the job; whole months do not."""
+        saves = (
+            3600 / size.checkpoint_interval_s if size.checkpoint_interval_s and size.saves > self.saves_free else 0.0
+        )
+        lost = self.a_loss * size.losses / size.hours if size.hours else 0.0
+        return 0.0 if self.zones else self.an_hour + self.an_hour_up + self.a_node_hour + self.a_save * saves + lost
+
     def while_up(self, count: float) -> "Line":
         """The line of something of which `count` are billed as long as the cluster runs, quantities being hours."""
-        return self._replace(once=count * CLUSTER_OVERHEAD_H, an_hour=count)
+        return self._replace(an_hour_up=count)
 
     def of(self, quantity: float) -> CostComponent:
         """The line of so much of it, for what does not grow with a job."""
@@ -105,9 +135,9 @@ def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unprice
     known, priced = tuple(parts), []
     for amount, price in known:
         if isinstance(price, Unpriced):
-            return price if price.elsewhere is None else replace(price, elsewhere=_sum(_elsewhere(known)))
+            return price if price.elsewhere is None else replace(price, elsewhere=sum_price(_elsewhere(known)))
         priced.append((amount, price))
-    return _sum(priced)
+    return sum_price(priced)
 
 
 def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tuple[float, Price]]:
@@ -118,8 +148,8 @@ def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tupl
             yield amount, found
 
 
-def _sum(parts: Iterable[tuple[float, Price]]) -> Price:
-    """The price of so much of each part."""
+def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
+    """The price of so much of each part, dollars a whole: every source, the weakest basis, the oldest date."""
     usd, priced = Decimal(0), []
     for amount, price in parts:
         usd += price.usd * _exact(amount)

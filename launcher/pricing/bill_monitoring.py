@@ -11,6 +11,7 @@ from launcher.model.monitoring import (
     GUARD_EVERY_MINUTES,
     GUARD_MEMORY_MB,
     HEAD_NODE_REPORTS_PER_HOUR,
+    JOB_REPORTS_PER_HOUR,
     NODE_REPORTS_PER_HOUR,
     alarms,
     guard_metrics,
@@ -18,9 +19,8 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import Target, target_of
-from launcher.model.target_parts import HeadNode
-from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices, combined
+from launcher.model.target import HeadNode, Target, target_of
+from launcher.pricing.bill_lines import Line, Prices, combined
 
 GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""
@@ -28,6 +28,8 @@ GUARD_REQUESTS = 2
 """CloudWatch requests of one call: it reports its metrics and reads their past."""
 GUARD_LISTINGS = 1
 """List requests of one call: of what jobs left for people (templates/guard/trouble.py). S3 bills them like writes."""
+JOB_BEATS_PER_HOUR = 12
+"""Objects that each node of a job writes for the guard (launcher/agent/store/heartbeat.py)."""
 MESSAGES_PER_HOUR = 1.0
 """Messages on the cluster's topic: an assumption, more than a quiet cluster sends."""
 GUARD_CALLS_PER_HOUR = 60 / GUARD_EVERY_MINUTES
@@ -79,9 +81,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 
-def metrics(
-    prices: Prices, place: Place, facts: InstanceType, *, own: bool, start_up_h: float, stops: bool = False
-) -> Iterator[Line]:
+def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, stops: bool = False) -> Iterator[Line]:
     """Custom metrics and the calls that carry them: of the nodes, and of a cluster of its own.
 
     Args:
@@ -89,7 +89,6 @@ def metrics(
         place: the machines.
         facts: their type.
         own: whether the cluster is made for the job.
-        start_up_h: hours that a node runs beside those of the job.
         stops: whether the guard ends the job at a sum, up to which it adds one metric more.
     """
     # Nothing on a node of Kubernetes reports its accelerators to CloudWatch.
@@ -104,18 +103,18 @@ def metrics(
         cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
         if guard is not None:
             of_cluster += guard.own_metrics
-            calls += GUARD_CALLS_PER_HOUR * (guard.metrics_a_look + guard.metrics_a_node * place.nodes)
+            of_nodes += guard.job_metrics
+            asked = guard.metrics_a_look + guard.job_metrics + guard.metrics_a_node * place.nodes
+            calls += GUARD_CALLS_PER_HOUR * asked + JOB_REPORTS_PER_HOUR * guard.job_metrics * place.nodes
     if not of_nodes and not of_cluster:
         return
     line = prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month")
-    yield _while_up(line, of_cluster * PER_MONTH, of_nodes * PER_MONTH, start_up_h)
+    yield line._replace(an_hour_up=of_cluster * PER_MONTH, a_node_hour=of_nodes * PER_MONTH)
     line = prices.line("CloudWatch requests", "other", "cloudwatch.requests", "1000 requests")
-    yield _while_up(line, cluster_calls / 1000, calls / 1000, start_up_h)
-
-
-def _while_up(line: Line, of_cluster: float, of_nodes: float, start_up_h: float) -> Line:
-    """A line with so much an hour that the cluster runs, and so much an hour that its nodes run."""
-    return line._replace(once=of_cluster * CLUSTER_OVERHEAD_H + of_nodes * start_up_h, an_hour=of_cluster + of_nodes)
+    yield line._replace(an_hour_up=cluster_calls / 1000, a_node_hour=calls / 1000)
+    if own and guard is not None:
+        line = prices.line("signs of life of the job", "other", "s3.put-requests", "1000 requests")
+        yield line._replace(a_node_hour=JOB_BEATS_PER_HOUR * place.nodes / 1000)
 
 
 def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:

@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 
+from launcher.catalog.load import Catalog
+from launcher.model.enums import Method
+from launcher.model.gigabytes import billed_gb
 from launcher.model.money import Assumption
 from launcher.model.monitoring import interface_endpoints, nat_zones
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import Target
-from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, Line, Prices
+from launcher.model.workload import ModelDimensions
+from launcher.pricing.bill_lines import Line, Prices
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
+WEIGHT_BYTES = 2.0
+"""A parameter as model hubs keep it."""
 LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
 LOGS = "logs"
@@ -40,31 +46,46 @@ def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str |
     gateways = nat_zones(request.network, zone)
     if not gateways:
         return
-    fetched, logged = NAT_GB_PER_NODE * place.nodes, log_gb_per_hour(place)
+    each = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
     past_nat = LOGS in interface_endpoints(request.network)
     through = prices.line("NAT data", "network", "vpc.nat-gateway-data", "GB")
-    through = through._replace(once=fetched) if past_nat else _logged(through, logged, fetched)
+    through = through._replace(once=each * place.nodes, a_loss=each)
+    if not past_nat:
+        through = logged(through, place)
     yield through
     if past_nat:
         data = prices.line("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
-        yield _logged(data, logged, 0.0)
+        yield logged(data, place)
     if zone not in gateways:
         # The sender and the receiver are both charged.
         between = prices.line("data to the NAT's zone and back", "network", "transfer.inter-az", "GB")
-        yield between._replace(once=2 * through.once, an_hour=2 * through.an_hour)
+        yield between._replace(
+            once=2 * through.once,
+            an_hour_up=2 * through.an_hour_up,
+            a_node_hour=2 * through.a_node_hour,
+            a_loss=2 * through.a_loss,
+        )
 
 
-def log_gb_per_hour(place: Place) -> float:
-    """GB of logs an hour, of the nodes and the head node."""
-    return LOG_GB_PER_NODE_HOUR * (place.nodes + 1)
+def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
+    """Billed GB of the weights that each node of a fine-tuning job fetches from outside of AWS; 0 where it needs none.
+
+    Hubs keep two bytes a parameter (bf16). A job that says what it fetches from S3 (`run.data`) goes past the NAT.
+    """
+    train = request.workload.train
+    if train is None or train.model is None or train.method is Method.PRETRAIN or request.run.data:
+        return 0.0
+    known = train.model if isinstance(train.model, ModelDimensions) else catalog.find_model(train.model)
+    return 0.0 if known is None else billed_gb(WEIGHT_BYTES * known.params_b)
 
 
-def _logged(line: Line, gb_per_hour: float, once: float) -> Line:
-    """A line with a quantity of logs as long as the cluster runs, and something once."""
-    return line._replace(once=once + gb_per_hour * CLUSTER_OVERHEAD_H, an_hour=gb_per_hour)
+def logged(line: Line, place: Place, months: float = 1.0) -> Line:
+    """A line with the GB of logs of the head node and the nodes, kept for `months` where it is storage."""
+    gigabytes = LOG_GB_PER_NODE_HOUR * months
+    return line._replace(an_hour_up=gigabytes, a_node_hour=gigabytes * place.nodes)
 
 
-def network_assumptions(request: PlanRequest) -> Iterator[Assumption]:
+def network_assumptions(request: PlanRequest, catalog: Catalog) -> Iterator[Assumption]:
     """What the network's part rests on."""
     network, assumed = request.network, "assumption, not measured"
     if network.vpc_id is not None:
@@ -81,6 +102,15 @@ def network_assumptions(request: PlanRequest) -> Iterator[Assumption]:
         unit="GB a node",
         source=assumed,
     )
+    weights = fetched_weights_gb(request, catalog)
+    if weights:
+        yield Assumption(
+            name="weights through the NAT gateway",
+            value=f"{weights:.3g}",
+            unit="GB a node",
+            source="from a hub, two bytes a parameter, again on each machine that replaces a lost one; run.data takes"
+            " them from S3, past the NAT",
+        )
     if network.name is not None:
         yield Assumption(
             name=f"network {network.name}, which clusters share",

@@ -2,10 +2,15 @@
 
 import math
 from datetime import datetime
+from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.capacity import NOT_YET, OFFERED_PLAN
+from launcher.model.durations import HOUR_S
 from launcher.model.enums import PurchaseOption
+from launcher.model.money import Range
 from launcher.model.request import PurchaseRequest, Reservation, TrainingPlanReference
+from launcher.pricing.chances import chance_above
 
 LONGEST_DAYS = 182
 DAILY_UP_TO = 14
@@ -39,13 +44,41 @@ def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
     return days if days <= LONGEST_DAYS else None
 
 
+LEAST_CHANCE = 0.005
+"""Days of an extension less likely than this are left out."""
+
+
+def extension_h(job: Range, usable_h: float) -> float:
+    """Hours by which an offering of so many usable hours is expected to be extended, in whole days.
+
+    Blocks and training plans are extended by offerings of their own (DescribeCapacityBlockExtensionOfferings,
+    SearchTrainingPlanOfferings with TrainingPlanArn), taken as of a day at the rate of the first.
+
+    >>> span = Range(low=10.0, mid=20.0, high=40.0)
+    >>> [round(extension_h(span, usable), 1) for usable in (23.5, 47.5, 167.5)]
+    [8.9, 0.5, 0.0]
+    """
+    days, found = 0, 0.0
+    while days < LONGEST_DAYS:
+        chance = chance_above(job, usable_h + days * HOURS_A_DAY)
+        if chance < LEAST_CHANCE:
+            break
+        found += chance * HOURS_A_DAY
+        days += 1
+    return found
+
+
 class Held(NamedTuple):
-    """Capacity that is bought: its instances, and its hours where its window is known; a job gets `usable_h`."""
+    """Capacity that is bought: its instances, and its hours where its window is known; a job gets `usable_h`.
+
+    What is only offered is still to be bought.
+    """
 
     instances: int
     window_h: float | None
     usable_h: float | None
     over: bool
+    offered: bool = False
 
 
 def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: datetime) -> Held | None:
@@ -62,7 +95,24 @@ def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: dat
     begins = known.starts_at or now
     window_h = max(0.0, (known.ends_at - begins).total_seconds() / 3600)
     left_h = max(0.0, (known.ends_at - max(begins, now)).total_seconds() / 3600 - lost_h(option))
-    return Held(count, window_h, left_h, over=left_h == 0.0)
+    name = known.id if isinstance(known, Reservation) else known.arn
+    return Held(count, window_h, left_h, over=left_h == 0.0, offered=name.endswith((NOT_YET, OFFERED_PLAN)))
+
+
+def begins(purchase: PurchaseRequest, option: PurchaseOption, now: datetime) -> datetime | None:
+    """When what is bought begins; None where it has begun, or the file does not say."""
+    known = bought(purchase, option)
+    starts_at = None if known is None else known.starts_at
+    return starts_at if starts_at is not None and starts_at > now else None
+
+
+def before_it_begins(starts_at: datetime, now: datetime, usd_per_hour: Decimal) -> str:
+    """What a cluster costs that is deployed before its machines can come, in words."""
+    hours = (starts_at - now).total_seconds() / HOUR_S
+    wait = f"{hours / HOURS_A_DAY:.1f} days" if hours >= HOURS_A_DAY else f"{hours:.1f} hours"
+    rate = float(usd_per_hour)
+    cost = f"${rate * HOURS_A_DAY:,.2f} a day until then, ${rate * hours:,.2f} in all"
+    return f"begins {starts_at:%Y-%m-%d %H:%M} UTC, in {wait}: a cluster deployed now costs {cost}, without a node"
 
 
 def bought(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:

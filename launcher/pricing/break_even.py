@@ -4,8 +4,7 @@ from decimal import Decimal
 
 from launcher.model.money import Price
 from launcher.pricing.bill_lines import JobSize
-from launcher.pricing.compute import FOREVER_H, start_hours
-from launcher.pricing.idle_tail import tail_hours
+from launcher.pricing.compute import FOREVER_H, around_hours
 from launcher.pricing.interruptible import on_spot
 from launcher.pricing.training_candidate import TrainingCandidate
 
@@ -47,11 +46,11 @@ def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
     assert isinstance(price, Price)  # noqa: S101 - the caller has looked
     told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
-    size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s)
-    start = start_hours(candidate.place, candidate.work)
     tail = candidate.charge.tail if candidate.charge is not None else None
-    billed = hours + start + tail_hours(candidate.place, request, hours + start, learned=tail)
-    compute, other = float(price.usd) * candidate.place.nodes * billed, candidate.rest.other_usd(size)
+    around = around_hours(candidate.place, candidate.work, request, hours, learned=tail)
+    losses = (rate + candidate.work.node_failures_per_h) * hours
+    size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s, around_h=around, losses=losses)
+    compute, other = float(price.usd) * candidate.place.nodes * size.nodes_h, candidate.rest.other_usd(size)
     if other is not None and compute + other[1] < target:
         return True
     if other is not None and compute + other[0] >= target:

@@ -18,6 +18,7 @@ from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.model.record import record
+from launcher.pricing.bill_lines import sum_price
 from launcher.pricing.commitments import MOVES
 from launcher.pricing.offers import price_key
 
@@ -147,32 +148,42 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
         yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
 
 
+class _Rates(NamedTuple):
+    """Committed rates over those on demand, as one ratio; `origin` has their sources, weakest basis and oldest date."""
+
+    ratio: float
+    origin: Price
+
+
 def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Iterator[CommitmentOption]:
     """The instrument at 75 % of the floor, and at the level where a further dollar brings nothing more."""
-    ratios = [_ratio(each, instrument, years, payment, catalog) for each in instrument.loads]
-    covered = [(load, ratio) for load, ratio in zip(instrument.loads, ratios, strict=True) if ratio is not None]
+    priced = [(load, _rate(load, instrument, years, payment, catalog)) for load in instrument.loads]
+    covered = [(load, rate) for load, rate in priced if rate is not None]
     if not covered:
         return
-    loads = [(float(load.usd_per_hour), load.share_over(years), each) for load, each in covered]
+    loads = [
+        (float(load.usd_per_hour), load.share_over(years), float(rate.usd / load.usd_per_node_hour))
+        for load, rate in covered
+    ]
     curve = demand((usd, share) for usd, share, _ in loads)
     paid = sum(usd * share for usd, share, _ in loads)
     # AWS applies a plan where it saves most first: one ratio for all of them is the mean, weighted by the dollars.
     ratio = sum(usd * share * each for usd, share, each in loads) / paid if paid else 1.0
+    rates = _Rates(ratio, sum_price((1.0, rate) for _, rate in covered))
     levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
     for name, level in levels.items():
         whole = _whole(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level
         if whole > 0 and ratio < 1:
-            yield _option(instrument, years, payment, catalog, name=name, level=whole, ratio=ratio, curve=curve)
+            yield _option(instrument, years, payment, catalog, name=name, level=whole, rates=rates, curve=curve)
 
 
 def _whole(level: Decimal, load: Load) -> Decimal:
     """A level in whole instances, which is how reservations are sold."""
-    each = load.usd_per_hour / Decimal(repr(load.nodes))
-    return (level / each).to_integral_value(ROUND_FLOOR) * each
+    return (level / load.usd_per_node_hour).to_integral_value(ROUND_FLOOR) * load.usd_per_node_hour
 
 
-def _ratio(load: Load, instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> float | None:
-    """The committed rate of a load's machines over that of on demand; None where either is not known."""
+def _rate(load: Load, instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Price | None:
+    """The committed rate of a load's machines; None where it or the rate on demand is unknown."""
     place = Place(
         target=load.target,
         instance_type=load.instance_type,
@@ -185,8 +196,7 @@ def _ratio(load: Load, instrument: _Instrument, years: int, payment: Payment, ca
     )
     key = price_key(place, payment)
     price = catalog.price(key) if isinstance(key, Key) else key
-    each = load.usd_per_hour / Decimal(repr(load.nodes))
-    return float(price.usd / each) if isinstance(price, Price) and each else None
+    return price if isinstance(price, Price) and load.usd_per_hour else None
 
 
 def _option(
@@ -197,9 +207,10 @@ def _option(
     *,
     name: str,
     level: Decimal,
-    ratio: float,
+    rates: _Rates,
     curve: Demand,
 ) -> CommitmentOption:
+    ratio = rates.ratio
     hours = HOURS_A_YEAR * years
     usd_per_hour = (level * Decimal(repr(ratio))).quantize(CENT)
     used = curve.used(float(level))
@@ -220,6 +231,9 @@ def _option(
         break_even=ratio,
         risks=tuple(_risks(instrument, total, catalog)),
         command=_command(instrument, years, payment, usd_per_hour, level),
+        source=rates.origin.source,
+        basis=rates.origin.basis,
+        as_of=rates.origin.as_of,
         marginal=tuple(
             (Decimal(repr(mark * ratio)).quantize(CENT), Decimal(repr(curve.above(mark) / ratio - 1)).quantize(CENT))
             for mark in marks
@@ -247,7 +261,7 @@ def _command(instrument: _Instrument, years: int, payment: Payment, usd_per_hour
     seconds = 365 * 24 * 3600 * years
     if instrument.option is PurchaseOption.RESERVED:
         load = instrument.loads[0]
-        count = level / (load.usd_per_hour / Decimal(repr(load.nodes)))
+        count = level / load.usd_per_node_hour
         return (
             f"{CONSOLE[False]}; or aws ec2 describe-reserved-instances-offerings --region {load.region} "
             f"--instance-type {load.instance_type} --offering-class standard --min-duration {seconds} "

@@ -6,7 +6,7 @@ from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.enums import Market, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
-from launcher.pricing.compute import ComputeCost
+from launcher.pricing.compute import ComputeCost, committed_sets
 from launcher.pricing.training_candidate import TrainingCandidate
 
 MOVES = (SavingsPlanKind.COMPUTE, SavingsPlanKind.SAGEMAKER)
@@ -20,12 +20,13 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
     place, price = candidate.place, candidate.offer.price
     if place.option not in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) or cost is None:
         return None
+    sets = committed_sets(candidate.context.request, cost.charge.used_h)
     listed = candidate.context.catalog.on_demand(place.instance_type, place.region)
     if not isinstance(listed, Price) or not isinstance(price, Price) or listed.market is not Market.OPEN:
         return None
-    rest = price.usd * place.nodes * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
+    rest = price.usd * place.nodes * sets * Decimal(HOURS_A_YEAR * (place.term_years or 1)) / 2
     cut = candidate.context.catalog.price_cut(place.instance_type)
-    used = _utilisation(candidate)
+    used = _utilisation(candidate, cost.charge.used_h / sets)
     share = float(price.usd / listed.usd) if listed.usd else 1.0
     utilisation = (
         Assumption(
@@ -38,7 +39,7 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
             name="utilisation by this job",
             value="not known" if used is None else f"{used:.1%}",
             unit="" if used is None else "of its hours",
-            source="workload.train.runs_per_month x hours over 730 hours a month",
+            source=f"workload.train.runs_per_month x billed hours over 730 hours a month of {sets:,} sets of nodes",
         ),
     )
     moves = place.plan_kind in MOVES
@@ -72,7 +73,7 @@ def _stranded(rest: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, 
     )
 
 
-def _utilisation(candidate: TrainingCandidate) -> float | None:
-    """The share of a month that the runs take; None without runs."""
+def _utilisation(candidate: TrainingCandidate, billed_h: float) -> float | None:
+    """The share of a month that the runs use of each set of nodes; None for a cluster without a job."""
     train = candidate.context.request.workload.train
-    return None if train is None else min(1.0, candidate.hours * float(train.runs_per_month) / HOURS_PER_MONTH)
+    return None if train is None else min(1.0, billed_h * float(train.runs_per_month) / HOURS_PER_MONTH)

@@ -1,11 +1,12 @@
 """The compute line of a quote: hours of the job, hours that are paid for, and dollars, for each way of buying."""
 
+import math
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from launcher.model.calendar import HOURS_A_YEAR, MONTHS_A_YEAR
+from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.enums import PurchaseOption
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
@@ -15,7 +16,17 @@ from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
-from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, block_days, bought, held, lost_h
+from launcher.pricing.blocks import (
+    HOURS_A_DAY,
+    LEAD_WEEKS,
+    LEAST_CHANCE,
+    block_days,
+    bought,
+    extension_h,
+    held,
+    lost_h,
+)
+from launcher.pricing.chances import chance_above
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
@@ -27,6 +38,8 @@ LEAST_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
 FOREVER_H = 1e6
 """Hours, 114 years: what takes longer never ends, and is shown as this."""
+SAME = 1e-9
+"""Sets of nodes by which rounding may miss a whole number."""
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 """Ways of buying that tie up a term of years."""
 WHOLE = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
@@ -39,7 +52,8 @@ class Charge(NamedTuple):
     `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
     reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone. Of the
     billed hours an instance is idle for `tail_h` after the job, `tail` being what one's own runs say of it, and
-    `unused_h` are this run's share of a new commitment that no job uses.
+    `unused_h` are this run's share of a new commitment that no job uses. An offering that is still to be bought is
+    outlasted with the chance `outlasts`, and then extended: `extension_h` are the hours that are expected of that.
     """
 
     hours: float
@@ -50,11 +64,18 @@ class Charge(NamedTuple):
     tail_h: float = 0.0
     unused_h: float = 0.0
     tail: Learned | None = None
+    outlasts: float = 0.0
+    extension_h: float = 0.0
+
+    @property
+    def used_h(self) -> float:
+        """Hours that an instance is billed for one run, without hours of a commitment that no job uses."""
+        return self.billed_hours - self.unused_h
 
     @property
     def instance_hours(self) -> float:
         """Instance-hours that are paid for."""
-        return self.billed_hours * self.instances
+        return (self.billed_hours + self.extension_h) * self.instances
 
 
 @record
@@ -82,6 +103,7 @@ def charge(
     now: datetime,
     *,
     tail: Learned | None = None,
+    longer: bool = False,
 ) -> Charge | None:
     """The middle case of a candidate; None when no offering is long enough for it.
 
@@ -92,27 +114,42 @@ def charge(
         hazard: spot interruptions of the job; needed for spot alone.
         now: the moment, for a window that has begun.
         tail: how long idle nodes stay by one's own runs; None where none says it.
+        longer: of an offering, the one that holds the high estimate instead of the middle one.
     """
     nodes, hours = place.nodes, work.hours.mid
     if place.option in WHOLE:
         known = held(request.purchase, place.option, nodes, now)
         if known is not None and known.window_h is not None:
-            return Charge(hours, known.window_h, known.instances)
-        days = block_days(hours + boot_hours(work), lost_h(place.option))
-        return None if days is None else Charge(hours, days * HOURS_A_DAY, known.instances if known else nodes)
+            usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
+            return _offered(work, known.window_h, known.instances, usable_h)
+        days = block_days((work.hours.high if longer else hours) + boot_hours(work), lost_h(place.option))
+        if days is None:
+            return None
+        billed = days * HOURS_A_DAY
+        if known is not None:
+            return Charge(hours, billed, known.instances)
+        return _offered(work, billed, nodes, billed - lost_h(place.option) - boot_hours(work))
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
         return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, tail, told=told)
     return _stopped(hours, place, work, request, tail)
 
 
-def least_charge(work: Work, option: PurchaseOption, share: float) -> tuple[float, float]:
-    """What the hours and the instance-hours of a charge are never below, for numbers of nodes that are not worked out.
+def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Charge:
+    """An offering of so many hours, of which a job may use some: what it costs, and what it is expected to add."""
+    if math.isinf(usable_h):
+        return Charge(work.hours.mid, billed_h, instances)
+    chance = chance_above(work.hours, usable_h)
+    return Charge(work.hours.mid, billed_h, instances, outlasts=chance, extension_h=extension_h(work.hours, usable_h))
+
+
+def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float], float]) -> tuple[float, float]:
+    """Lower bounds of a charge's hours and instance-hours, cheaper to compute than the charge itself.
 
     Args:
         work: the hours it takes without interruptions.
-        option: how the machines are bought; of whole offerings nothing is said.
-        share: `committed_hours` of one instance.
+        option: how the machines are bought; whole offerings have no bound.
+        committed: `committed_hours` as a function of a run's hours.
     """
     if option in WHOLE:
         return 0.0, 0.0
@@ -120,7 +157,7 @@ def least_charge(work: Work, option: PurchaseOption, share: float) -> tuple[floa
     if option is PurchaseOption.SPOT:
         # Failures and checkpoints are counted anew on spot, and never come to less than nothing.
         hours = min(hours / (1 + work.failure_overhead), FOREVER_H)
-    return hours * NEARLY, max(hours, share) * work.nodes * NEARLY
+    return hours * NEARLY, max(hours, committed(hours)) * work.nodes * NEARLY
 
 
 def _stopped(
@@ -129,8 +166,8 @@ def _stopped(
     """Machines by the hour that stop once they are idle, and the share of a new commitment that the run must pay."""
     start = start_hours(place, work)
     tail = tail_hours(place, request, hours + start, learned=learned)
-    used = _billed(hours, start, tail)
-    share = committed_hours(place, request)
+    used = _billed(hours, start + tail)
+    share = committed_hours(place, request, used)
     return Charge(hours, max(used, share), place.nodes, told, start, tail, max(0.0, share - used), learned)
 
 
@@ -160,7 +197,7 @@ def compute_cost(
             hours=work.hours,
             middle=middle,
         ),
-        commitment_usd=per_hour * HOURS_A_YEAR * (place.term_years or 1) if new else None,
+        commitment_usd=_whole_term_usd(place, request, per_hour, middle) if new else None,
         explained=lambda: _around_lines(place, work, request, middle),
     )
 
@@ -170,17 +207,47 @@ def is_new_commitment(place: Place, request: PlanRequest) -> bool:
     return place.option in COMMITTED and not request.purchase.owned
 
 
-def committed_hours(place: Place, request: PlanRequest) -> float:
-    """Hours of an instance that one run has to pay of a new commitment, used or not; 0 without one.
+def whole_sets(billed_h_per_month: float) -> int:
+    """Sets of a job's nodes that its runs need: one set runs 730 hours a month.
 
-    The whole term over the runs that fall into it: the job's runs, or as many as come in the term's months. A cluster
-    without a job stands for one run.
+    >>> whole_sets(70.0), whole_sets(730.0), whole_sets(7_100.0)
+    (1, 1, 10)
+    """
+    return max(1, math.ceil(billed_h_per_month / HOURS_PER_MONTH - SAME))
+
+
+def committed_sets(request: PlanRequest, billed_h: float) -> int:
+    """Sets of the job's nodes that a new commitment holds; a cluster without a job needs one.
+
+    Args:
+        request: the plan with its runs per month.
+        billed_h: hours that one run is billed for, with start-up and idle tail.
+    """
+    train = request.workload.train
+    return 1 if train is None else whole_sets(billed_h * float(train.runs_per_month))
+
+
+def committed_hours(place: Place, request: PlanRequest, billed_h: float) -> float:
+    """Hours of each of the job's nodes that one run pays of a new commitment, used or not; 0 without one.
+
+    The term of every set of nodes, divided by the runs that fall into the term: the job's runs, or as many as come in
+    the term's months. A cluster without a job counts as one run.
+
+    Args:
+        place: where and how.
+        request: the plan with its runs.
+        billed_h: hours that one run is billed for, with start-up and idle tail.
     """
     if not is_new_commitment(place, request):
         return 0.0
     train, years = request.workload.train, place.term_years or 1
     runs = 1.0 if train is None else min(float(train.runs), MONTHS_A_YEAR * float(train.runs_per_month) * years)
-    return HOURS_A_YEAR * years / max(1.0, runs)
+    return HOURS_A_YEAR * years * committed_sets(request, billed_h) / max(1.0, runs)
+
+
+def _whole_term_usd(place: Place, request: PlanRequest, per_hour: Decimal, middle: Charge) -> Decimal:
+    """The cash of a whole term, for all sets of nodes."""
+    return per_hour * HOURS_A_YEAR * (place.term_years or 1) * committed_sets(request, middle.used_h)
 
 
 def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
@@ -195,13 +262,26 @@ def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
 
 
 def boot_hours(work: Work) -> float:
-    """Hours from launch to the first step: as one's own runs took, else as it is assumed."""
-    return BOOT_H if work.boot is None else work.boot.mid
+    """Hours from launch to the first step, as one's own runs took or as assumed, and those of the plan's own steps."""
+    return (BOOT_H if work.boot is None else work.boot.mid) + work.around_h
 
 
-def _billed(hours: float, start: float, tail: float) -> float:
+def around_hours(
+    place: Place, work: Work, request: PlanRequest, hours: float, *, slow: bool = False, learned: Learned | None = None
+) -> float:
+    """Hours that nodes by the hour are billed before and after a job of `hours`: start-up and idle tail.
+
+    Prepaid nodes have no tail.
+    """
+    start = start_hours(place, work, slow=slow)
+    if place.option in WHOLE:
+        return start
+    return start + tail_hours(place, request, hours + start, slow=slow, learned=learned)
+
+
+def _billed(hours: float, around: float) -> float:
     """Job hours with what is billed before and after them, at least EC2's minimum."""
-    return max(LEAST_HOURS, hours + start + tail)
+    return max(LEAST_HOURS, hours + around)
 
 
 def _dollars(
@@ -209,14 +289,12 @@ def _dollars(
 ) -> UsdRange:
     """An hourly rate times job hours, the start-up before them and the tail after them.
 
-    The low end is without the tail, of somebody who removes the cluster when the job is done. A new commitment takes
-    its share of the term whatever the job does.
+    The low end is without the tail, of somebody who removes the cluster when the job is done. Of a new commitment each
+    run pays its share of the term; the high end counts the sets of nodes that the longest runs need.
     """
-    share = committed_hours(place, request)
-    slow = start_hours(place, work, slow=True)
-    late = tail_hours(place, request, hours.high + slow, slow=True, learned=middle.tail)
-    low = max(share, _billed(hours.low, boot_hours(work), 0.0))
-    high = max(share, middle.billed_hours, _billed(hours.high, slow, late))
+    longest = _billed(hours.high, around_hours(place, work, request, hours.high, slow=True, learned=middle.tail))
+    low = max(committed_hours(place, request, middle.used_h), _billed(hours.low, boot_hours(work)))
+    high = max(middle.billed_hours, longest, committed_hours(place, request, longest))
     return UsdRange(
         low=per_hour.low * Decimal(repr(low)),
         mid=per_hour.mid * Decimal(repr(middle.billed_hours)),
@@ -226,24 +304,34 @@ def _dollars(
 
 def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
     """Start-up and idle tail as lines of the quote, and a new commitment's share."""
+    boot_h = middle.start_h - work.around_h
     lines = [
         Assumption(
             name="start-up of the machines, billed before the first step",
-            value=f"{middle.start_h * 60:g}" if work.boot is None else f"{middle.start_h * 60:.3g}",
+            value=f"{boot_h * 60:g}" if work.boot is None and not work.around_h else f"{boot_h * 60:.3g}",
             unit="minutes",
             source=_start_source(work, middle),
             steps=() if work.boot is None else work.boot.steps,
         ),
         tail_line(place, request, middle.tail_h, middle.tail),
     ]
-    share = committed_hours(place, request)
+    share = committed_hours(place, request, middle.used_h)
     if share:
+        sets = committed_sets(request, middle.used_h)
+        lines.append(
+            Assumption(
+                name="sets of the job's nodes in the commitment",
+                value=f"{sets:,}",
+                unit=f"of {place.nodes}",
+                source=f"{middle.used_h:,.1f} billed hours x workload.train.runs_per_month / {HOURS_PER_MONTH:g} hours",
+            )
+        )
         lines.append(
             Assumption(
                 name="hours of the term that each run pays for",
                 value=f"{share:,.0f}",
                 unit="an instance",
-                source=f"{place.term_years or 1} x {HOURS_A_YEAR:,} h over the runs that fall into the term"
+                source=f"{sets:,} x {place.term_years or 1} x {HOURS_A_YEAR:,} h over the runs that fall into the term"
                 " (workload.train.runs, runs_per_month)",
             )
         )
@@ -257,11 +345,11 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
     """
     own = bought(request.purchase, place.option)
     paid = [middle.billed_hours] * 3
-    if own is None or (own.ends_at is None and own.fee_usd is None):
-        lost = lost_h(place.option)
-        days = [block_days(each + boot_hours(work), lost) for each in (work.hours.low, work.hours.high)]
-        low, high = (middle.billed_hours if each is None else each * HOURS_A_DAY for each in days)
-        paid = [low, middle.billed_hours, high]
+    if middle.outlasts or own is None or (own.ends_at is None and own.fee_usd is None):
+        # The fee is paid before anybody knows how long the job is: nothing comes back, and days are added.
+        usable_h = middle.billed_hours - lost_h(place.option) - boot_hours(work)
+        more = max(0, math.ceil((work.hours.high - usable_h) / HOURS_A_DAY)) * HOURS_A_DAY
+        paid = [middle.billed_hours, middle.billed_hours + middle.extension_h, middle.billed_hours + more]
     usd = UsdRange(
         low=per_hour * Decimal(repr(paid[0])),
         mid=per_hour * Decimal(repr(paid[1])),
@@ -272,6 +360,9 @@ def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest,
     note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} unused"
     if own is not None:
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
+    if middle.outlasts >= LEAST_CHANCE:
+        held_high = "holds the high estimate, " if paid[2] == middle.billed_hours else ""
+        note += f"; {held_high}{middle.outlasts:.0%} not to fit and to be extended by days"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
     return ComputeCost(
@@ -288,7 +379,9 @@ def _start_source(work: Work, middle: Charge) -> str:
     if work.boot is not None:
         span = f"{work.boot.low * 60:.3g} to {work.boot.high * 60:.3g} minutes"
         return f"{work.boot.source}; {span}, from the submission to the first attempt"
-    checked = "; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H else ""
+    checked = (
+        "; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H + work.around_h else ""
+    )
     return f"assumption, not measured{checked}"
 
 

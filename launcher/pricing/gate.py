@@ -21,13 +21,13 @@ ALLOW = Gate(allowed=True, exit_code=0, reason="")
 class GateRules:
     """What the gate holds a quote against beside the plan's own budget.
 
-    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages. In a sandbox age is a warning.
+    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages; with `any_age` none is too high.
     """
 
     today: date
     max_usd: Decimal | None = None
     max_age_days: int | None = None
-    sandbox: bool = False
+    any_age: bool = False
 
 
 class NewCommitment(NamedTuple):
@@ -62,14 +62,13 @@ def judge(
             hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     old = age(price, option, rules.today, rules.max_age_days)
-    if old.too_old and not rules.sandbox:
+    if old.too_old and not rules.any_age:
         reason = f"the {_words(option)} price is {old.days} days old, at most {old.allowed} are allowed"
-        return Gate(
-            allowed=False,
-            exit_code=UNPRICED,
-            reason=reason,
-            hint="slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age",
-        )
+        hint = "slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age"
+        if old.to_come:
+            reason = f"the {_words(option)} price is of {price.as_of}, and today is {rules.today}"
+            hint = "set the clock of this machine"
+        return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     return _within_budget(plan, usd, usd_per_hour, rules)
 
 

@@ -1,6 +1,5 @@
 """Commitments of several plans together: held once for all whose runs fit into them, whether they are used or not."""
 
-import math
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.record import record
+from launcher.pricing.compute import whole_sets
 from launcher.pricing.training_candidate import UNUSED
 
 
@@ -39,26 +39,26 @@ class HeldCommitment:
     plans: tuple[str, ...]
 
 
-def held_commitments(quotes: Iterable[tuple[Quote, Decimal]]) -> tuple[HeldCommitment, ...]:
-    """What the new commitments among some quotes come to, each with how often a month its hours are used.
+def held_commitments(quotes: Iterable[Quote]) -> tuple[HeldCommitment, ...]:
+    """What the new commitments among some quotes come to.
 
-    Plans on the same type, place and terms share one where their hours fit into it, one after the other.
+    Plans on the same type, place and terms share one: as many sets of the largest job's nodes as all their hours need.
     """
-    found: dict[_Key, list[tuple[Quote, Decimal]]] = {}
-    for quoted, times in quotes:
+    by_key: dict[_Key, list[Quote]] = {}
+    for quoted in quotes:
         if quoted.commitment_usd is not None and isinstance(quoted.price, Price):
             place = quoted.plan.place
             key = _Key(
                 place.instance_type, place.region, place.option, place.plan_kind, place.term_years, quoted.price.usd
             )
-            found.setdefault(key, []).append((quoted, times))
-    return tuple(_held(key, rows) for key, rows in found.items())
+            by_key.setdefault(key, []).append(quoted)
+    return tuple(_held(key, sharers) for key, sharers in by_key.items())
 
 
-def _held(key: _Key, rows: list[tuple[Quote, Decimal]]) -> HeldCommitment:
-    used = sum(used_hours(quoted) * float(times) for quoted, times in rows)
-    most = max(quoted.plan.place.nodes for quoted, _ in rows)
-    instances = max(most, math.ceil(used / HOURS_PER_MONTH - 1e-9))
+def _held(key: _Key, sharers: list[Quote]) -> HeldCommitment:
+    used = sum(used_hours(quoted) * _times_a_month(quoted) for quoted in sharers)
+    most = max(quoted.plan.place.nodes for quoted in sharers)
+    instances = most * whole_sets(used / most)
     return HeldCommitment(
         instance_type=key.instance_type,
         region=key.region,
@@ -68,8 +68,14 @@ def _held(key: _Key, rows: list[tuple[Quote, Decimal]]) -> HeldCommitment:
         instances=instances,
         usd_per_month=key.usd_per_hour * instances * Decimal(repr(HOURS_PER_MONTH)),
         share=min(1.0, used / (instances * HOURS_PER_MONTH)),
-        plans=tuple(quoted.plan.name for quoted, _ in rows),
+        plans=tuple(quoted.plan.name for quoted in sharers),
     )
+
+
+def _times_a_month(quoted: Quote) -> float:
+    """How often a month the quoted hours are used: once for serving and for a cluster without a job."""
+    train = quoted.plan.request.workload.train
+    return 1.0 if train is None else float(train.runs_per_month)
 
 
 def used_hours(quoted: Quote) -> float:

@@ -47,6 +47,11 @@ def idle_hours(kind: TargetKind, request: PlanRequest, *, slow: bool = False) ->
     return minutes / 60
 
 
+def never_stops(kind: TargetKind, request: PlanRequest) -> bool:
+    """Whether nothing ends idle nodes: no idle stop, no time to live."""
+    return request.guardrails.ttl_h is None and idle_hours(kind, request) == NEVER_H
+
+
 def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanRequest) -> float | None:
     """The same where a run can teach it; None where it cannot.
 

@@ -9,13 +9,12 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
+from launcher.planning.goodput import UNKNOWN_WRITE_S
 from launcher.planning.learned import RESTART_H
 from launcher.pricing.spot import Interruptible
 
 NOTICE_H = 115 / 3600
 """A spot notice is given two minutes ahead (EC2 user guide); up to five seconds go by until the agent sees it."""
-UNKNOWN_WRITE_S = 60.0
-"""Seconds to write a checkpoint when the workload does not say what is in it: an assumption."""
 LEAST_WRITE_S = 0.1
 """A write is never taken as shorter: opening files and the rename are not free."""
 STORED_PER_WRITTEN = 2.0
@@ -53,9 +52,11 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     interval_s = _interval_s(write_s, work, request, rate)
     bare_h = work_h / (1 + work.failure_overhead)
     counted = work.training is None and (lossless or request.checkpoint.interval is not None)
-    share = 0.0 if counted else _overhead(write_s, interval_s, work)
+    share = _overhead(write_s, interval_s, work)
+    if counted:
+        share = max(0.0, share - write_s / interval_s)
     # A segment of work stretches by what failures add to it; its own checkpoint is counted apart, at its end.
-    stall_h = min(write_s, interval_s * share) / 3600
+    stall_h = 0.0 if counted else min(write_s, interval_s * share) / 3600
     job = Interruptible(
         work=bare_h * (1 + share - stall_h * 3600 / interval_s),
         interval=interval_s / 3600 * (1 + share) - stall_h,

@@ -4,28 +4,33 @@ from launcher.model.durations import spoken
 from launcher.model.enums import CheckpointMode
 from launcher.model.idle import idle_minutes
 from launcher.model.quote import Policy
-from launcher.model.request import PlanRequest
+from launcher.model.request import CheckpointPolicy, PlanRequest
 
 OF_THE_CLUSTER = "the cluster's own, not this plan's"
 """Of what a guard does, where the plan's jobs go to a cluster that is there: the plan makes none."""
 
 
-def policies(request: PlanRequest, interval_s: float | None) -> tuple[Policy, ...]:
+def policies(request: PlanRequest, interval_s: float | None, retries: int) -> tuple[Policy, ...]:
     """Every policy with its setting."""
     budget, rails, saves = request.budget, request.guardrails, request.checkpoint
     kept = saves.mode is not CheckpointMode.NONE
     every = f"every {spoken(interval_s)}, " if interval_s else ""
     return (
-        _policy("checkpoints", f"{every}{saves.keep} kept, by {saves.mode.value}" if kept else None),
+        _policy("checkpoints", f"{every}{_keeping(saves)}" if kept else None),
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
         _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
         _policy("stop at a sum", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
         *_of_the_nodes(request),
         _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),
-        _policy("retries after a failure", str(request.run.retries) if request.run.retries else None),
+        _policy("retries after a failure", str(retries) if retries else None),
         _policy("time limit", None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h"),
         _policy("notifications", ", ".join(rails.notify) or None),
     )
+
+
+def _keeping(policy: CheckpointPolicy) -> str:
+    """Who keeps how many checkpoints, or where the trainer keeps its own."""
+    return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
 
 
 def _of_the_nodes(request: PlanRequest) -> tuple[Policy, Policy]:

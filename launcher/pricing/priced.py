@@ -1,6 +1,5 @@
 """A request with its candidates, best first: ranks, quotes and digests of them."""
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
@@ -20,18 +19,8 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, judge, spending_limit
 
-FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
-"""What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
-TAKES = {
-    "plan": FLAGS,
-    "quote": FLAGS,
-    "compare": FLAGS[:3],
-    "render": FLAGS[:2],
-    "spike": (FLAGS[0], *FLAGS[2:4]),
-    "launch": (FLAGS[0], *FLAGS[2:4]),
-    "capacity": FLAGS[:1],
-}
-"""Which of them a command takes."""
+ALLOWED_AMONG = 2000
+"""Candidates among which one that may be launched is looked for: a row takes half a millisecond."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
 
@@ -84,7 +73,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote_at_any_age(self, rank: int) -> Quote:
         """The same quote, judged without a look at the age of its price: a current one is read before it counts."""
-        made, rules = self._own(rank), replace(self.context.rules, sandbox=True)
+        made, rules = self._own(rank), replace(self.context.rules, any_age=True)
         if made.gate.allowed or made.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
             return self._with_way_out(made)
@@ -133,6 +122,14 @@ class PricedRequest(ABC, Generic[Candidate_co]):
                 return rank, made.usd.high
         return None
 
+    @cached_property
+    def cheapest_allowed(self) -> int | None:
+        """The rank of the cheapest candidate that the gate allows; None where none of the first ALLOWED_AMONG is."""
+        for rank, candidate in enumerate(self.candidates[:ALLOWED_AMONG], start=1):
+            if candidate.usd is not None and not candidate.refusals and self._outline(rank).gate.allowed:
+                return rank
+        return None
+
     def family(self, candidate: Candidate) -> str:
         """Whether a candidate is nvidia or neuron; "" on Bedrock."""
         return self.catalog.accelerators[candidate.accelerator].family if candidate.accelerator else ""
@@ -164,26 +161,6 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def impossible(self) -> bool:
         """Whether there is something against every candidate."""
         return all(each.refusals for each in self.candidates)
-
-    def command(self, name: str, *words: str) -> str:
-        """A command on the same plan, to be typed: with the options that it was priced with, so that a rank stays one.
-
-        Args:
-            name: of a command that takes a plan file.
-            words: what is to follow.
-        """
-        options = [word for flag in self.context.flags if flag[0] in TAKES[name] for word in flag]
-        return shlex.join(["slipway", name, self.path, *options, *words])
-
-    def command_for(self, name: str, rank: int, *words: str) -> str:
-        """The same of one candidate: by its rank, or by its digest where the command does not rank all of them."""
-        ranked = all(flag[0] != FLAGS[-1] for flag in self.context.flags) or FLAGS[-1] in TAKES[name]
-        return self.command(name, "--pick", str(rank) if ranked else self.digest(rank)[:12], *words)
-
-    @property
-    def next_command(self) -> str:
-        """What to type next."""
-        return self.command_for("quote", 1)
 
 
 Priced: TypeAlias = PricedRequest[Candidate]

@@ -4,28 +4,36 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
+from launcher.model.endpoint import IMAGE_GIB
 from launcher.model.enums import CheckpointMode, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
-from launcher.model.money import Price, Range, UsdRange
+from launcher.model.gigabytes import GB_PER_GIB
+from launcher.model.instance_type import InstanceType
+from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
+from launcher.model.run_cost import RunRates
+from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
+from launcher.pricing.blocks import before_it_begins, begins
 from launcher.pricing.break_even import break_even
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
-from launcher.pricing.compute import ComputeCost, compute_cost
+from launcher.pricing.compute import WHOLE, ComputeCost, around_hours, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.hyperpod import surcharge
+from launcher.pricing.idle_tail import never_stops
+from launcher.pricing.offers import price_key
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
-from launcher.pricing.stop_findings import stop_findings
+from launcher.pricing.stop_findings import retry_findings, stop_findings, time_findings
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import trust_findings
-from launcher.pricing.uncounted import uncounted_assumptions
+from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 NODES_OF_A_WHOLE_RESTORE = 32
 """Up to which the agent's way, every file to every node, is a way to restore: a choice of this project."""
@@ -53,14 +61,15 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         assumptions=(
             *work.assumptions,
             *(cost.explained() if cost else ()),
-            *bill_assumptions(context.request, place.target),
+            *bill_assumptions(context.request, context.catalog, place.target, place.nodes, candidate.size),
             *(made.commitment.assumptions if made.commitment else ()),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, made.usd),
         ),
-        policies=policies(context.request, candidate.interval_s),
+        policies=policies(context.request, candidate.interval_s, candidate.retries),
         cash_after_credits_usd=paid.after_credits_usd,
         cash_usd=paid.usd,
+        rates=_rates(candidate),
     )
 
 
@@ -91,7 +100,13 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
-    findings = (*_findings(candidate, hours), *stop_findings(plan, usd, per_hour))
+    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    findings = (
+        *_findings(candidate, hours),
+        *stop_findings(plan, usd, per_hour),
+        *time_findings(place, context.request, hours, start_h),
+        *retry_findings(context.request, candidate.failures, candidate.hours),
+    )
     return Quote(
         plan=plan,
         work=candidate.work,
@@ -116,7 +131,47 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
+        left_up_usd_per_hour=_left_up_usd_per_hour(candidate, per_hour),
+        retries=candidate.retries,
     )
+
+
+def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None) -> Decimal | None:
+    """What stays billed after the job until the cluster is removed; its nodes too where nothing stops them."""
+    place, request = candidate.place, candidate.context.request
+    if not candidate.context.bill.own_cluster:
+        return Decimal(0)
+    nodes_stay = place.option not in WHOLE and never_stops(place.target, request)
+    if nodes_stay and per_hour is None:
+        return None
+    compute = per_hour if nodes_stay and per_hour is not None else Decimal(0)
+    return compute + candidate.rest.up_usd_per_hour(nodes=nodes_stay)
+
+
+def _rates(candidate: TrainingCandidate) -> RunRates | None:
+    """How the lines grow with the job, for what the run will have used; None without a price."""
+    cost, size = candidate.charge, candidate.size
+    if cost is None or not candidate.priced:
+        return None
+    whole = candidate.place.option in WHOLE
+    compute = (each.usd for each in candidate.components if each.group == "compute" and each.usd is not None)
+    return RunRates(
+        prepaid_usd=sum(compute, Decimal(0)) if whole else None,
+        beside_usd_per_hour=candidate.rest.usd_per_job_hour(size),
+        cluster_usd_per_hour=candidate.rest.up_usd_per_hour(nodes=False),
+        start_h=0.0 if whole else cost.start_h - candidate.work.around_h,
+        tail_h=cost.tail_h,
+        list_usd_per_hour=_list_usd_per_hour(candidate),
+    )
+
+
+def _list_usd_per_hour(candidate: TrainingCandidate) -> Decimal | None:
+    """What all nodes cost on demand by AWS's list; None where the catalog has no such price."""
+    place, context = candidate.place, candidate.context
+    listed = replace(place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+    key = price_key(listed, context.request.purchase.payment)
+    price = key if isinstance(key, Unpriced) else context.catalog.price(key)
+    return price.usd * place.nodes if isinstance(price, Price) else None
 
 
 def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitment | None:
@@ -141,14 +196,18 @@ def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
 def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> UsdRange:
     """The whole bill, low, middle and high; the middle is the sum of the lines."""
     mid = candidate.usd or Decimal(0)
-    low = (cost.usd.low + _rest_usd(candidate, hours.low)).quantize(CENT_FRACTION)
-    high = (cost.usd.high + _rest_usd(candidate, hours.high)).quantize(CENT_FRACTION)
+    place, work, request = candidate.place, candidate.work, candidate.context.request
+    late = around_hours(place, work, request, hours.high, slow=True, learned=cost.charge.tail)
+    low = (cost.usd.low + _rest_usd(candidate, hours.low, boot_hours(work))).quantize(CENT_FRACTION)
+    high = (cost.usd.high + _rest_usd(candidate, hours.high, late)).quantize(CENT_FRACTION)
     return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
 
 
-def _rest_usd(candidate: TrainingCandidate, hours: float) -> Decimal:
-    """The priced part of the rest of the bill when the job takes `hours`."""
-    return candidate.rest.total_usd(JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s))
+def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
+    """The priced part of the rest of the bill when the job takes `hours`, with `around_h` before and after it."""
+    losses = candidate.losses_per_h * hours
+    size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)
+    return candidate.rest.total_usd(size)
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
@@ -180,6 +239,8 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"
         found.append(warning("no-efa", "target.nodes", message, "one node, or a type with EFA"))
     found.extend(_restore_by_all(candidate))
+    found.extend(_disk_too_small(candidate, facts))
+    found.extend(_not_begun(candidate))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
         found.append(warning("zero-price", "purchase", message))
@@ -188,8 +249,44 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
         found += [] if more is None else [more]
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, context))
     found.extend(trust_findings(candidate))
-    found.extend(_unpriced(candidate))
+    found.extend(unpriced_lines(candidate.rest.summary(candidate.size).unpriced))
     return tuple(found)
+
+
+def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:
+    """A warning where a node's disk cannot hold the image and the checkpoints that are on it at the same time.
+
+    At a restore a node has the files of all; of its own part one is being written while another one is uploaded.
+    """
+    nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
+    if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or gigabytes is None:
+        return
+    if "nvme_gb" in facts.unknown:
+        return
+    needed = gigabytes * (1 + 1.5 / nodes) + IMAGE_GIB * GB_PER_GIB
+    root = (COMPUTE_ROOT_GIB - SYSTEM_GIB) * GB_PER_GIB
+    disk = facts.nvme_gb or root
+    if needed <= disk:
+        return
+    what = "its NVMe disks have" if facts.nvme_gb else f"its root volume of {COMPUTE_ROOT_GIB} GiB has"
+    message = (
+        f"a node of {facts.name} needs about {needed:,.0f} GB for checkpoints of {gigabytes:,.0f} GB and an image;"
+        f" {what} {disk:,.0f} GB free"
+    )
+    fix = "a type with larger NVMe disks, or checkpoint.mode: dcp, which keeps no copy on the node"
+    yield warning("disk-too-small", "target.instance_type", message, fix)
+
+
+def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
+    """A warning where what was bought begins later: a cluster of its own is billed from its deployment on."""
+    context, option = candidate.context, candidate.place.option
+    starts_at = begins(context.request.purchase, option, context.now)
+    rate = _left_up_usd_per_hour(candidate, None)
+    if starts_at is None or not rate:
+        return
+    key = "training_plan" if option is PurchaseOption.TRAINING_PLAN else "reservation"
+    message = before_it_begins(starts_at, context.now, rate)
+    yield warning("not-begun", f"purchase.{key}.starts_at", message, "slipway launch FILE when it begins")
 
 
 def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
@@ -201,13 +298,3 @@ def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
     message = f"at a restore each of the {nodes} nodes reads the files of all{each}"
     fix = "checkpoint.mode: dcp has each rank read its own shards"
     yield warning("restore-by-all", "checkpoint.mode", message, fix)
-
-
-def _unpriced(candidate: TrainingCandidate) -> Iterator[Finding]:
-    """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
-    missing = candidate.rest.summary(candidate.size).unpriced
-    if len(missing) == 1:
-        yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
-    elif missing:
-        names = ", ".join(each.name for each in missing)
-        yield warning("unpriced-line", "", f"{len(missing)} lines have no price, the total is incomplete: {names}")

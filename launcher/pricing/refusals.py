@@ -44,7 +44,7 @@ def _spot(place: Place, hours: float, context: PricingContext) -> Iterator[Findi
             "spot-without-checkpoints",
             "checkpoint.mode",
             f"spot with checkpoint.mode none: one interruption loses everything, and the job {never}",
-            "set checkpoint.mode to agent, or purchase.option to on-demand",
+            "set checkpoint.mode to agent or own, or purchase.option to on-demand",
         )
     elif hours >= FOREVER_H:
         yield error(

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.pricing.bill_lines import MOST, JobSize, Line, components, missing_usd, total_usd
+from launcher.pricing.bill_lines import CENT_FRACTION, MOST, JobSize, Line, components, missing_usd, total_usd
 
 ROUNDED_USD = 0.01
 """More than the lines of a bill gain together when each is rounded to the hundredth of a cent."""
@@ -41,6 +41,18 @@ class Rest:
         if size not in self._totals:
             self._totals[size] = total_usd(self._priced, size)
         return self._totals[size]
+
+    def up_usd_per_hour(self, *, nodes: bool) -> Decimal:
+        """What the priced lines cost an hour as long as the cluster stands; with those of its nodes, if asked."""
+        rates = ((line.price, line.an_hour_up + (line.a_node_hour if nodes else 0.0)) for line in self._priced)
+        usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
+        return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
+
+    def usd_per_job_hour(self, size: JobSize) -> Decimal:
+        """What one more hour of a job of a size adds to the priced lines, each at the price of its first unit."""
+        rates = ((line.price, line.per_job_hour(size)) for line in self._priced)
+        usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
+        return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
     def least_usd(self, size: JobSize) -> float:
         """No more than what the lines are ranked at, priced or not, and less by what rounding takes."""
@@ -91,7 +103,7 @@ class _Floor:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         """Add up the lines of one price; those whose quantity grows in steps stay by themselves."""
-        self.once = self.an_hour = 0.0
+        self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
         self.saves: list[tuple[float, int]] = []
         self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
         for each in lines:
@@ -104,12 +116,17 @@ class _Floor:
             usd = float(price.usd)
             self.once += usd * each.once
             self.an_hour += usd * each.an_hour
+            self.an_hour_up += usd * each.an_hour_up
+            self.a_node_hour += usd * each.a_node_hour
+            self.a_loss += usd * each.a_loss
             if each.a_save:
                 self.saves.append((usd * each.a_save, each.saves_free))
 
     def usd(self, size: JobSize) -> float:
         """The sum in a job of a size."""
-        found, saves, months = self.once + self.an_hour * size.hours, size.saves, size.months
+        found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
+        found += self.a_loss * size.losses
+        saves, months = size.saves, size.months
         for usd, free in self.saves:
             found += usd * max(0.0, saves - free)
         for line, slopes in self.others:

@@ -13,7 +13,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import charge, committed_hours, least_charge
+from launcher.pricing.compute import boot_hours, charge, committed_hours, least_charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.rest import NEARLY
@@ -124,8 +124,8 @@ def best_candidates(
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
-        known = context.bill.rest(place, estimator.work(place.instance_type, row.nodes))
-        return known.least_usd(JobSize(row.hours, row.interval_s))
+        work = estimator.work(place.instance_type, row.nodes)
+        return context.bill.rest(place, work).least_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
 
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
@@ -276,10 +276,10 @@ def _by_size(
 def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext) -> _Sizes:
     """What is paid for at each number of nodes; none where no offering is long enough."""
     deadline_h = context.request.purchase.deadline_h
-    share = committed_hours(group.place(location, group.counts[0], term), context.request)
+    committed = partial(committed_hours, group.place(location, group.counts[0], term), context.request)
 
     def waiting(nodes: int) -> _Size:
-        hours, instance_hours = least_charge(estimator.work(group.instance_type, nodes), group.option, share)
+        hours, instance_hours = least_charge(estimator.work(group.instance_type, nodes), group.option, committed)
         return _Size(deadline_h is not None and hours > deadline_h, instance_hours, 0.0, nodes, None)
 
     def whole(nodes: int) -> _Size | None:

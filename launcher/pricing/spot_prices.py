@@ -57,9 +57,8 @@ def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> Spo
         name="spot price while the job runs",
         value=f"{usd.low:.2f} to {usd.high:.2f}",
         unit="dollars an instance-hour",
-        source=f"the zone's ${price.usd:.2f} of {price.as_of} and the region's {len(set(seen)) - 1} others since "
-        f"{oldest}, each widened by its age (a factor {_spread(price.as_of, today):.2f} for the zone's), "
-        "on demand at most",
+        source=f"${price.usd:.2f} of {price.as_of} and {len(set(seen)) - 1} more of the region since {oldest}, each "
+        f"widened by its age (the first by a factor of {_spread(price.as_of, today):.2f}), on demand at most",
     )
     return SpotPrice(usd, (line,))
 

@@ -1,14 +1,75 @@
-"""What is to be said of the sum at which a candidate's machines are stopped, once it has a price."""
+"""Findings for guardrails that may end a candidate's job early: a stop sum, a time to live, a time limit, retries."""
 
 from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.budget_stop import exempt, is_joined, reserve_minutes, reserve_usd
+from launcher.model.enums import CheckpointMode
 from launcher.model.finding import Finding, error, warning
-from launcher.model.money import UsdRange
-from launcher.model.plan import Plan
+from launcher.model.money import Range, UsdRange
+from launcher.model.plan import Place, Plan
+from launcher.model.request import PlanRequest
+from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.compute import WHOLE
 
 PATH = "budget.stop_at_usd"
+RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
+
+
+def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: float) -> Iterator[Finding]:
+    """Warnings for time limits that the job's range of hours passes.
+
+    Args:
+        place: where and how; nodes that are prepaid have no time to live.
+        request: the plan.
+        hours: wall hours of the job.
+        start_h: hours of the nodes before its first step.
+    """
+    if request.workload.train is None:
+        return
+    ttl_h, limit_h = request.guardrails.ttl_h, request.run.time_limit_h
+    limits = []
+    if ttl_h is not None and place.option not in WHOLE and not is_joined(request):
+        limits.append(
+            ("ttl-too-short", "guardrails.ttl_h", ttl_h - start_h, f"the guard stops the nodes after {ttl_h:g} h")
+        )
+    if limit_h is not None:
+        limits.append(("time-limit-too-short", "run.time_limit_h", limit_h, f"the job is stopped after {limit_h:g} h"))
+    for code, path, left_h, what in limits:
+        if hours.high > left_h:
+            spread = f"{hours.low:,.1f} to {hours.high:,.1f}"
+            message = (
+                f"{what}, and it takes {hours.mid:,.1f} h ({spread}), {start_h:.1f} h of start-up before:"
+                f" {chance_above(hours, left_h):.0%} to be cut off"
+            )
+            yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")
+
+
+def retry_findings(request: PlanRequest, failures: float, hours: float) -> Iterator[Finding]:
+    """A warning where the retries are too few for the failures expected of a job of `hours`.
+
+    The agent ends a job after two failures in a row without a newer checkpoint between them: without checkpoints that
+    are two failures.
+    """
+    retries, kept = request.run.retries, request.checkpoint.mode is not CheckpointMode.NONE
+    if request.workload.train is None or (retries is None and kept):
+        return
+    if not kept and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < ENOUGH:
+        message = (
+            f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, and without checkpoints the second"
+            f" ends the job: a chance of {chance_of_at_most(failures, 1):.1%} to finish without another launch"
+        )
+        yield warning("no-checkpoints-to-retry-from", "checkpoint.mode", message, "agent")
+        return
+    if retries is None:
+        return
+    chance = chance_of_at_most(failures, retries)
+    if chance < ENOUGH:
+        message = (
+            f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, run.retries is {retries}:"
+            f" a chance of {chance:.1%} to finish without another launch"
+        )
+        yield warning("too-few-retries", "run.retries", message, f"auto, or {enough_retries(failures)}")
 
 
 def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None) -> Iterator[Finding]:
@@ -46,8 +107,14 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
             f"the job needs ${usd.low:,.2f} at least: it is stopped at about ${limit - reserve:,.2f},"
             " saves, and does not finish"
         )
-        hint = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
-        yield warning("stop-below-estimate", PATH, message, hint)
+        yield warning("stop-below-estimate", PATH, message, RAISE)
+    elif usd is not None and limit - reserve < usd.high and plan.request.workload.train is not None:
+        span = Range(low=float(usd.low), mid=float(usd.mid), high=float(usd.high))
+        message = (
+            f"the guard stops the job at about ${limit - reserve:,.2f}, and the job may cost up to ${usd.high:,.2f}:"
+            f" {chance_above(span, float(limit - reserve)):.0%} to be stopped before it is done"
+        )
+        yield warning("stop-within-estimate", PATH, message, RAISE)
     highest = plan.request.budget.max_usd
     if highest is not None and limit > highest:
         message = f"${limit:,.2f} is above budget.max_usd, ${highest:,.2f}: the budget does not end the job"

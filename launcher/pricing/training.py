@@ -1,7 +1,7 @@
 """The candidates of a training job, or of a cluster without one, and their quotes."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -12,9 +12,12 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import computes
+from launcher.planning.questions import questions
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
+from launcher.planning.work import TOKENS_PER_B
 from launcher.pricing.alternatives import Alternative, alternatives
+from launcher.pricing.blocks import LEAST_CHANCE
 from launcher.pricing.candidate import cheapest_fixed, ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.priced import PricedRequest
@@ -29,16 +32,17 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     resolution: Resolution
 
-    @property
-    def next_command(self) -> str:
-        """What to type next; an offer of the moment is no rank of another command, and is bought first."""
-        return self.command("capacity") if self.candidates[0].offered else super().next_command
-
     def _make(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         made = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
         return replace(
-            made, findings=(*made.findings, *self._beyond_published(candidate), *self._contradiction(candidate))
+            made,
+            findings=(
+                *made.findings,
+                *self._beyond_published(candidate),
+                *self._mixture(),
+                *self._contradiction(candidate),
+            ),
         )
 
     def _contradiction(self, candidate: TrainingCandidate) -> Iterator[Finding]:
@@ -64,8 +68,18 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        made, more = outline(candidate, self._rival_usd), tuple(self._beyond_published(candidate))
+        made, more = outline(candidate, self._rival_usd), (*self._beyond_published(candidate), *self._mixture())
         return replace(made, findings=(*made.findings, *more)) if more else made
+
+    def _mixture(self) -> Iterator[Finding]:
+        """A warning where the hours are estimated for a mixture of experts, whose recipe moves them most."""
+        train = self.request.workload.train
+        measured = train is not None and train.throughput_tokens_per_s is not None
+        if train is None or train.tokens_b is None or measured or not self.resolution.estimator.is_mixture:
+            return
+        message = "the hours of a mixture of experts are known within 3 x: experts, top-k and recipe move them"
+        hint = "workload.train.throughput_tokens_per_s as slipway spike FILE measures it"
+        yield warning("mixture-of-experts", "workload.train.model", message, hint)
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """A batch that no published run of the model's size used, with the time and the dollars at the largest."""
@@ -120,14 +134,28 @@ def price_training(
     path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False
 ) -> TrainingPriced:
     """The candidates of a resolved request, best first: the best of each type and way of buying, or all of them."""
+    candidates = ranked(_candidates(resolution, context, everything=everything))
     return TrainingPriced(
         path=path,
         context=context,
-        candidates=ranked(_candidates(resolution, context, everything=everything)),
-        findings=resolution.findings,
-        considered=resolution.considered,
+        candidates=candidates,
+        findings=(*resolution.findings, *_open_questions(candidates[:1], resolution, context)),
+        considered=max(resolution.considered, len(candidates)),
         resolution=resolution,
     )
+
+
+def _open_questions(
+    best: Sequence[TrainingCandidate], resolution: Resolution, context: PricingContext
+) -> Iterator[Finding]:
+    """What the plan leaves open and moves the hours of the best candidate most."""
+    train = context.request.workload.train
+    if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
+        return
+    estimator = resolution.estimator
+    for place in (each.place for each in best):
+        shape = estimator.shape(train, context.catalog.instance_types[place.instance_type], place.nodes)
+        yield from questions(shape, train.tokens_b * TOKENS_PER_B, estimator.facts)
 
 
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
@@ -135,6 +163,16 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
         work = resolution.estimator.work(place.instance_type, place.nodes)
         return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
 
+    def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
+        """The same in the offering that holds the high estimate, where another one may be outlasted."""
+        if short.charge is not None and short.charge.outlasts >= LEAST_CHANCE and short.usd is not None:
+            made = training_candidate(short.place, short.work, context, short.against, longer=True)
+            if made.charge is not None and made.charge.billed_hours > short.charge.billed_hours:
+                yield made
+
     if everything:
-        return map(candidate_of, all_places(resolution.groups))
-    return best_candidates(resolution.groups, resolution.estimator, context, candidate_of)
+        yield from map(candidate_of, all_places(resolution.groups))
+        return
+    for each in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
+        yield each
+        yield from longer(each)

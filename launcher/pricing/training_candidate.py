@@ -13,15 +13,20 @@ from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
-from launcher.pricing.compute import WHOLE, Charge, charge
+from launcher.pricing.chances import enough_retries
+from launcher.pricing.compute import WHOLE, Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.refusals import refusals
 from launcher.pricing.rest import Rest
 
+RATE = Decimal("1e-10")
+"""A fee over its instance-hours is rounded to this."""
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
+EXTENSION = "extension, where it does not fit"
+"""The line of the days that are expected to be added to an offering."""
 
 
 @record(slots=False)
@@ -60,7 +65,19 @@ class TrainingCandidate:
     @cached_property
     def size(self) -> JobSize:
         """What the rest of the bill depends on."""
-        return JobSize(hours=self.hours, checkpoint_interval_s=self.interval_s)
+        around = self.charge.start_h + self.charge.tail_h if self.charge else boot_hours(self.work)
+        return JobSize(
+            hours=self.hours,
+            checkpoint_interval_s=self.interval_s,
+            around_h=around,
+            losses=self.losses_per_h * self.hours,
+        )
+
+    @property
+    def losses_per_h(self) -> float:
+        """Machines that are lost and replaced, an hour of the job: to spot, and by failures of their own."""
+        taken = self.charge.spot.job.hazard if self.charge is not None and self.charge.spot is not None else 0.0
+        return taken + self.work.node_failures_per_h
 
     @property
     def plan(self) -> Plan:
@@ -73,6 +90,17 @@ class TrainingCandidate:
         if self.charge is not None and self.charge.spot is not None:
             return self.charge.spot.interval_s
         return self.work.checkpoint_interval_s
+
+    @property
+    def failures(self) -> float:
+        """Failures of the program that are expected; lost machines, which no retry counts, are not among them."""
+        return (self.work.failures_per_h - self.work.node_failures_per_h) * self.hours
+
+    @property
+    def retries(self) -> int:
+        """How often a failed job is tried again: as the plan says, or as often as a job of these hours needs."""
+        asked = self.context.request.run.retries
+        return enough_retries(self.failures) if asked is None else asked
 
     @cached_property
     def rest(self) -> Rest:
@@ -110,12 +138,15 @@ class TrainingCandidate:
 
 
 def training_candidate(
-    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = ()
+    place: Place, work: Work, context: PricingContext, against: tuple[Finding, ...] = (), *, longer: bool = False
 ) -> TrainingCandidate:
-    """The candidate of one place; `against` is what keeps a cluster from being built there."""
+    """The candidate of one place; `against` is what keeps a cluster from being built there.
+
+    A `longer` one is of the offering that holds the high estimate.
+    """
     found = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
+    cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place), longer=longer)
     if cost is None and isinstance(found.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         found = found._replace(price=Unpriced(reason=reason, seen=found.price))
@@ -129,11 +160,12 @@ def training_candidate(
 def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
     """The offer at the fee that was paid for a reservation or a training plan, where the plan says it."""
     own = bought(context.request.purchase, place.option)
-    if own is None or own.fee_usd is None or cost.instance_hours <= 0:
+    hours = cost.billed_hours * cost.instances
+    if own is None or own.fee_usd is None or hours <= 0:
         return found
-    rate = own.fee_usd / Decimal(repr(cost.instance_hours))
+    rate = (own.fee_usd / Decimal(repr(hours))).quantize(RATE)
     what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
-    note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {cost.instance_hours:g} instance-hours"
+    note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {hours:g} instance-hours"
     source = Basis.USER.value
     return found._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 
@@ -156,8 +188,16 @@ def _quantities(candidate: TrainingCandidate, cost: Charge) -> list[tuple[str, f
     place, nodes = candidate.place, candidate.place.nodes
     name = f"{cost.instances} x {place.billed_name} {place.option.value}"
     if place.option in WHOLE:
-        return [(name, float(cost.instance_hours))]
-    found = [(name, cost.hours * nodes), ("start-up of the machines", cost.start_h * nodes)]
+        extension = [(EXTENSION, cost.extension_h * cost.instances)] if cost.extension_h else []
+        return [(name, float(cost.billed_hours * cost.instances)), *extension]
+    failed_h = candidate.work.failed_h
+    found = [(name, (cost.hours - failed_h) * nodes)]
+    if failed_h:
+        found.append(("failures and restarts", failed_h * nodes))
+    steps_h = candidate.work.around_h
+    found.append(("start-up of the machines", (cost.start_h - steps_h) * nodes))
+    if steps_h:
+        found.append(("data, steps and outputs", steps_h * nodes))
     if cost.tail_h:
         found.append(("idle tail", cost.tail_h * nodes))
     if cost.unused_h:

@@ -5,15 +5,18 @@ from datetime import date, timedelta
 from decimal import Decimal
 from itertools import takewhile
 
+from launcher.catalog.plausibility import FALL_NOTE
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
-from launcher.model.money import Price
+from launcher.model.money import Price, Unpriced
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
 
 LEAST_SHARE = Decimal("0.1")
 """Of on demand: spot has been that cheap, and seldom; a choice of this project."""
+DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
+"""Codes of the findings that say the price in use may not hold."""
 REFRESH = "slipway prices refresh reads current ones"
 
 
@@ -24,6 +27,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     told = contradiction(candidate)
     if told:
         yield warning("contradicted-price", "purchase.option", told, REFRESH)
+    yield from _fallen(price)
     yield from _odd_spot(candidate)
     yield from _old_lines(candidate, context.rules.today)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.own else None
@@ -45,6 +49,16 @@ def contradiction(candidate: Candidate) -> str:
         return ""
     what = f"{place.billed_name} {place.option.value.replace('-', ' ')} in {place.region}"
     return f"{what}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
+
+
+def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
+    """A price of the cache that is far below the one before it."""
+    notes = price.note.split("; ") if isinstance(price, Price) else ()
+    for each in notes:
+        if each.startswith(FALL_NOTE):
+            yield warning(
+                "fallen-price", "purchase.option", f"the price {each}", "hold it against AWS's own price page"
+            )
 
 
 def _odd_spot(candidate: Candidate) -> Iterator[Finding]:

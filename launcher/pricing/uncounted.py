@@ -1,10 +1,12 @@
 """What a quote leaves out, and what AWS rounds up: said with every quote, for nobody finds it in the lines."""
 
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
-from launcher.model.money import Assumption, Price, UsdRange
+from launcher.model.finding import Finding, warning
+from launcher.model.money import Assumption, CostComponent, Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
@@ -74,3 +76,12 @@ def _cheapest(place: Place, catalog: Catalog) -> str:
         f"the Business plan takes {rate.usd:.0%} of the month's first dollars, at least ${least.usd:f}; {rate.source}; "
         "purchase.support_percent says your own"
     )
+
+
+def unpriced_lines(missing: Sequence[CostComponent]) -> Iterator[Finding]:
+    """One warning for all lines beside the compute that have no price; the bill gives the reason of each."""
+    if len(missing) == 1:
+        yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
+    elif missing:
+        names = ", ".join(each.name for each in missing)
+        yield warning("unpriced-line", "", f"{len(missing)} lines have no price, the total is incomplete: {names}")

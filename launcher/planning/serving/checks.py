@@ -1,14 +1,17 @@
 """Checks of a serving plan against what exists: each returns findings, none stops at the first."""
 
+import re
 from collections.abc import Iterator
+from datetime import date, timedelta
 
 from launcher.catalog.bedrock import BedrockCatalog, profiles_of
 from launcher.catalog.load import Catalog
+from launcher.catalog.timezones import is_timezone
 from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.names import nearest_name
+from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import PlanRequest
-from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, scheduled, timezones
+from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, scheduled, timezones
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_every_workload
@@ -30,7 +33,7 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
     found += _lengths(serve, catalog)
     found += _traffic(serve)
     found += _instances(serve)
-    found += _schedule(request, serve)
+    found += _schedule(request, serve, catalog.store.today)
     found += _parallel(request, serve, catalog)
     found += _purchase(request, serve, catalog, bedrock)
     found += _without_machines(request, serve, catalog)
@@ -59,7 +62,7 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
     elif isinstance(serve.model, ModelDimensions):
         yield from check_dimensions(serve.model, path)
     elif catalog.find_model(serve.model) is None and bedrock.find(serve.model) is None:
-        hint = nearest_name(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
+        hint = nearest_model(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
         yield error("unknown-model", path, f"no model {serve.model} in the catalog or on Bedrock", hint)
 
 
@@ -118,7 +121,7 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
         yield error("rollout-of-one", f"{PATH}.deployment", message, "set it to all-at-once or auto")
 
 
-def _schedule(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]:
+def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) -> Iterator[Finding]:
     """Times and ranges that can be read, and that something keeps."""
     for index, line in enumerate(serve.schedule):
         path, found = f"{PATH}.schedule[{index}]", scheduled(line)
@@ -126,6 +129,13 @@ def _schedule(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]
             yield error("schedule-form", path, f"must be a time and a range of instances, got {line}", SCHEDULE_FORM)
         elif found.least > found.most:
             yield error("schedule-range", path, f"{found.least} is above {found.most}", SCHEDULE_FORM)
+        elif serve.max_instances is not None and found.most > serve.max_instances:
+            message = f"{found.most} instances are more than max_instances, {serve.max_instances}"
+            yield error("schedule-above-max", path, message, f"set max_instances to {found.most}")
+        elif found.timezone is not None and not is_timezone(found.timezone):
+            yield error("schedule-zone", path, f"no time zone has the name {found.timezone}", SCHEDULE_FORM)
+        elif today is not None and _is_over(found.when, today):
+            yield error("schedule-past", path, f"{found.when} is over: today is {today}", "drop it, or set it anew")
     zones = timezones(serve.schedule)
     if zones and not hours_of_day(serve.schedule):
         message = f"none of its times ever comes, got {', '.join(serve.schedule)}"
@@ -140,6 +150,14 @@ def _schedule(request: PlanRequest, serve: ServingWorkload) -> Iterator[Finding]
     ):
         message = "not used: pods of a cluster have no schedule, and run at all hours"
         yield warning("schedule-unused", f"{PATH}.schedule", message, "drop it, or target.kind sagemaker-endpoint")
+
+
+def _is_over(when: str, today: date) -> bool:
+    """Whether a time never comes again; a day is between time zones."""
+    once, years = moment_of(when), re.fullmatch(r"cron\(.* (\d{4})\)", when)
+    return (once is not None and once.date() < today - timedelta(days=1)) or (
+        years is not None and int(years[1]) < today.year
+    )
 
 
 def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from launcher.planning.serving import checks
 from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.serving.served_model import from_dimensions, served_model
-from launcher.planning.targets import is_sold
+from launcher.planning.targets import is_sold, locations_of
 
 SUGGESTED = 4
 """Types that a hint names at most."""
@@ -150,32 +150,15 @@ def _groups(
     """Every group that is sold."""
     for name in estimates:
         facts = catalog.instance_types[name]
+        known = [each for each in catalog.regions_of(name) if checks.few_zones(serve, each, catalog) is None]
         for kind in kinds_of(request):
             for option in target_of(kind).serves:
                 asked = request.purchase.option is None or option in request.purchase.option
-                locations = (
-                    tuple(_locations(request, serve, catalog, facts, option)) if kind.value in facts.targets else ()
-                )
+                built = kind.value in facts.targets
+                locations = tuple(locations_of(request, catalog, name, option, known)) if built else ()
                 terms = tuple(_terms(request, kind, option))
                 if asked and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)
-
-
-def _locations(
-    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: InstanceType, option: PurchaseOption
-) -> Iterator[tuple[str, str | None]]:
-    """Regions of a type, with zones on spot, which is priced by zone."""
-    az_id = request.target.az_id
-    pinned = catalog.region_of_az(az_id) if az_id is not None else None
-    known = catalog.regions_of(facts.name)
-    for region in dict.fromkeys(request.target.region or known):
-        elsewhere = region not in known or (pinned is not None and pinned != region)
-        if elsewhere or checks.few_zones(serve, region, catalog) is not None:
-            continue
-        zones: tuple[str | None, ...] = (az_id,)
-        if option is PurchaseOption.SPOT and az_id is None:
-            zones = catalog.selector.spot_zones(facts.name, region)
-        yield from ((region, zone) for zone in zones)
 
 
 def _terms(

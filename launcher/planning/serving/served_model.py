@@ -49,6 +49,6 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
         heads=heads,
         kv_heads=kv_heads,
         kv_values_per_token=2.0 * layers * kv_heads * hidden / heads,
-        mixture=model.active_params_b is not None and model.active_params_b < model.params_b,
+        mixture=model.active_b < model.params_b,
         assumed=tuple(name for name, value in asked.items() if value is None),
     )

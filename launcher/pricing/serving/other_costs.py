@@ -7,7 +7,6 @@ from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import (
-    GB_PER_GIB,
     IMAGE_GIB,
     KEPT_DAYS,
     EndpointMode,
@@ -18,6 +17,7 @@ from launcher.model.endpoint import (
     volume_gib,
 )
 from launcher.model.fleet import Fleet
+from launcher.model.gigabytes import billed_gb
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics
@@ -64,9 +64,9 @@ def other_costs(
         else _cluster(bill, place, context, load, weights_gb)
     )
     requests = requests_per_month(serve)
-    logs = requests * LOG_KB_PER_REQUEST * KILO / GIGA + load.hours * LOG_GB_PER_INSTANCE_HOUR
+    logs = billed_gb(requests * LOG_KB_PER_REQUEST * KILO / GIGA) + load.hours * LOG_GB_PER_INSTANCE_HOUR
     lines += [
-        bill.item("S3 model", "storage", "s3.standard-storage", "GB-month", weights_gb),
+        bill.item("S3 model", "storage", "s3.standard-storage", "GB-month", billed_gb(weights_gb)),
         bill.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
     ]
     if endpoint:
@@ -123,7 +123,7 @@ def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float
 
 def _volume_gb(place: Place, weights_gb: float, context: PricingContext) -> float:
     """GB of an instance's volume on an endpoint; 0 where the type has disks of its own."""
-    return (endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0) * GB_PER_GIB
+    return endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
 
 
 def _cluster(
@@ -134,15 +134,15 @@ def _cluster(
         yield bill.item("EKS control plane", "other", "eks.cluster", "hour", HOURS_PER_MONTH)
         if context.request.network.vpc_id is None:
             yield bill.item("NAT gateway", "network", "vpc.nat-gateway", "hour", HOURS_PER_MONTH)
-            data = (IMAGE_GIB * GB_PER_GIB + weights_gb) * place.nodes
+            data = (IMAGE_GIB + billed_gb(weights_gb)) * place.nodes
             yield bill.item("NAT data", "network", "vpc.nat-gateway-data", "GB", data)
             yield bill.item("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour", HOURS_PER_MONTH)
-    size = volume_gib(weights_gb) * GB_PER_GIB * load.instances.mean
+    size = volume_gib(weights_gb) * load.instances.mean
     yield bill.item("root volumes", "storage", "ebs.gp3-storage", "GB-month", size)
 
 
 def _traffic_gb(requests: float, tokens: float) -> float:
-    return requests * tokens * BYTES_PER_TOKEN / GIGA
+    return billed_gb(requests * tokens * BYTES_PER_TOKEN / GIGA)
 
 
 def other_cost_assumptions(mode: EndpointMode | None) -> tuple[Assumption, ...]:

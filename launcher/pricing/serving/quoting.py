@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, time
 from decimal import Decimal
 
 from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
@@ -26,7 +27,7 @@ from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, ro
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import trust_findings
-from launcher.pricing.uncounted import uncounted_assumptions
+from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -67,14 +68,32 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         cash_after_credits_usd=left,
         findings=findings,
         as_of=candidate.context.now,
-        expires_at=expiry(price, candidate.place.option, candidate.context.now) if isinstance(price, Price) else None,
+        expires_at=_expires_at(candidate),
         gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
         note=_note(candidate),
         cash_usd=cash,
         serving=_outlook(candidate, usd),
         accelerator=candidate.accelerator,
         price_range=span.usd if span is not None else None,
+        left_up_usd_per_hour=None if usd is None else _left_up_usd_per_hour(candidate, usd.mid),
     )
+
+
+def _expires_at(candidate: ServingCandidate) -> datetime | None:
+    """When its price gets too old, or AWS withdraws the model, whichever comes first."""
+    price, now = candidate.offer.price, candidate.context.now
+    if not isinstance(price, Price):
+        return None
+    last = expiry(price, candidate.place.option, now)
+    end = candidate.bedrock.ends if candidate.bedrock is not None else None
+    return last if end is None else max(now, min(last, datetime.combine(end, time(), now.tzinfo)))
+
+
+def _left_up_usd_per_hour(candidate: ServingCandidate, month_usd: Decimal) -> Decimal:
+    """An endpoint is billed until it is removed, at the middle of its month; Bedrock bills tokens alone."""
+    if candidate.fleet is None:
+        return Decimal(0)
+    return (month_usd / Decimal(repr(HOURS_PER_MONTH))).quantize(CENT_FRACTION)
 
 
 def _month(candidate: ServingCandidate) -> UsdRange | None:
@@ -212,15 +231,14 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
         message = "spot instances are taken back at two minutes' notice, and their requests with them"
         yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
     if candidate.bedrock is not None:
-        yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
+        yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region, candidate.context.rules.today)
     rails = candidate.context.request.guardrails
     if rails.ttl_h is not None and not rails.notify and candidate.fleet is not None:
         message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, and nobody is told before"
         yield warning("ttl-without-notice", "guardrails.ttl_h", message, "name somebody in guardrails.notify")
     yield from trust_findings(candidate)
-    for each in candidate.components:
-        if each.unpriced is not None and each.group != "compute":
-            yield warning("unpriced-line", "", f"{each.name}: {each.unpriced}; the total is incomplete")
+    beside = [each for each in candidate.components if each.group != "compute"]
+    yield from unpriced_lines([each for each in beside if each.unpriced is not None])
 
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
@@ -263,7 +281,9 @@ def _note(candidate: ServingCandidate) -> str:
     """The one thing worth saying of a row."""
     terms = candidate.bedrock
     if terms is not None:
-        return f"Bedrock {terms.mode.value.replace('-', ' ')}, {terms.inference_id}"
+        end = terms.announced_end(candidate.context.rules.today)
+        until = "" if end is None else f"ends {end}; "
+        return f"{until}Bedrock {terms.mode.value.replace('-', ' ')}, {terms.inference_id}"
     if candidate.estimate is None:
         return ""
     layout = candidate.estimate.layout

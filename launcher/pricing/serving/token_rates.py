@@ -20,6 +20,8 @@ from launcher.pricing.bill_lines import component
 from launcher.pricing.serving.traffic import requests_per_month
 
 MILLION = 1e6
+LEAST_MILLIONS = 1e-6
+"""Of tokens, below which a line is left out: a token."""
 CACHE_S = 300.0
 LONG = re.compile(r"over_(\d+)k_input")
 
@@ -72,7 +74,8 @@ def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterato
     if rates.cached is not None and shared:
         gone = expired_share(serve)
         yield component(f"{name}, input from the cache", "compute", "million tokens", shared * (1 - gone), rates.cached)
-        yield component(f"{name}, input to the cache", "compute", "million tokens", shared * gone, rates.written)
+        if shared * gone >= LEAST_MILLIONS:
+            yield component(f"{name}, input to the cache", "compute", "million tokens", shared * gone, rates.written)
     answers = requests * serve.answer_tokens / MILLION
     yield component(f"{name}, output", "compute", "million tokens", answers, rates.output)
 

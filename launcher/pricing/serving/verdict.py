@@ -1,6 +1,7 @@
 """What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
 
 from collections.abc import Iterator
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 
@@ -66,6 +67,12 @@ class Sides:
     unpriced: bool
     """Whether Bedrock has the model at no price that is known."""
     turn: Turn | None = None
+
+    @property
+    def hosted_until(self) -> date | None:
+        """The announced end of Bedrock's model within a year; None without one."""
+        told = self.hosted.serving.bedrock if self.hosted is not None and self.hosted.serving is not None else None
+        return None if told is None or self.hosted is None else told.announced_end(self.hosted.as_of.date())
 
     @property
     def neuron_months(self) -> float | None:
@@ -216,6 +223,8 @@ def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
             f"Do not deploy: Bedrock is cheaper until {_count(found.turn.requests)} requests a month, and there are "
             f"{_count(requests_per_month(found.serve))} ({against})."
         )
+    if found.hosted_until is not None:
+        text = f"{text.removesuffix('.')}, until {found.hosted_until}, when AWS withdraws the model."
     return ServingVerdict(
         choice=ServingChoice.BEDROCK,
         text=text,

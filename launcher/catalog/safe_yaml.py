@@ -1,0 +1,135 @@
+"""The one reader of YAML: whatever a text holds, values of bounded depth, size and numbers, or a `YamlError`.
+
+`yaml.load` and its kin are refused everywhere else (`banned-api` in pyproject.toml): they answer a deep text with
+RecursionError, some wrong tags with KeyError or AttributeError, and nine lines of aliases with a billion values, which
+nobody notices until something walks them.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
+
+from launcher.agent.safe_json import MOST_DEPTH
+
+MOST_CHARACTERS = 64 << 20
+MOST_VALUES = 1_000_000
+"""Of one document, each alias counted with all that it stands for."""
+_MOST_DIGITS = 40
+_INT = "tag:yaml.org,2002:int"
+_WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What PyYAML 6.0.3 raises for texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
+AttributeError, 2026-02-30 a ValueError."""
+
+
+class YamlError(ValueError):
+    """A text that is no YAML, or YAML beyond the bounds; the message has line and column where they are known."""
+
+
+def loads(text: str) -> Any:
+    """The value of a text with one document; None where it has none.
+
+    Raises:
+        YamlError: it is no YAML, or is beyond the bounds.
+    """
+    return parsed(text)[1]
+
+
+def documents(text: str) -> list[Any]:
+    """The values of all documents of a text.
+
+    Raises:
+        YamlError: as `loads`.
+    """
+    return [value for _, value in _read(text, yaml.SafeLoader, lambda _: None)]
+
+
+def parsed(
+    text: str,
+    loader: type[yaml.SafeLoader] = yaml.SafeLoader,
+    check: Callable[[yaml.Node], None] = lambda _: None,
+) -> tuple[yaml.Node | None, Any]:
+    """The node of a text with one document, which knows where everything is, and its value; None where it has none.
+
+    Args:
+        text: YAML or JSON.
+        loader: makes the values.
+        check: is called with the node before the values are made; may raise YAMLError.
+
+    Raises:
+        YamlError: as `loads`.
+    """
+    found = list(_read(text, loader, check))
+    if len(found) > 1:
+        raise YamlError(f"{_at(found[1][0].start_mark)}expected one document, got {len(found)}")
+    return found[0] if found else (None, None)
+
+
+def _read(
+    text: str, kind: type[yaml.SafeLoader], check: Callable[[yaml.Node], None]
+) -> Iterator[tuple[yaml.Node, Any]]:
+    if len(text) > MOST_CHARACTERS:
+        raise YamlError(f"it is longer than {MOST_CHARACTERS:,} characters")
+    try:
+        loader = kind(text)
+        try:
+            while loader.check_node() and (node := loader.get_node()) is not None:
+                _measured(node, {}, 1)
+                check(node)
+                yield node, loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except _WRONG as problem:
+        raise YamlError(_words(problem)) from problem
+
+
+def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
+    """How many values a node stands for, those of its aliases included.
+
+    Args:
+        node: a node.
+        known: the counts of nodes that were measured, None while one is.
+        depth: of the node; one that is named again was measured where it stood first.
+    """
+    if id(node) in known:
+        count = known[id(node)]
+        if count is None:
+            raise _refused("an alias lies in what it names", node)
+        return count
+    if depth > MOST_DEPTH:
+        raise _refused(f"more than {MOST_DEPTH} lists and mappings in each other", node)
+    if node.tag == _INT and len(node.value) > _MOST_DIGITS:
+        raise _refused(f"a number of {len(node.value):,} digits", node)
+    known[id(node)] = None
+    count = 1 + sum(_measured(each, known, depth + 1) for each in _inner(node))
+    if count > MOST_VALUES:
+        raise _refused(f"its aliases stand for more than {MOST_VALUES:,} values", node)
+    known[id(node)] = count
+    return count
+
+
+def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key
+            yield value
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
+
+
+def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _words(problem: BaseException) -> str:
+    """The complaint in one line, with line and column."""
+    if isinstance(problem, RecursionError):
+        return f"more than {MOST_DEPTH} lists and mappings in each other"
+    if not isinstance(problem, yaml.YAMLError):
+        return f"a value that its tag does not allow: {problem}"
+    what = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+    return f"{_at(getattr(problem, 'problem_mark', None))}{what}"
+
+
+def _at(mark: yaml.Mark | None) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

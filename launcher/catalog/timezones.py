@@ -1,0 +1,24 @@
+"""Time zones by their names, as the IANA database of this machine has them."""
+
+from functools import cache
+from zoneinfo import ZoneInfo
+
+_SURELY = "Europe/Berlin"
+
+
+@cache
+def is_timezone(name: str) -> bool:
+    """Whether a time zone has this name; of a machine without the database any name is taken.
+
+    >>> is_timezone("America/New_York"), is_timezone("Nowhere/City")
+    (True, False)
+    """
+    return _is_there(name) or not _is_there(_SURELY)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (LookupError, OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,59 @@
+"""What HyperPod and EKS let a cluster's update change, beside CloudFormation's create-only properties.
+
+HyperPod: "To update an existing instance group, you must match the instance type you initially specified" (developer
+guide, Updating SageMaker HyperPod cluster configuration, of Slurm and of EKS, 2026-11). EKS: one minor version up at a
+time, never down (user guide, Update existing cluster to new Kubernetes version, 2026-11). Not seen on AWS.
+"""
+
+from collections.abc import Iterator
+
+from launcher.model.eks import SYSTEM
+from launcher.model.hyperpod import CONTROLLER, WORKERS
+from launcher.model.update import KeyChange, Needs, Properties
+
+HYPERPOD_TYPE, EKS_TYPE = "AWS::SageMaker::Cluster", "AWS::EKS::Cluster"
+_PLAN_KEYS = {
+    "InstanceType": "storage.head_node",
+    "InstanceCount": "target.nodes",
+    "TrainingPlanArn": "purchase.training_plan",
+    "CapacityRequirements": "purchase.option",
+}
+
+
+def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
+    """The keys that differ in the instance groups of a HyperPod cluster."""
+    before = {each["InstanceGroupName"]: each for each in old["InstanceGroups"]}
+    after = {each["InstanceGroupName"]: each for each in new["InstanceGroups"]}
+    for name in sorted(before.keys() | after.keys()):
+        was, becomes = before.get(name), after.get(name)
+        path = f"InstanceGroups[{name}]"
+        if was is None or becomes is None:
+            yield KeyChange(path=path, old=was, new=becomes, needs=Needs.NOTHING)
+            continue
+        for key in sorted(was.keys() | becomes.keys()):
+            if was.get(key) == becomes.get(key):
+                continue
+            fixed = key == "InstanceType"
+            needs = Needs.NEW_CLUSTER if fixed else Needs.NOTHING
+            plan_key = "target.instance_type" if fixed and name == WORKERS else _PLAN_KEYS.get(key, "")
+            yield KeyChange(
+                path=f"{path}.{key}", old=was.get(key), new=becomes.get(key), needs=needs, plan_key=plan_key
+            )
+
+
+def head_group(properties: Properties) -> str | None:
+    """The instance type, as EC2 names it, of a HyperPod cluster's controller or system group."""
+    groups = properties["InstanceGroups"]
+    found = (each["InstanceType"] for each in groups if each["InstanceGroupName"] in (CONTROLLER, SYSTEM))
+    return next((str(each).removeprefix("ml.") for each in found), None)
+
+
+def eks_version(old: Properties, new: Properties) -> Iterator[KeyChange]:
+    """The Kubernetes version of a control plane."""
+    was, becomes = str(old.get("Version")), str(new.get("Version"))
+    if was != becomes:
+        step = int(becomes.partition(".")[2]) - int(was.partition(".")[2])
+        needs = Needs.NOTHING if step == 1 else Needs.NEW_CLUSTER
+        yield KeyChange(
+            path="Version", old=was, new=becomes, needs=needs, why="EKS goes up one minor version at a time"
+        )

@@ -1,0 +1,80 @@
+"""Files that a job has beside its own folder: the trainer's own checkpoints, and data that the nodes fetch."""
+
+from collections.abc import Iterator
+
+from launcher.model.budget_stop import is_joined
+from launcher.model.enums import CheckpointMode
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.hyperpod import MOUNT_PATH
+from launcher.model.reach import reached
+from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
+
+
+def is_shared(request: PlanRequest, path: str) -> bool:
+    """Whether a path lies on a file system that all nodes share: FSx, or a volume of the plan's pods."""
+    places = (MOUNT_PATH, *(each.path for each in request.run.volumes))
+    return any(_holds(place, path) for place in places)
+
+
+def file_findings(request: PlanRequest) -> Iterator[Finding]:
+    """Places that fit their mode, outlive a node, and may be reached."""
+    yield from _own_place(request)
+    yield from _data(request)
+    if is_joined(request):
+        for each in reached(request):
+            right = "write to" if each.writes else "read"
+            message = f"the roles of a cluster that exists stay as they are: its jobs must be allowed to {right} it"
+            hint = "what they need is in the policies that the command policies writes for this plan"
+            yield info("rights-of-a-cluster", each.path, message, hint)
+
+
+def _own_place(request: PlanRequest) -> Iterator[Finding]:
+    """A place of the trainer's own with mode own alone, and one that outlives the node."""
+    policy, at = request.checkpoint, "checkpoint.uri"
+    if policy.mode is not CheckpointMode.OWN:
+        if policy.uri is not None and policy.uri.startswith("/"):
+            message = f"got {policy.uri}; mode {policy.mode} stores checkpoints in S3"
+            yield error("checkpoint-place", at, message, "s3://bucket/prefix, or checkpoint.mode: own")
+        if policy.kms_key_arn is not None:
+            message = f"the key of the trainer's own bucket, and the mode is {policy.mode}"
+            yield error("checkpoint-key", "checkpoint.kms_key_arn", message, "storage.kms_key_arn, or mode own")
+        return
+    if policy.uri is None:
+        hint = "s3://bucket/prefix, or a path on a shared file system such as /fsx/checkpoints"
+        yield error("checkpoint-place", at, "mode own names no place where the trainer keeps its checkpoints", hint)
+    elif policy.uri.startswith("/"):
+        yield from _mounted(request, policy.uri)
+
+
+def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
+    """A path that has to be on a file system beyond the node."""
+    message = f"{path} is lost with its node unless a shared file system is mounted there"
+    kinds = request.target.kind or ()
+    volume = any(_holds(each.path, path) for each in request.run.volumes)
+    if volume:
+        return
+    if kinds and all(target_of(each).pods for each in kinds):
+        hint = "name its claim: run.volumes: [{claim: NAME, path: /data}], and a path below it"
+        yield error("checkpoint-place", "checkpoint.uri", f"{path} lies on no volume of the pods", hint)
+    elif not _holds(MOUNT_PATH, path):
+        hint = f"a path below {MOUNT_PATH} (storage.lustre_gib), or s3://bucket/prefix"
+        yield warning("checkpoint-place", "checkpoint.uri", message, hint)
+    elif not request.storage.lustre_gib and not is_joined(request):
+        yield warning("checkpoint-place", "checkpoint.uri", message, "storage.lustre_gib makes the file system")
+
+
+def _data(request: PlanRequest) -> Iterator[Finding]:
+    """Folders of data that do not lie in one another."""
+    for index, each in enumerate(request.run.data):
+        for other in request.run.data[:index]:
+            if _holds(other.path, each.path) or _holds(each.path, other.path):
+                message = f"{each.path} and {other.path} lie in one another: each folder is one source's alone"
+                yield error("path-taken", f"run.data[{index}].path", message, "give each a folder of its own")
+        if _holds("/slipway", each.path):
+            message = f"{each.path} is taken by the job's own folder"
+            yield error("path-taken", f"run.data[{index}].path", message, "/data, for example")
+
+
+def _holds(folder: str, path: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

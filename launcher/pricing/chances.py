@@ -1,0 +1,60 @@
+"""Chances: that a job outlasts a limit, and how many failures it has."""
+
+import math
+
+from launcher.model.money import Range
+
+Z_OF_THE_ENDS = 1.645
+"""Standard deviations from the middle of a range to each end: ranges reach to the 95th percentile of the errors on both
+sides (benchmarks/fit_training.py, COVERED)."""
+ENOUGH = 0.9
+"""The chance to finish that `run.retries: auto` aims at: a policy of this project, stated in its contract."""
+
+
+def chance_above(span: Range, limit: float) -> float:
+    """The chance that a quantity with a range ends above a limit: a lognormal of its own width on each side.
+
+    >>> span = Range(low=5.0, mid=10.0, high=20.0)
+    >>> [round(chance_above(span, limit), 3) for limit in (0.0, 5.0, 10.0, 20.0, 40.0)]
+    [1.0, 0.95, 0.5, 0.05, 0.001]
+    """
+    if limit <= 0 or span.mid <= 0:
+        return 1.0 if limit < span.mid else 0.0
+    end = span.high if limit >= span.mid else span.low
+    width = abs(math.log(end / span.mid)) if end > 0 else math.inf
+    if width == 0:
+        return 1.0 if limit < span.mid else 0.0
+    return 0.5 * math.erfc(math.log(limit / span.mid) / width * Z_OF_THE_ENDS / math.sqrt(2))
+
+
+def chance_of_at_most(failures: float, count: int) -> float:
+    """The chance of at most `count` failures where `failures` are expected, independent of each other (Poisson).
+
+    >>> round(chance_of_at_most(6.9, 0), 4), round(chance_of_at_most(6.9, 10), 2)
+    (0.001, 0.91)
+    """
+    term = total = math.exp(-failures)
+    for number in range(1, count + 1):
+        term *= failures / number
+        total += term
+    return min(1.0, total)
+
+
+def enough_retries(failures: float) -> int:
+    """The fewest retries with which a job finishes with the chance ENOUGH where so many failures are expected.
+
+    >>> [enough_retries(failures) for failures in (0.0, 0.1, 0.2, 1.0, 6.9)]
+    [0, 0, 1, 2, 10]
+    """
+    if failures > MOST_EXACT:
+        return math.ceil(failures + Z_OF_ENOUGH * math.sqrt(failures))
+    count = 0
+    while chance_of_at_most(failures, count) < ENOUGH:
+        count += 1
+    return count
+
+
+MOST_EXACT = 500.0
+"""Expected failures past which the normal distribution stands in for Poisson's."""
+Z_OF_ENOUGH = 1.2816
+"""The 90 % quantile of the standard normal distribution."""
