@@ -1,0 +1,140 @@
+"""What an EKS cluster is in the stories of a deployment: its line, and the ways into it."""
+
+from collections.abc import Mapping
+
+from launcher.aws import node_groups
+from launcher.aws.session import Session
+from launcher.model.eks import WORKERS
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.hyperpod import is_prepaid
+from launcher.model.plan import Plan
+from launcher.records.submission import EKS, HeadNode
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.device_plugins import PLUGINS_FILE
+from launcher.rendering.kubernetes_job import MANIFEST_FILE, NAMESPACE_FILE
+from launcher.submit.kubernetes.connection import require_client
+from launcher.workflow.cluster.pods import submit_pods
+from launcher.workflow.cluster.reach import reach_pods
+from launcher.workflow.cluster.targets import Cluster
+
+
+def by_hand(plan: Plan) -> str:
+    """The commands that put a plan's job into its cluster; one that exists has what shows its chips."""
+    own = "" if plan.request.target.cluster is not None else f"-f {PLUGINS_FILE} "
+    return f"kubectl apply {own}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    when = "up once the block has begun" if is_prepaid(plan.place.option) else "up from the start"
+    return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
+
+
+def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:
+    """Go on with a job for a cluster whose API will answer from here.
+
+    Raises:
+        ImpossibleError: nobody outside its network could reach it, or the client of Kubernetes is not installed; the
+            hint says what to do.
+    """
+    require_client()
+    if plan.request.target.cluster is not None:
+        return
+    network = plan.request.network
+    if network.vpc_id is None and network.name is None and not network.api_cidrs:
+        message = (
+            f"network.api_cidrs: the API of {plan.cluster_name} would be private, and its network new: nobody is in it"
+        )
+        hint = (
+            "name the addresses that reach it: network: {api_cidrs: [YOUR.ADDRESS/32]}, as"
+            " curl https://checkip.amazonaws.com shows it where no VPN is in between; or slipway deploy FILE and"
+            f" then, by hand, through the tunnel that it prints: {by_hand(plan)}"
+        )
+        raise ImpossibleError(message, hint=hint)
+
+
+def api(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
+    """The API that takes a cluster's jobs, by the outputs of its training stack."""
+    return HeadNode(via=EKS, host=outputs["ClusterName"], region=session.region, role=outputs["AccessRoleArn"])
+
+
+def start_nodes(_plan: Plan, session: Session, cluster: str) -> bool:
+    """Have the jobs' node group make its nodes again.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    return node_groups.start(session, cluster, WORKERS)
+
+
+def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """What to do where the API does not answer from here."""
+    return where_it_answers(plan, tunnel(plan, outputs), by_hand(plan))
+
+
+def where_it_answers(plan: Plan, way: str, job: str) -> str:
+    """From where an API answers: the ranges that the plan names, or its network alone, to which there is a way."""
+    if plan.request.network.api_cidrs:
+        ranges = ", ".join(plan.request.network.api_cidrs)
+        return f"network.api_cidrs ({ranges}) must hold this machine's address: curl https://checkip.amazonaws.com"
+    return f"its API is private: launch from within its network, or by hand: {way}, then {job}"
+
+
+def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """The command that forwards a port of this machine to a private API, through the system node."""
+    region, name = plan.place.region, cluster_name(plan)
+    system = (
+        f"aws ec2 describe-instances --region {region} --filters Name=tag:eks:cluster-name,Values={name}"
+        " Name=tag:eks:nodegroup-name,Values=system --query 'Reservations[0].Instances[0].InstanceId' --output text"
+    )
+    return forwarding(region, f"$({system})", outputs)
+
+
+def forwarding(region: str, target: str, outputs: Mapping[str, str]) -> str:
+    """The command that forwards a port of this machine to an API, through a machine of its network."""
+    host = outputs["ClusterEndpoint"].removeprefix("https://")
+    return (
+        f"aws ssm start-session --region {region} --target {target}"
+        " --document-name AWS-StartPortForwardingSessionToRemoteHost"
+        f" --parameters host={host},portNumber=443,localPortNumber=8443"
+    )
+
+
+def through_tunnel(outputs: Mapping[str, str]) -> str:
+    """The command that has kubectl's current context go through the tunnel, and expect the API's own name there."""
+    host = outputs["ClusterEndpoint"].removeprefix("https://")
+    current = "$(kubectl config view --minify -o 'jsonpath={.contexts[0].context.cluster}')"
+    return f'kubectl config set-cluster "{current}" --server=https://localhost:8443 --tls-server-name={host}'
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for; a private API is reached from inside its network alone."""
+    return ways(plan, outputs, tunnel(plan, outputs), by_hand(plan))
+
+
+def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
+    """The same, of the command of a tunnel and the commands that put a job there."""
+    found = [("kubectl", outputs["Connect"])]
+    if not plan.request.network.api_cidrs:
+        found.append(("its API is private: a tunnel, left open", tunnelled))
+        found.append(("kubectl through it, once", through_tunnel(outputs)))
+    if plan.request.workload.train is not None:
+        found.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
+    if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
+        found.append((f"{WORKERS}, once the block has begun, as a launch does", outputs["StartFleet"]))
+    elif not is_prepaid(plan.place.option):
+        found.append((f"{WORKERS} again, after a stop", outputs["StartFleet"]))
+    return found
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=api,
+    ways_in=ways_in,
+    submit=submit_pods,
+    reach=reach_pods,
+    refuse_job=refuse_job,
+    unreached=unreached,
+    start_nodes=start_nodes,
+)

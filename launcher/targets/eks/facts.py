@@ -1,0 +1,53 @@
+"""What is known of pods on an EKS cluster."""
+
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.monitoring import COUNTER_MEMORY_MB, IDLE_METRICS
+from launcher.model.target import EC2, EC2_PLANS, KUBERNETES, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+
+CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
+PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
+"""Roles of every cluster with an EKS control plane."""
+
+FACTS = Target(
+    kind=TargetKind.EKS,
+    title="pods on an EKS cluster",
+    short="EKS",
+    example="serve/pinned/llama31-8b-eks.yaml",
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.CAPACITY_BLOCK,
+        PurchaseOption.SAVINGS_PLAN,
+        PurchaseOption.RESERVED,
+    ),
+    deployed=(Runs.TRAINING,),
+    head=HeadNode(name="system node"),
+    control_plane="eks.cluster",
+    guard=Guard(
+        module="eks",
+        variable="EKS",
+        events=(),
+        spot_notices=True,
+        idle="nodes that do nothing",
+        metrics_a_node=IDLE_METRICS,
+        asks_mb=COUNTER_MEMORY_MB,
+        alone=True,
+    ),
+    logs_sessions=True,
+    joins_groups=True,
+    volume_key=VolumeKey.NAMED,
+    roles=(
+        RoleUse(key="nodes", service=EC2, needs=("node-of-eks", "images", "entered"), entered=True),
+        CONTROL_PLANE,
+        PODS,
+    ),
+    policies=("network", "eks"),
+    serves=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.SAVINGS_PLAN,
+        PurchaseOption.RESERVED,
+    ),
+    savings_plans=EC2_PLANS,
+    scheduler=KUBERNETES,
+)

@@ -1,0 +1,95 @@
+"""An EKS cluster and its node groups against the plan."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import eks as access
+from launcher.aws import node_groups
+from launcher.catalog.load import load
+from launcher.model import eks
+from launcher.model.hyperpod import WORKERS
+from launcher.model.kubernetes import team_queue
+from launcher.targets.hyperpod_eks.render import namespaces_of
+from launcher.workflow.cluster.readback.reading import Machines, Readback, Readers, Reading
+from launcher.workflow.cluster.readback.training import around
+
+ACTIVE = "ACTIVE"
+
+
+def cluster(reading: Reading) -> None:
+    """The control plane: its state, its version, and who reaches it."""
+    checks, plan = reading.checks, reading.plan
+    state = node_groups.describe_cluster(reading.session, reading.main.outputs["ClusterName"])
+    checks.equal("EKS cluster", ACTIVE, state.status)
+    checks.equal("Kubernetes", eks.VERSION, state.version)
+    checks.equal("its API is public", bool(plan.request.network.api_cidrs), state.public)
+
+
+def groups(reading: Reading) -> None:
+    """The node groups: how many nodes, bought how, with which image; the jobs' may be set to none for a while."""
+    checks, plan, name = reading.checks, reading.plan, reading.main.outputs["ClusterName"]
+    system = node_groups.describe_group(reading.session, name, eks.SYSTEM)
+    checks.equal("system node group", (ACTIVE, 1, 1), (system.status, system.minimum, system.maximum))
+    state = node_groups.describe_group(reading.session, name, eks.WORKERS)
+    checks.equal("node group", ACTIVE, state.status)
+    checks.equal("nodes", (0, plan.place.nodes), (state.minimum, state.maximum))
+    checks.equal("bought as", eks.CAPACITY_TYPES[plan.place.option], state.capacity_type)
+
+
+def templates(reading: Reading) -> None:
+    """The launch template of the jobs' machines: their type, their EFA interfaces, what they are bought from."""
+    checks, plan, name = reading.checks, reading.plan, reading.main.outputs["ClusterName"]
+    state = node_groups.describe_group(reading.session, name, eks.WORKERS)
+    checks.holds("node group has a launch template", state.template is not None)
+    if state.template is None:
+        return
+    found = node_groups.describe_template(reading.session, state.template)
+    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
+    planned = Counter(each.kind for each in eks.interfaces(facts, plan.request.target.efa_layout))
+    checks.equal("machines", plan.place.instance_type, found.instance_type)
+    checks.equal("network interfaces", planned, Counter(found.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
+
+
+def addons(reading: Reading) -> None:
+    """The add-ons, in their versions."""
+    hyperpod = bool(reading.ids("AWS::SageMaker::Cluster"))
+    governed = team_queue(reading.plan.request.target.queue) is not None
+    for name, version in eks.hyperpod_addons(governed=governed) if hyperpod else eks.ADDONS:
+        found = access.addon_version(reading.session, reading.main.outputs["ClusterName"], name)
+        reading.checks.equal(f"add-on {name}", (ACTIVE, version), found)
+
+
+def entries(reading: Reading) -> None:
+    """Who is let in: the role that the launcher takes on."""
+    outputs = reading.main.outputs
+    found = access.access_policies(reading.session, outputs["ClusterName"], outputs["AccessRoleArn"])
+    reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), found)
+
+
+def lent(reading: Reading) -> None:
+    """The role that pods of the jobs are lent, in each namespace."""
+    for namespace in namespaces_of(reading.plan):
+        name = reading.main.outputs["ClusterName"]
+        found = access.lent_roles(reading.session, name, namespace, reading.plan.name)
+        reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))
+
+
+def _machines(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Machines]:
+    """The type of a node group stands in its launch template."""
+    template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
+    count = int(properties["ScalingConfig"]["MaxSize"])
+    yield Machines(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
+
+
+CONTROL_PLANE: Readers = (
+    (cluster, ("AWS::EKS::Cluster",)),
+    (addons, ("AWS::EKS::Addon",)),
+    (entries, ("AWS::EKS::AccessEntry",)),
+    (lent, ("AWS::EKS::PodIdentityAssociation",)),
+)
+READBACK = Readback(
+    readers=around(*CONTROL_PLANE, (groups, ("AWS::EKS::Nodegroup",)), (templates, ("AWS::EC2::LaunchTemplate",))),
+    machines={"AWS::EKS::Nodegroup": _machines},
+)

@@ -1,0 +1,182 @@
+"""An EKS cluster of node groups: every decision of it, for what is shown and for what is deployed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from launcher.model import eks, sizing
+from launcher.model.bundle import RenderedFile
+from launcher.model.eks import Interface
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import is_prepaid
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering import kubernetes_job
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings
+from launcher.rendering.contexts import Tag
+from launcher.rendering.device_plugins import plugin_files
+from launcher.rendering.engine import rendered
+from launcher.rendering.kubernetes_pod import resource_name
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.targets import Writer
+from launcher.targets.eks.rules import refusals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupContext:
+    """A managed node group.
+
+    `capacity_type` is EKS's word (ON_DEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
+    `volume_key_arn` encrypts its root volumes, None leaves them to EBS's default key; `group_ids` are security groups
+    that exist, beside the cluster's own. `minimum` and `count` are the least and the most of its nodes, `wanted` those
+    from the start: of a Capacity Block none, since a group fails before its block begins. `local_storage` says that
+    NVMe disks are made one volume for pods' folders. `repair` has EKS replace nodes that are faulty. `taint` is the key
+    of one that keeps other pods away where there is room elsewhere; one that forbids them would keep EKS's DCGM away.
+    """
+
+    name: str
+    instance_type: str
+    ami_type: str
+    capacity_type: str
+    minimum: int
+    count: int
+    wanted: int
+    volume_gib: int
+    volume_key_arn: str | None
+    group_ids: tuple[str, ...]
+    interfaces: tuple[Interface, ...]
+    placement_group: bool
+    reservation_id: str | None
+    local_storage: bool
+    repair: bool
+    taint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksContext:
+    """An EKS cluster (templates/eks/cluster.yaml.j2). `addons` are versions by name.
+
+    `settings` are the JSON of some of them. `public_cidrs` may reach its API; without any the API is private.
+    """
+
+    name: str
+    version: str
+    public_cidrs: tuple[str, ...]
+    log_types: tuple[str, ...]
+    addons: tuple[Tag, ...]
+    groups: tuple[NodeGroupContext, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why a plan makes no EKS cluster, or no job for one; empty when it does."""
+    place = plan.place
+    if place.target is not TargetKind.EKS:
+        return (error("not-eks", "target.kind", f"{place.target} is no EKS cluster of node groups"),)
+    if place.instance_type not in instances:
+        message = f"no instance type {place.instance_type} in the catalog"
+        return (error("unknown-instance-type", "target", message),)
+    found = list(refusals(plan.request, place, instances))
+    if place.option is PurchaseOption.CAPACITY_BLOCK and plan.request.purchase.reservation is None:
+        message = "nodes of a Capacity Block need the id of the block that was bought"
+        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
+    found += notify_findings(plan)
+    if plan.request.workload.train is not None:
+        found += kubernetes_job.findings(plan, instances)
+    return tuple(found)
+
+
+def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext:
+    """Every decision of a plan's cluster.
+
+    Raises:
+        ImpossibleError: no cluster can be made, with all reasons.
+    """
+    found = findings(plan, instances)
+    if found:
+        raise ImpossibleError(f"{plan.name} makes no EKS cluster", findings=found)
+    workers = _workers(plan, instances[plan.place.instance_type])
+    return cluster_context(plan, groups=(system_group(plan), workers))
+
+
+def cluster_context(plan: Plan, *, groups: tuple[NodeGroupContext, ...]) -> EksContext:
+    """A plan's EKS cluster with some node groups."""
+    return EksContext(
+        name=cluster_name(plan),
+        version=eks.VERSION,
+        public_cidrs=plan.request.network.api_cidrs,
+        log_types=eks.LOG_TYPES,
+        addons=tuple(Tag(key=name, value=version) for name, version in eks.ADDONS),
+        groups=groups,
+        settings={"coredns": json.dumps(eks.ONE_REPLICA["coredns"])},
+    )
+
+
+def system_group(plan: Plan) -> NodeGroupContext:
+    """One machine for the cluster's own pods: names, webhooks, controllers. Jobs' nodes may all be gone meanwhile.
+
+    A Fargate profile would do for some of them, but takes no DaemonSet, and an API that is private is reached through a
+    machine.
+    """
+    return NodeGroupContext(
+        name=eks.SYSTEM,
+        instance_type=sizing.head_node(plan.place.nodes, plan.request.storage.head_node),
+        ami_type=eks.STANDARD,
+        capacity_type="ON_DEMAND",
+        minimum=1,
+        count=1,
+        wanted=1,
+        volume_gib=sizing.HEAD_ROOT_GIB,
+        volume_key_arn=plan.request.storage.kms_key_arn,
+        group_ids=plan.request.network.security_group_ids,
+        interfaces=(),
+        placement_group=False,
+        reservation_id=None,
+        local_storage=False,
+        repair=True,
+        taint=None,
+    )
+
+
+def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
+    """The machines of the jobs; those of a Capacity Block are set by a launch, once it has begun.
+
+    EKS user guide, create a managed node group with Capacity Blocks: the desired size is 0 until the block is active.
+    """
+    place, reservation, wanted = plan.place, plan.request.purchase.reservation, plan.request.target.placement_group
+    # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
+    together = facts.efa_interfaces > 0 and place.nodes > 1 if wanted is None else wanted
+    return NodeGroupContext(
+        name=eks.WORKERS,
+        instance_type=facts.name,
+        ami_type=eks.image_type(facts),
+        capacity_type=eks.CAPACITY_TYPES[place.option],
+        minimum=0,
+        count=place.nodes,
+        wanted=0 if is_prepaid(place.option) else place.nodes,
+        volume_gib=sizing.COMPUTE_ROOT_GIB,
+        volume_key_arn=plan.request.storage.kms_key_arn,
+        group_ids=plan.request.network.security_group_ids,
+        interfaces=eks.interfaces(facts, plan.request.target.efa_layout),
+        placement_group=reservation is None and together,
+        reservation_id=reservation.id if reservation is not None else None,
+        local_storage=facts.nvme_gb > 0,
+        repair=True,
+        taint=resource_name(facts),
+    )
+
+
+def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
+    """The cluster as it is deployed, and what is applied to it once."""
+    shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
+    return [RenderedFile(path=CLUSTER_FILE, text=shown), *plugin_files(instances[plan.place.instance_type])]
+
+
+RENDER = Writer(
+    findings=findings,
+    cluster_files=cluster_files,
+    job_findings=kubernetes_job.no_findings,
+    job_files=kubernetes_job.job_files,
+)

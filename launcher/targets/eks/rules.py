@@ -1,0 +1,93 @@
+"""What an EKS cluster of node groups takes and what it refuses: findings about one place, each with the way out."""
+
+from collections.abc import Iterator, Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model.eks import CAPACITY_TYPES
+from launcher.model.enums import Operator, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.planning.targets import Locations, Rules
+
+_TO_PARALLELCLUSTER = f"or set target.kind to {TargetKind.PARALLELCLUSTER}"
+MOST_NODES = 450
+"""Of one managed node group, before a quota is raised (EKS service quotas)."""
+
+
+def locations(
+    request: PlanRequest,
+    _catalog: Catalog,
+    _facts: InstanceType,
+    _option: PurchaseOption,
+    known: Locations,
+) -> Locations:
+    """Where a plan names the target: EC2's prices are ParallelCluster's too, and the control plane comes on top."""
+    return known if request.target.kind is not None else ()
+
+
+def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place cannot be a node group; empty when it can."""
+    rules = (_capacity(request, place), _unused(request), _own(request, place))
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Ways of buying that node groups do not have."""
+    purchase = request.purchase
+    if place.option not in CAPACITY_TYPES:
+        message = f"{place.option} buys no nodes of EKS, allowed: {', '.join(CAPACITY_TYPES)}"
+        yield error("option-without-nodes", "purchase.option", message)
+    if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
+        message = "spot instances cannot use a reservation"
+        yield error("spot-with-reservation", "purchase.reservation", message, "drop one of the two")
+    if place.nodes > MOST_NODES:
+        message = f"a node group has at most {MOST_NODES} nodes, got {place.nodes}"
+        yield error("too-many-nodes", "target.nodes", message, "take fewer and larger machines")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that EKS has no use for."""
+    target, storage = request.target, request.storage
+    given = (
+        ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),
+        ("target.ami", target.ami, "its nodes have EKS's own image for their chips"),
+        ("target.ssh_host", target.ssh_host, "a Kubernetes cluster that exists is named in target.cluster"),
+        ("storage.lustre_gib", storage.lustre_gib, f"keep data in S3, {_TO_PARALLELCLUSTER}"),
+        ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
+    )
+    for path, value, hint in given:
+        if value:
+            yield error("eks-unused", path, f"pods on EKS have no use for it, got {value}", hint)
+
+
+def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """What a cluster of one's own does not have, and what its network lacks."""
+    if request.target.cluster is not None:
+        return
+    if request.target.queue is not None:
+        message = f"a cluster that is made for the job has no Kueue, got {request.target.queue}"
+        yield error("queue-without-cluster", "target.queue", message, "name the cluster that has it in target.cluster")
+    if request.run.operator not in (None, Operator.JOB):
+        message = f"a cluster that is made for the job has no training operator, got {request.run.operator}"
+        yield error("operator-without-cluster", "run.operator", message, "auto, or name a cluster in target.cluster")
+    yield from two_zones(request, place)
+
+
+def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """EKS wants subnets in two zones for its control plane (EKS user guide, VPC and subnet requirements)."""
+    network = request.network
+    if network.vpc_id is not None:
+        zones = {each.az_id for each in network.subnets} or set(network.subnet_ids)
+        path = "network.subnet_ids"
+    elif network.name is not None:
+        zones, path = set(network.az_ids), "network.az_ids"
+    else:
+        return
+    if len(zones) < 2:  # noqa: PLR2004 - two
+        message = f"EKS puts its control plane's interfaces into two zones, got {', '.join(sorted(zones)) or 'none'}"
+        yield error("one-zone", path, message, f"name another zone of {place.region} too")
+
+
+RULES = Rules(locations=locations, refusals=refusals)

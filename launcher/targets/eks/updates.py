@@ -1,0 +1,6 @@
+"""How an EKS cluster can be changed; its system group moves to another type in place."""
+
+from launcher.model.service_updates import EKS_TYPE, eks_version
+from launcher.model.update import Updates
+
+UPDATES = Updates(judge={EKS_TYPE: eks_version}, head_type={})

@@ -1,0 +1,68 @@
+"""What a HyperPod cluster with EKS is in the stories of a deployment: its line, the ways into it, nodes made again."""
+
+from collections.abc import Mapping
+
+from launcher.aws import hyperpod
+from launcher.aws.session import Session
+from launcher.model.eks import SYSTEM, WORKERS
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.kubernetes_job import MANIFEST_FILE, NAMESPACE_FILE
+from launcher.targets.eks import deploy as eks
+from launcher.workflow.cluster.pods import submit_pods
+from launcher.workflow.cluster.reach import reach_pods
+from launcher.workflow.cluster.targets import Cluster
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return (
+        f"HyperPod cluster with EKS {plan.cluster_name}: control plane, HyperPod's chart, system node ml.{head},"
+        f" workers {machines}, asked for from the start"
+    )
+
+
+def by_hand() -> str:
+    """The commands that put a plan's job into its cluster, whose chart shows chips and interfaces."""
+    return f"kubectl apply -f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
+
+
+def tunnel(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """The command that forwards a port of this machine to a private API, through the system node."""
+    region, name = plan.place.region, cluster_name(plan)
+    system = (
+        f"aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}"
+        f" --instance-group-name-contains {SYSTEM} --query 'ClusterNodeSummaries[0].InstanceId' --output text"
+    )
+    return eks.forwarding(region, f'"sagemaker-cluster:{outputs["ClusterId"]}_{SYSTEM}-$({system})"', outputs)
+
+
+def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
+    """What to do where the API does not answer from here."""
+    return eks.where_it_answers(plan, tunnel(plan, outputs), by_hand())
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for."""
+    return eks.ways(plan, outputs, tunnel(plan, outputs), by_hand())
+
+
+def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
+    """Have HyperPod make the workers again.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    return hyperpod.start(session, cluster, WORKERS, plan.place.nodes)
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=eks.api,
+    ways_in=ways_in,
+    submit=submit_pods,
+    reach=reach_pods,
+    refuse_job=eks.refuse_job,
+    unreached=unreached,
+    start_nodes=start_nodes,
+)

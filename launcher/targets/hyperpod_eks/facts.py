@@ -1,0 +1,64 @@
+"""What is known of a HyperPod cluster with EKS."""
+
+from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.monitoring import CHART_MEMORY_MB
+from launcher.model.target import (
+    CLUSTER,
+    KUBERNETES,
+    SAGEMAKER,
+    Guard,
+    HeadNode,
+    RoleUse,
+    Runs,
+    Target,
+)
+from launcher.targets.eks.facts import CONTROL_PLANE, PODS
+
+FACTS = Target(
+    kind=TargetKind.HYPERPOD_EKS,
+    title="a HyperPod cluster with EKS",
+    short="HPE",
+    example="hyperpod-eks/p5en-spot.yaml",
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.TRAINING_PLAN,
+        PurchaseOption.SAVINGS_PLAN,
+    ),
+    deployed=(Runs.TRAINING,),
+    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    sagemaker=CLUSTER,
+    head=HeadNode(name="system node"),
+    control_plane="eks.cluster",
+    guard=Guard(
+        module="hyperpod_eks",
+        variable="HYPERPOD_EKS",
+        events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
+        # EC2 shows nobody its machines: a function in the cluster's network counts what its pods ask for.
+        idle="workers without a pod that asks for chips",
+        alone=True,
+        trial_hours=(1.0, 2.0),
+        # It writes the count and reads it back.
+        metrics_a_look=2,
+        own_metrics=1,
+        asks_mb=CHART_MEMORY_MB,
+    ),
+    spot_like_ec2=True,
+    logs_sessions=True,
+    joins_groups=True,
+    groups_name_themselves=True,
+    efa_layout=EfaLayout.CLASSIC,
+    resumes_jobs=True,
+    policies=("network", "eks", "hyperpod"),
+    roles=(
+        RoleUse(
+            key="nodes",
+            service=SAGEMAKER,
+            needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"),
+            entered=True,
+        ),
+        CONTROL_PLANE,
+        PODS,
+    ),
+    scheduler=KUBERNETES,
+)

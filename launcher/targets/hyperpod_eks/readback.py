@@ -1,0 +1,15 @@
+"""A HyperPod cluster with EKS against the plan: HyperPod's nodes, the team's quota, and the control plane."""
+
+from launcher.targets.eks.readback import CONTROL_PLANE
+from launcher.targets.hyperpod_slurm import readback as hyperpod
+from launcher.workflow.cluster.readback.reading import Readback
+from launcher.workflow.cluster.readback.training import around
+
+READBACK = Readback(
+    readers=around(
+        (hyperpod.cluster, ("AWS::SageMaker::Cluster",)),
+        (hyperpod.quotas, ("AWS::SageMaker::ComputeQuota",)),
+        *CONTROL_PLANE,
+    ),
+    machines=hyperpod.READBACK.machines,
+)

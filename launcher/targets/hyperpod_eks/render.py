@@ -1,0 +1,296 @@
+"""A HyperPod cluster with EKS: every decision of it, for what is shown and for what is deployed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.catalog import safe_yaml
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.model import eks, sizing
+from launcher.model.bundle import RenderedFile
+from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import deep_health_checks, ml_name
+from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import team_queue
+from launcher.model.plan import Plan
+from launcher.rendering import kubernetes_job
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
+from launcher.rendering.contexts import Tag
+from launcher.rendering.efa_rules import chart_findings
+from launcher.rendering.engine import rendered
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import is_nvidia
+from launcher.rendering.targets import Writer
+from launcher.targets.eks.render import EksContext, cluster_context
+from launcher.targets.hyperpod_eks.rules import refusals
+from launcher.targets.hyperpod_slurm.render import ENTRY_POINT, LIFECYCLE_FOLDER, machine_findings
+
+NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml", "governance.yaml"
+_VALUES = "hyperpod/chart-values.yaml.j2"
+FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
+"""AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroupContext:
+    """An instance group whose machines are nodes of the EKS cluster.
+
+    Without `least` instances the cluster is not made; None where it may wait for all of them. `health_checks` run
+    before its nodes take jobs. `interface_type` is the kind of its EFA interfaces, None for the service's own choice.
+    """
+
+    name: str
+    instance_type: str
+    count: int
+    least: int | None
+    health_checks: tuple[str, ...]
+    training_plan_arn: str | None
+    spot: bool
+    interface_type: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodEksContext:
+    """A request that makes a HyperPod cluster for an EKS cluster (templates/hyperpod/eks.yaml.j2).
+
+    `lifecycle_uri` is a folder in S3 that holds the script, `entry_point` its name. Ids and ARNs may be CDK tokens.
+    """
+
+    cluster_name: str
+    eks_arn: str
+    groups: tuple[PodGroupContext, ...]
+    ami: str | None
+    role_arn: str
+    subnet_id: str
+    security_group_ids: tuple[str, ...]
+    lifecycle_uri: str
+    entry_point: str
+    volume_key_arn: str | None
+    tags: tuple[Tag, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeScriptContext:
+    """What HyperPod runs on every node that it makes (templates/hyperpod/on_create_eks.sh.j2)."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartContext:
+    """The values that HyperPod's chart is installed with (templates/hyperpod/chart-values.yaml.j2).
+
+    `instance_type` is the jobs' nodes as Kubernetes labels them; `nvidia`, `neuron` and `efa` say which device plugins
+    they need. `commit` is the chart's.
+    """
+
+    commit: str
+    region: str
+    instance_type: str
+    nvidia: bool
+    neuron: bool
+    efa: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityContext:
+    """A priority of jobs: its name, and how much it weighs, 0 to 100."""
+
+    name: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GovernanceContext:
+    """Task governance of a HyperPod cluster (templates/hyperpod/governance.yaml.j2).
+
+    One team has all `count` instances of the jobs' type; `name` is that of the policy and of the quota.
+    """
+
+    name: str
+    team: str
+    instance_type: str
+    count: int
+    priorities: tuple[PriorityContext, ...]
+    tags: tuple[Tag, ...]
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
+    if plan.place.target is not TargetKind.HYPERPOD_EKS:
+        return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is no HyperPod cluster with EKS"),)
+    found = machine_findings(plan, instances, refusals)
+    if plan.place.instance_type not in instances:
+        return found
+    if plan.request.target.cluster is None:
+        found = (*found, *notify_findings(plan))
+    return found if plan.request.workload.train is None else (*found, *kubernetes_job.findings(plan, instances))
+
+
+def control_context(plan: Plan) -> EksContext:
+    """The control plane: its nodes are HyperPod's, so that it has no groups of its own and no monitor beside theirs."""
+    context = cluster_context(plan, groups=())
+    addons = eks.hyperpod_addons(governed=team_queue(plan.request.target.queue) is not None)
+    return EksContext(
+        name=context.name,
+        version=context.version,
+        public_cidrs=context.public_cidrs,
+        log_types=context.log_types,
+        addons=tuple(Tag(key=name, value=version) for name, version in addons),
+        groups=(),
+        settings={name: json.dumps(values) for name, values in eks.ONE_REPLICA.items()},
+    )
+
+
+def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> HyperPodEksContext:
+    """Every decision of a plan's nodes.
+
+    Raises:
+        ImpossibleError: no cluster can be made, with all reasons.
+        ValueError: a name that only HyperPod has is missing.
+    """
+    found = findings(plan, instances)
+    if found:
+        raise ImpossibleError(f"{plan.name} makes no HyperPod cluster with EKS", findings=found)
+    if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
+        message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
+        raise ValueError(message)
+    return HyperPodEksContext(
+        cluster_name=cluster_name(plan),
+        eks_arn=names.eks_arn,
+        groups=(_system(plan), _workers(plan, instances[plan.place.instance_type])),
+        ami=plan.request.target.ami,
+        role_arn=names.role_arn,
+        subnet_id=names.subnet_id,
+        security_group_ids=(names.security_group_id, *plan.request.network.security_group_ids),
+        lifecycle_uri=names.lifecycle_uri,
+        entry_point=ENTRY_POINT,
+        volume_key_arn=plan.request.storage.kms_key_arn,
+        tags=(*tags(plan), FOR_THE_OPERATOR),
+    )
+
+
+def _system(plan: Plan) -> PodGroupContext:
+    """One machine for the cluster's own pods, HyperPod's too: its training operator selects HyperPod's nodes alone.
+
+    Jobs' nodes may take hours of health checks, or never come; without this one names, certificates and operators
+    would be Pending, and the stack would fail for it. Fargate takes no DaemonSet and is none of HyperPod's nodes.
+    """
+    return PodGroupContext(
+        name=eks.SYSTEM,
+        instance_type=ml_name(sizing.head_node(plan.place.nodes, plan.request.storage.head_node)),
+        count=1,
+        least=1,
+        health_checks=(),
+        training_plan_arn=None,
+        spot=False,
+        interface_type=None,
+    )
+
+
+def _workers(plan: Plan, facts: InstanceType) -> PodGroupContext:
+    """The machines of the jobs: all of them are asked for from the start."""
+    place, bought = plan.place, plan.request.purchase.training_plan
+    classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
+    return PodGroupContext(
+        name=eks.WORKERS,
+        instance_type=ml_name(facts.name),
+        count=place.nodes,
+        least=None,
+        health_checks=deep_health_checks(facts, nodes=place.nodes),
+        training_plan_arn=bought.arn if bought is not None else None,
+        spot=place.option is PurchaseOption.SPOT,
+        # Left out, the layout is the service's own.
+        interface_type="efa" if classic else None,
+    )
+
+
+def nodes_text(context: HyperPodEksContext) -> str:
+    """The text of the request that makes the nodes."""
+    return rendered("hyperpod/eks.yaml.j2", context)
+
+
+def nodes_request(context: HyperPodEksContext) -> dict[str, Any]:
+    """The request as typed data: the very text that is shown, read back."""
+    request: dict[str, Any] = safe_yaml.loads(nodes_text(context))
+    return request
+
+
+def node_script(plan: Plan) -> str:
+    """What runs on every node when it is made."""
+    return rendered("hyperpod/on_create_eks.sh.j2", NodeScriptContext(cluster=plan.cluster_name))
+
+
+def chart_values(plan: Plan, facts: InstanceType) -> str:
+    """The values that HyperPod's chart is installed with: device plugins for what the jobs' nodes have.
+
+    Raises:
+        ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
+    """
+    context = ChartContext(
+        commit=chart_pins().commit,
+        region=plan.place.region,
+        instance_type=ml_name(facts.name),
+        nvidia=is_nvidia(facts),
+        neuron=facts.neuron,
+        efa=facts.efa_interfaces > 0,
+    )
+    text = rendered(_VALUES, context)
+    lost = tuple(chart_findings(safe_yaml.loads(text), facts, where=f"templates/{_VALUES}"))
+    if lost:
+        raise ImpossibleError(f"nodes of {context.instance_type} would show no EFA", findings=lost)
+    return text
+
+
+def governance_context(plan: Plan) -> GovernanceContext | None:
+    """Task governance of a plan's cluster; None where its jobs wait in no queue."""
+    queue = team_queue(plan.request.target.queue)
+    if queue is None:
+        return None
+    return GovernanceContext(
+        name=cluster_name(plan),
+        team=queue.team,
+        instance_type=ml_name(plan.place.instance_type),
+        count=plan.place.nodes,
+        priorities=tuple(PriorityContext(name=name, weight=weight) for name, weight in eks.PRIORITIES),
+        tags=tags(plan),
+    )
+
+
+def namespaces_of(plan: Plan) -> tuple[str, ...]:
+    """The namespaces whose jobs are lent the pods' role: Slipway's own, and that of the team's queue."""
+    queue = team_queue(plan.request.target.queue)
+    return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
+
+
+def governance_text(context: GovernanceContext) -> str:
+    """The text of the requests that set it up."""
+    return rendered("hyperpod/governance.yaml.j2", context)
+
+
+def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
+    """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that exists."""
+    if plan.request.target.cluster is not None:
+        return []
+    nodes = nodes_context(plan, instances=instances, names=names)
+    script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
+    governed = governance_context(plan)
+    shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governance_text(governed))]
+    return [
+        RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
+        RenderedFile(path=NODES_FILE, text=nodes_text(nodes)),
+        RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
+        *shared,
+        RenderedFile(path=script, text=node_script(plan), executable=True),
+    ]
+
+
+RENDER = Writer(
+    findings=findings,
+    cluster_files=cluster_files,
+    job_findings=kubernetes_job.no_findings,
+    job_files=kubernetes_job.job_files,
+)

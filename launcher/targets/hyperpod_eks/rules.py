@@ -1,0 +1,168 @@
+"""What HyperPod clusters with EKS take and what they refuse: those that a plan makes, and jobs for those that exist."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.catalog.load import Catalog
+from launcher.model.eks import PRIORITIES, priority_class
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.hyperpod import deep_health_checks
+from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import team_queue
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.sizing import head_node
+from launcher.planning.targets import Locations, Rules
+from launcher.targets.eks.rules import two_zones
+from launcher.targets.hyperpod_slurm.rules import capacity_refusals, way_out
+
+_TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+"""A team's name: as the registry has it (ComputeQuotaTarget), short enough for its queue's name as a label."""
+GOVERNANCE_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
+"""Where CloudFormation's registry has both types of task governance, as cfn-lint 1.58.0 carries it.
+
+The CDK's reference says 15 regions of one of them (2.277, CfnComputeQuota); of the other the registry has seven.
+"""
+HEALTH_MONITOR_REGIONS = (
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
+    *("eu-central-1", "eu-north-1", "eu-south-2", "eu-west-1", "eu-west-2"),
+    *("ap-northeast-1", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4"),
+)
+"""Where the health monitor has an image (sagemaker-hyperpod-cli@011ca92, health-monitoring-agent, _helpers.tpl)."""
+
+
+def locations(
+    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, option: PurchaseOption, known: Locations
+) -> Locations:
+    """Where a plan names the target: SageMaker has one price for a region, spot one for a zone as EC2's has."""
+    if request.target.kind is None:
+        return ()
+    if option is PurchaseOption.SPOT:
+        return known
+    return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+
+
+def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place takes no job; empty when it does."""
+    rules = (
+        _unused(request),
+        _own(request, place, instances) if request.target.cluster is None else (),
+        _type(place, instances),
+        capacity_refusals(request, place),
+    )
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for a place and is not confirmed, or costs what nobody asked for."""
+    own = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
+    return (*_of_spot(place), *own)
+
+
+def _of_spot(place: Place) -> tuple[Finding, ...]:
+    """What is not published of spot in HyperPod."""
+    if place.option is not PurchaseOption.SPOT:
+        return ()
+    message = (
+        "AWS publishes no rate of spot in HyperPod: it is EC2's in the zone, dearer as the rates on demand are;"
+        " its notice is best effort, and the quota of such instances is 0 until it is raised"
+    )
+    return (
+        warning("hyperpod-spot-derived", "purchase.option", message, "purchase.price_overrides, once it is billed"),
+    )
+
+
+def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What a cluster that is made does before jobs, and does not do after them."""
+    if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
+        message = (
+            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+        )
+        yield info("hyperpod-health-checks", "target.kind", message)
+    if request.target.queue is not None:
+        message = (
+            "task governance has not been set up by Slipway in an account: that its quota of whole instances lets in"
+            " pods that ask for EFA interfaces and huge pages is not confirmed"
+        )
+        yield warning("task-governance-unconfirmed", "target.queue", message, "without target.queue no job waits")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that neither a cluster of one's own nor one that exists has a use for."""
+    if request.target.ssh_host is not None:
+        message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"
+        yield error("eks-unused", "target.ssh_host", message, "drop it; target.context names the way in")
+    if request.target.fallback_types:
+        message = "a job asks for one type of node"
+        hint = "list the types in target.instance_type: each is a candidate"
+        yield error("eks-unused", "target.fallback_types", message, hint)
+
+
+def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What a cluster that is made for the job does not have, and what it cannot do without."""
+    target, storage = request.target, request.storage
+    given = (
+        ("target.placement_group", target.placement_group, "HyperPod places its instances itself"),
+        (
+            "storage.lustre_gib",
+            storage.lustre_gib,
+            f"keep data in S3, or set target.kind to {TargetKind.HYPERPOD_SLURM}",
+        ),
+        ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
+    )
+    for path, value, hint in given:
+        if value:
+            yield error("eks-unused", path, f"pods in HyperPod have no use for it, got {value}", hint)
+    yield from _governance(request, place)
+    if instances[place.instance_type].neuron and place.instance_type not in chart_pins().neuron_types:
+        message = f"the Neuron device plugin of HyperPod's chart does not run on ml.{place.instance_type}"
+        hint = f"trn2.48xlarge, or target.kind {TargetKind.EKS}"
+        yield error("no-device-plugin", "target.instance_type", message, hint)
+    system = head_node(place.nodes, storage.head_node)
+    if system in instances and not instances[system].ml:
+        message = f"HyperPod has no ml.{system} for the cluster's own pods"
+        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+    if place.region not in HEALTH_MONITOR_REGIONS:
+        message = f"HyperPod's chart has no health monitor for {place.region}"
+        yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
+    yield from two_zones(request, place)
+
+
+def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """A queue that task governance does not make in a cluster of one's own, or not there."""
+    target, classes = request.target, tuple(priority_class(name) for name, _ in PRIORITIES)
+    if target.queue is None:
+        return
+    made = team_queue(target.queue)
+    if made is None or not _TEAM.fullmatch(made.team):
+        message = f"the cluster that is made for the job has the queue of one team, got {target.queue}"
+        hint = (
+            "hyperpod-ns-TEAM-localqueue, TEAM of up to 40 small letters, digits and hyphens; or name the cluster that"
+            " has the queue in target.cluster"
+        )
+        yield error("no-team-queue", "target.queue", message, hint)
+    if place.region not in GOVERNANCE_REGIONS:
+        message = f"CloudFormation is not known to set up task governance in {place.region}"
+        hint = (
+            f"one of {', '.join(GOVERNANCE_REGIONS)}; or make the cluster without target.queue, set task governance up"
+            " by hand, and name cluster and queue in the next plan"
+        )
+        yield error("no-task-governance", "target.region", message, hint)
+    if target.priority is not None and target.priority not in classes:
+        message = f"the cluster that is made for the job has other priority classes, got {target.priority}"
+        yield error("no-such-priority", "target.priority", message, f"one of {', '.join(classes)}")
+
+
+def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """Types that HyperPod does not have, or not in training plans."""
+    name = place.instance_type
+    if not instances[name].ml:
+        message = f"HyperPod has no ml.{name}"
+        yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
+    if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
+        yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
+
+
+RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

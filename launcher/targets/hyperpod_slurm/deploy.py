@@ -1,0 +1,105 @@
+"""A HyperPod cluster with Slurm that is there: its line, its controller, the ways into it, workers made again."""
+
+import shlex
+from collections.abc import Callable, Mapping
+
+from launcher.agent import safe_json
+from launcher.aws import hyperpod
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER, is_prepaid
+from launcher.model.plan import Plan
+from launcher.records.submission import HeadNode
+from launcher.rendering.cluster import cluster_name, queue_name
+from launcher.rendering.slurm_job import BATCH_FILE
+from launcher.submit.session import connect_command, missing_program
+from launcher.workflow.cluster.slurm_jobs import reach_batch, submit_batch
+from launcher.workflow.cluster.targets import Cluster
+
+
+def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
+    """Go on only with a plan whose job can be submitted from here: before anything is deployed.
+
+    Raises:
+        ImpossibleError: the job is for HyperPod, and no way leads there; the hint says how to do it by hand.
+    """
+    if plan.request.target.ssh_host is not None:
+        return
+    if plan.request.target.cluster is not None:
+        message = f"target.cluster: jobs for a HyperPod cluster of another plan are not sent, got {plan.cluster_name}"
+        raise ImpossibleError(message, hint="launch with the cluster's own plan, or name its login node in ssh_host")
+    lacking = missing_program(environment)
+    if lacking is not None:
+        name, region = cluster_name(plan), plan.place.region
+        target = f"sagemaker-cluster:ID_{CONTROLLER}-INSTANCE"
+        by_hand = f"{connect_command(target, region)}; sbatch job.sbatch"
+        hint = f"install it; or slipway deploy FILE, and by hand on {name}: {by_hand}"
+        message = f"{lacking} is not installed, and jobs reach HyperPod through sessions of Systems Manager alone"
+        raise ImpossibleError(message, hint=hint)
+
+
+def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
+    """The controller of a cluster that was deployed, by the outputs of its training stack.
+
+    Raises:
+        DeploymentFailedError: no controller runs.
+        AwsError: it cannot be asked for.
+    """
+    found = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
+    if not found:
+        raise DeploymentFailedError(f"no controller of {outputs['ClusterName']} runs")
+    target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{found[0]}"
+    return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
+    found = [
+        ("shell on the controller", f"{outputs['Connect']}, there: sudo su - {USER}"),
+        ("a shell on a worker, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+    ]
+    if plan.request.workload.train is not None:
+        found.append(
+            (
+                "the job, there",
+                f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
+            )
+        )
+    if not is_prepaid(plan.place.option):
+        found.append(("workers again, after a stop", "the command in StartFleet, above"))
+    return found
+
+
+def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], None]) -> None:
+    """Have the workers come again where the guard has deleted them, as the output StartFleet says.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    words = shlex.split(outputs["StartFleet"])
+    given = dict(zip(words[3::2], words[4::2], strict=True))
+    cluster, groups = given["--cluster-name"], safe_json.loads(given["--instance-groups"])
+    try:
+        if hyperpod.start_workers(session, cluster, groups):
+            tell(f"the workers of {cluster} were stopped: starting them, billed from now on")
+    except AwsError as problem:
+        if not forbidden(problem):
+            raise
+        tell(f"whether the workers of {cluster} are stopped cannot be seen with these credentials")
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=controller,
+    ways_in=ways_in,
+    submit=submit_batch,
+    reach=reach_batch,
+    refuse_job=refuse_job,
+    start=start,
+)

@@ -1,0 +1,60 @@
+"""What is known of a HyperPod cluster with Slurm."""
+
+from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.monitoring import JOB_METRICS
+from launcher.model.target import (
+    CLUSTER,
+    SAGEMAKER,
+    Guard,
+    HeadNode,
+    RoleUse,
+    Runs,
+    Target,
+)
+
+FACTS = Target(
+    kind=TargetKind.HYPERPOD_SLURM,
+    title="a HyperPod cluster with Slurm",
+    short="HPS",
+    example="hyperpod/trn2-on-demand.yaml",
+    # EC2's own commitments and blocks do not reach its instances.
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.TRAINING_PLAN,
+        PurchaseOption.SAVINGS_PLAN,
+    ),
+    deployed=(Runs.TRAINING,),
+    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    sagemaker=CLUSTER,
+    head=HeadNode(name="controller", metrics=1),
+    guard=Guard(
+        module="hyperpod",
+        variable="HYPERPOD",
+        events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
+        idle="workers without a job in the queue",
+        alone=True,
+        # Deep health checks.
+        trial_hours=(1.0, 2.0),
+        metrics_a_look=1,
+        job_metrics=JOB_METRICS,
+    ),
+    # FSx for Lustre's smallest file system: its machines share no folder of their own.
+    least_shared_gib=1200,
+    logs_sessions=True,
+    joins_groups=True,
+    groups_name_themselves=True,
+    # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
+    efa_layout=EfaLayout.CLASSIC,
+    resumes_jobs=True,
+    policies=("network", "hyperpod"),
+    roles=(
+        RoleUse(
+            key="nodes",
+            service=SAGEMAKER,
+            needs=("jobs", "values", "machine-of-hyperpod"),
+            entered=True,
+            pulls=True,
+        ),
+    ),
+)

@@ -1,0 +1,142 @@
+"""A HyperPod cluster and its file system against the plan."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import hyperpod
+from launcher.aws.hyperpod import PodState
+from launcher.model import eks
+from launcher.model.enums import PurchaseOption
+from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name
+from launcher.model.kubernetes import team_queue
+from launcher.model.sizing import LOGIN_NODE, head_node
+from launcher.model.target import target_of
+from launcher.rendering.cluster import queue_name
+from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.training import around
+
+IN_SERVICE = "InService"
+AVAILABLE = "AVAILABLE"
+QUOTA_IN_FORCE = ("Created", "Updated")
+DATA_FOLDER = "/data"
+"""Where the training data are in the file system (infra/parts/hyperpod_lustre.py)."""
+CHANGES = frozenset(("NEW", "CHANGED", "DELETED"))
+
+
+def cluster(reading: Reading) -> None:
+    """The groups with their types and counts, Slurm's parts, the recovery of instances, and where it is."""
+    checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
+    state = hyperpod.describe_cluster(reading.session, outputs["ClusterName"])
+    place = plan.place
+    checks.equal("HyperPod cluster", IN_SERVICE, state.status)
+    checks.equal("faulty instances are replaced", "Automatic", state.node_recovery)
+    checks.equal("HyperPod's subnet", (outputs["PrivateSubnetId"],), state.subnets)
+    groups = (outputs["NodeSecurityGroupId"], *plan.request.network.security_group_ids)
+    checks.equal("HyperPod's security groups", frozenset(groups), frozenset(state.security_groups))
+    if target_of(place.target).pods:
+        _nodes(reading, state)
+    else:
+        _slurm(reading, state)
+
+
+def _nodes(reading: Reading, state: PodState) -> None:
+    """The groups whose machines are nodes of the EKS cluster; a guard may have deleted the workers."""
+    checks, plan = reading.checks, reading.plan
+    place, bought = plan.place, plan.request.purchase.training_plan
+    system = (ml_name(head_node(place.nodes, plan.request.storage.head_node)), 1)
+    checks.equal("its nodes join", reading.main.outputs["EksArn"], state.eks_arn)
+    checks.equal("instance groups", frozenset((eks.SYSTEM, eks.WORKERS)), frozenset(state.groups))
+    nodes = (ml_name(place.instance_type), _nodes_now(state, place.nodes))
+    for name, wanted in ((eks.SYSTEM, system), (eks.WORKERS, nodes)):
+        group = state.groups.get(name)
+        if group is not None:
+            checks.equal(f"group {name}", wanted, (group.instance_type, group.wanted))
+    workers = state.groups.get(eks.WORKERS)
+    if workers is not None:
+        checks.equal("workers on spot", place.option is PurchaseOption.SPOT, workers.spot)
+        checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
+
+
+def _nodes_now(state: PodState, planned: int) -> int:
+    """The workers that there are to be: a guard may have deleted them, and a launch makes them again."""
+    workers = state.groups.get(WORKERS)
+    return 0 if workers is not None and not workers.wanted else planned
+
+
+def quotas(reading: Reading) -> None:
+    """What the team of the plan's queue has: every instance of the jobs' type."""
+    checks, place, queue = reading.checks, reading.plan.place, team_queue(reading.plan.request.target.queue)
+    for each in reading.ids("AWS::SageMaker::ComputeQuota"):
+        state = hyperpod.describe_quota(reading.session, each)
+        checks.holds("quota is in force", state.status in QUOTA_IN_FORCE)
+        checks.equal("quota's cluster", reading.main.outputs["ClusterArn"], state.cluster_arn)
+        checks.equal("quota's team", None if queue is None else queue.team, state.team)
+        checks.equal("quota's instances", {ml_name(place.instance_type): place.nodes}, dict(state.instances))
+
+
+def _slurm(reading: Reading, state: PodState) -> None:
+    """Slurm's groups, with their parts, and its partitions."""
+    checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
+    place, storage = plan.place, plan.request.storage
+    workers, nodes = state.groups.get(WORKERS), _nodes_now(state, place.nodes)
+    wanted = {
+        CONTROLLER: (ml_name(head_node(place.nodes, storage.head_node)), 1, "Controller"),
+        WORKERS: (ml_name(place.instance_type), nodes, "Compute"),
+    }
+    if storage.login_nodes:
+        wanted[LOGIN] = (ml_name(LOGIN_NODE), storage.login_nodes, "Login")
+    checks.equal("instance groups", frozenset(wanted), frozenset(state.groups))
+    for name, group in state.groups.items():
+        checks.equal(f"group {name}", wanted.get(name), (group.instance_type, group.wanted, group.node_type))
+    if workers is not None:
+        bought = plan.request.purchase.training_plan
+        checks.equal("workers' partition", (queue_name(place.instance_type),), workers.partitions)
+        checks.equal("workers' training plan", None if bought is None else bought.arn, workers.training_plan_arn)
+    if reading.cluster is not None:
+        running = [(each.name, each.maximum) for each in reading.cluster(outputs["ClusterName"]).queues]
+        there = [(queue_name(place.instance_type), place.nodes)] if nodes else []
+        checks.equal("Slurm's partitions and nodes", there, running)
+
+
+def file_systems(reading: Reading) -> None:
+    """The file system's size, speed and key, in the machines' subnet."""
+    checks, storage = reading.checks, reading.plan.request.storage
+    for each in reading.ids("AWS::FSx::FileSystem"):
+        state = hyperpod.describe_file_system(reading.session, each)
+        checks.equal("file system", AVAILABLE, state.lifecycle)
+        if storage.kms_key_arn is not None:
+            checks.equal("file system's key", storage.kms_key_arn, state.kms_key_arn)
+        checks.equal(
+            "file system, GiB", target_of(reading.plan.place.target).shared_gib(storage.lustre_gib), state.capacity_gib
+        )
+        checks.equal("file system, MB/s per TiB", storage.lustre_mb_s_per_tib, state.mb_s_per_tib)
+        checks.equal("file system's subnet", (reading.main.outputs["PrivateSubnetId"],), state.subnets)
+
+
+def data_links(reading: Reading) -> None:
+    """The training data, shown in the cluster's own file system and kept as its bucket is."""
+    checks, train = reading.checks, reading.plan.request.workload.train
+    for each in reading.ids("AWS::FSx::DataRepositoryAssociation"):
+        state = hyperpod.describe_link(reading.session, each)
+        checks.equal("link to the training data", AVAILABLE, state.lifecycle)
+        checks.equal("training data", None if train is None else train.data.uri, state.uri)
+        checks.equal("training data's folder", DATA_FOLDER, state.path)
+        checks.equal("training data's file system", reading.ids("AWS::FSx::FileSystem"), (state.file_system,))
+        checks.equal("changes that the folder follows", CHANGES, state.follows)
+
+
+def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+    """The machines of each group."""
+    for group in properties["InstanceGroups"]:
+        name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
+        yield Machines(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
+
+
+READBACK = Readback(
+    readers=around(
+        (cluster, ("AWS::SageMaker::Cluster",)),
+        (file_systems, ("AWS::FSx::FileSystem",)),
+        (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
+    ),
+    machines={"AWS::SageMaker::Cluster": machines},
+)

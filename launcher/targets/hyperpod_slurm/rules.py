@@ -1,0 +1,164 @@
+"""What HyperPod takes and what it refuses: findings about one place, each with the way out."""
+
+from collections.abc import Iterator, Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.hyperpod import RECLAIM_MINUTES, TRAINING_PLAN_COUNTS, deep_health_checks
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest, TrainingPlanReference
+from launcher.model.sizing import head_node
+from launcher.model.target import target_of
+from launcher.planning.reserved import REGION_FIELD
+from launcher.planning.targets import Locations, Rules
+
+_ROW = target_of(TargetKind.HYPERPOD_SLURM)
+_TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
+
+
+def locations(
+    request: PlanRequest,
+    catalog: Catalog,
+    facts: InstanceType,
+    option: PurchaseOption,
+    known: Locations,
+) -> Locations:
+    """Regions and zones to try of those that are known for EC2; SageMaker has one price for a region.
+
+    A plan that leaves the target open gets a HyperPod cluster only where it can be the cheaper one: at a price of the
+    user's own, or where EC2's is not known. Its rates are EC2's and 15 to 25 % more, so all others are folded away.
+    """
+    whole = tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+    if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:
+        return whole
+    if option is not PurchaseOption.ON_DEMAND:
+        return ()
+    name, overrides = _ROW.billed_name(facts.name), request.purchase.price_overrides
+    own = any(key.startswith(f"{name}/{option.value}") for key in overrides)
+    ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
+    alone = (each for each in whole if (name, each[0]) in ml and (facts.name, each[0]) not in ec2)
+    return whole if own else tuple(alone)
+
+
+def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place cannot be HyperPod; empty when it can."""
+    rules = (_type(request, place, instances), capacity_refusals(request, place), _unused(request))
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for a place on HyperPod and is not confirmed, or costs what nobody asked for."""
+    found = []
+    if place.option is PurchaseOption.SPOT:
+        message = (
+            "AWS describes spot on HyperPod for EKS only; whether it takes spot with Slurm is not confirmed, and the"
+            " quota of spot instances is 0 until it is raised"
+        )
+        found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
+    bought = request.purchase.training_plan
+    if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
+        message = (
+            "its end is not given, so that jobs do not save before instances are taken back,"
+            f" {RECLAIM_MINUTES} minutes before that"
+        )
+        found.append(warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it"))
+    if request.storage.lustre_gib == 0:
+        gib = _ROW.shared_gib(request.storage.lustre_gib)
+        message = f"HyperPod's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
+        found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
+    if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
+        message = (
+            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+        )
+        found.append(info("hyperpod-health-checks", "target.kind", message))
+    return tuple(found)
+
+
+def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """Types that HyperPod does not have."""
+    name = place.instance_type
+    if not instances[name].ml:
+        message = f"HyperPod has no ml.{name}"
+        yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
+    if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
+        yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
+    head = head_node(place.nodes, request.storage.head_node)
+    if head in instances and not instances[head].ml:
+        message = f"HyperPod has no ml.{head} for the controller"
+        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+    if request.target.fallback_types:
+        message = "HyperPod's groups are up all the time, so nothing starts a further queue when it is needed"
+        yield error(
+            "hyperpod-fallback",
+            "target.fallback_types",
+            message,
+            "list the types in target.instance_type: each is a candidate",
+        )
+
+
+def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
+    """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
+    if facts.chip is not None and not facts.chip.trains:
+        return f"{facts.chip.name} serves: target.kind sagemaker-endpoint or eks; to train, take a trn or p type"
+    kin = [each.name for each in instances.values() if each.ml and each.chip is not None and each.chip is facts.chip]
+    other = [_TO_PARALLELCLUSTER] if TargetKind.PARALLELCLUSTER in facts.targets else []
+    return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
+
+
+def capacity_refusals(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Capacity that HyperPod cannot use, and training plans that do not fit."""
+    purchase, bought = request.purchase, request.purchase.training_plan
+    if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
+        named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
+        message = f"HyperPod uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
+        hint = f"buy a SageMaker training plan and name it in purchase.training_plan, or {_TO_PARALLELCLUSTER}"
+        yield error("hyperpod-ec2-capacity", "purchase.reservation", message, hint)
+    elif place.option not in _ROW.trains:
+        allowed = ", ".join(_ROW.trains)
+        message = f"{place.option} buys no HyperPod instances, allowed: {allowed}"
+        yield error("option-without-nodes", "purchase.option", message)
+    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, *_ROW.savings_plans):
+        message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
+        yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
+    if place.option is PurchaseOption.TRAINING_PLAN:
+        yield from _training_plan(bought, place) if bought is not None else _count(None, place)
+
+
+def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Finding]:
+    """A training plan by its ARN: arn:partition:sagemaker:region:account:training-plan/name."""
+    region = bought.arn.split(":")[REGION_FIELD]
+    if region != place.region:
+        message = f"{bought.arn} is of {region}, the plan file is for {place.region}"
+        yield error("training-plan-region", "purchase.training_plan.arn", message, f"set target.region to {region}")
+    yield from _count(bought.count, place)
+
+
+def _count(bought: int | None, place: Place) -> Iterator[Finding]:
+    """Instances that a training plan has, None where the plan file does not say, and those that are asked for."""
+    path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in TRAINING_PLAN_COUNTS)
+    if bought is not None and bought not in TRAINING_PLAN_COUNTS:
+        message = f"training plans have {allowed} instances, got {bought}"
+        yield error("training-plan-size", path, message, "take one of these numbers")
+    elif bought is None and place.nodes not in TRAINING_PLAN_COUNTS:
+        message = f"training plans have {allowed} instances, got {place.nodes}"
+        hint = f"take one of these numbers, or give {path} if the plan has more instances than the job takes"
+        yield error("training-plan-size", "target.nodes", message, hint)
+    elif bought is not None and place.nodes > bought:
+        message = f"{place.nodes} nodes, but the training plan has {bought}"
+        yield error("training-plan-count", "target.nodes", message, f"take at most {bought}")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that HyperPod has no use for."""
+    if request.target.placement_group:
+        message = "HyperPod places its instances itself"
+        yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")
+    if request.run.image is not None and request.target.ami is None:
+        message = "it is not confirmed that HyperPod's images have enroot or docker to run an image with"
+        hint = "install what the command needs in run.setup, or name an image of your own that has it in target.ami"
+        yield error("hyperpod-container", "run.image", message, hint)
+
+
+RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -1,0 +1,6 @@
+"""How a HyperPod cluster with Slurm can be changed."""
+
+from launcher.model.service_updates import HYPERPOD_TYPE, head_group, hyperpod_groups
+from launcher.model.update import Updates
+
+UPDATES = Updates(judge={HYPERPOD_TYPE: hyperpod_groups}, head_type={HYPERPOD_TYPE: head_group})

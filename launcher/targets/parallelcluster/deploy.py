@@ -1,0 +1,206 @@
+"""What a ParallelCluster is in the stories of a deployment: its line, its head node, and the ways into it."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from launcher.aws import compute_fleet, instances, stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.durations import spoken
+from launcher.model.enums import OperatingSystem
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.model.plan import Plan
+from launcher.model.stages import Tell, stage
+from launcher.records.submission import HeadNode
+from launcher.rendering.cluster import queue_name
+from launcher.rendering.slurm_job import BATCH_FILE
+from launcher.targets.parallelcluster.updates import CLUSTER_TYPE
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.training import ON_DEMAND
+from launcher.workflow.cluster.slurm_jobs import reach_batch, submit_batch
+from launcher.workflow.cluster.targets import Cluster
+
+FLEET_S, FLEET_LOOK_S = 900.0, 10.0
+"""pcluster waits 180 s for the daemon to take up the wish and 600 s for the start (compute_fleet_status_manager.py)."""
+FLEET_TRIES = 5
+USERS = {
+    OperatingSystem.ALINUX2023: "ec2-user",
+    OperatingSystem.UBUNTU2204: "ubuntu",
+    OperatingSystem.UBUNTU2404: "ubuntu",
+    OperatingSystem.RHEL8: "ec2-user",
+    OperatingSystem.RHEL9: "ec2-user",
+    OperatingSystem.ROCKY8: "rocky",
+    OperatingSystem.ROCKY9: "rocky",
+}
+"""The user whose home all nodes share (OS_MAPPING in pcluster/constants.py of ParallelCluster 3.16.1)."""
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return f"cluster {plan.cluster_name}: head node {head}, at most {machines}"
+
+
+def head_node(plan: Plan, outputs: Mapping[str, str], _session: Session) -> HeadNode:
+    """The head node of a cluster that was deployed, by the outputs of its training stack."""
+    user = USERS[plan.request.target.os]
+    return HeadNode(via="ssm", instance=outputs["HeadNodeInstanceId"], region=outputs["Region"], user=user)
+
+
+def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for.
+
+    The head node has no key pair and no open port: a session of Systems Manager is the way in, and ssh goes through
+    one. EC2 Instance Connect lends a public key to the login for a minute; it is part of Amazon Linux and Ubuntu.
+    """
+    login, region = USERS[plan.request.target.os], outputs["Region"]
+    head = outputs["HeadNodeInstanceId"]
+    session = f"aws ssm start-session --region {region} --target %h --document-name AWS-StartSSHSession"
+    lend = f"aws ec2-instance-connect send-ssh-public-key --region {region} --instance-id {head}"
+    shell = ("shell", f"{outputs['Connect']}, there: sudo su - {login}")
+    # Session Manager logs no ssh that goes through a session.
+    ssh = [
+        ("ssh, a key first", f"{lend} --instance-os-user {login} --ssh-public-key file://$HOME/.ssh/id_ed25519.pub"),
+        ("ssh, within a minute", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
+    ]
+    found = [
+        shell,
+        *(() if "SessionDocument" in outputs else ssh),
+        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+    ]
+    if plan.request.workload.train is not None:
+        found.append(
+            ("the job, there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
+        )
+    return found
+
+
+def described(session: Session, stack: StackState) -> ClusterState:
+    """A cluster by the configuration that its stack was deployed with.
+
+    Raises:
+        ImpossibleError: the stack holds no ParallelCluster.
+        AwsError: a call failed.
+    """
+    made = stacks.template(session, stack.name).get("Resources", {}).values()
+    configurations = [each["Properties"]["ClusterConfiguration"] for each in made if each["Type"] == CLUSTER_TYPE]
+    if not configurations:
+        raise ImpossibleError(f"target.cluster: stack {stack.name} holds no ParallelCluster")
+    queues = [
+        QueueState(
+            name=queue["Name"],
+            instance_type=resource["InstanceType"],
+            capacity_type=queue.get("CapacityType", ON_DEMAND),
+            maximum=int(resource["MaxCount"]),
+        )
+        for queue in configurations[0]["Scheduling"]["SlurmQueues"]
+        for resource in queue["ComputeResources"]
+    ]
+    return ClusterState(name=stack.outputs["ClusterName"], queues=tuple(queues))
+
+
+def start_fleet(
+    session: Session,
+    cluster: str,
+    tell: Tell,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    patience_s: float = FLEET_S,
+) -> None:
+    """Start a compute fleet that was stopped, by its guard or by hand, and wait until it runs.
+
+    Where it does not run in time the job is submitted all the same: it waits in the queue.
+
+    Args:
+        session: of the cluster's region.
+        cluster: ParallelCluster's name for it.
+        tell: told of what is done.
+        sleep: waits some seconds.
+        patience_s: how long to wait for it.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    for _ in range(FLEET_TRIES):
+        try:
+            found = compute_fleet.status(session, cluster)
+        except AwsError as problem:
+            if not forbidden(problem):
+                raise
+            tell(f"whether the compute fleet of {cluster} runs cannot be seen with these credentials")
+            return
+        if found is None or found not in compute_fleet.STARTABLE:
+            break
+        tell(f"the compute fleet of {cluster} is {found}: starting it")
+        if compute_fleet.request_start(session, cluster, found, datetime.now(UTC)):
+            tell("its guard stops it again where guardrails.ttl_h is over; slipway deploy FILE begins that time anew")
+            break
+    waited = 0.0
+    with stage(tell):
+        while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
+            if waited >= patience_s:
+                tell(f"the fleet does not run after {spoken(patience_s)}; the job will wait for it")
+                return
+            sleep(FLEET_LOOK_S)
+            waited += FLEET_LOOK_S
+
+
+def running_nodes(session: Session, cluster: str) -> int | None:
+    """How many nodes end when the fleet is stopped; None where it is stopped.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    if compute_fleet.status(session, cluster) in (None, compute_fleet.STOPPED):
+        return None
+    return sum(instances.running(session, cluster, ("Compute",)).values())
+
+
+def stop_fleet(
+    session: Session,
+    cluster: str,
+    tell: Tell,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    patience_s: float = FLEET_S,
+) -> None:
+    """Stop a compute fleet and wait until it is stopped.
+
+    Args:
+        session: of the cluster's region.
+        cluster: ParallelCluster's name for it.
+        tell: told of what is done.
+        sleep: waits some seconds.
+        patience_s: how long to wait for it.
+
+    Raises:
+        DeploymentFailedError: it is not stopped in that time.
+        AwsError: a call failed.
+    """
+    waited = 0.0
+    with stage(tell, f"stopping the compute fleet of {cluster}"):
+        while (found := compute_fleet.status(session, cluster)) not in (None, compute_fleet.STOPPED):
+            if found not in ("STOP_REQUESTED", "STOPPING"):
+                compute_fleet.request_stop(session, cluster, str(found), datetime.now(UTC))
+                continue
+            if waited >= patience_s:
+                raise DeploymentFailedError(
+                    f"the compute fleet of {cluster} is {found} after {spoken(patience_s)}: nothing was deployed",
+                    hint=f"pcluster describe-compute-fleet --region {session.region} --cluster-name {cluster}",
+                )
+            sleep(FLEET_LOOK_S)
+            waited += FLEET_LOOK_S
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=head_node,
+    ways_in=ways_in,
+    submit=submit_batch,
+    reach=reach_batch,
+    start_fleet=start_fleet,
+    stop_fleet=stop_fleet,
+    running_nodes=running_nodes,
+    queues=described,
+)

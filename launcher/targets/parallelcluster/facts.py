@@ -1,0 +1,54 @@
+"""What is known of a ParallelCluster."""
+
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS, JOB_METRICS
+from launcher.model.target import EC2, EC2_PLANS, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+
+FACTS = Target(
+    kind=TargetKind.PARALLELCLUSTER,
+    title="a ParallelCluster",
+    short="PC",
+    example="p5-spot.yaml",
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.CAPACITY_BLOCK,
+        PurchaseOption.SAVINGS_PLAN,
+        PurchaseOption.RESERVED,
+    ),
+    deployed=(Runs.TRAINING,),
+    savings_plans=EC2_PLANS,
+    head=HeadNode(
+        name="head node",
+        alarms=len(HEAD_NODE_ALARMS),
+        composite_alarms=1,
+        metrics=HEAD_NODE_METRICS,
+        dns_zones=DNS_ZONES,
+    ),
+    guard=Guard(
+        module="guard",
+        variable="PARALLELCLUSTER",
+        events=("CloudWatch Alarm State Change",),
+        spot_notices=True,
+        idle="nodes that do nothing",
+        metrics_a_node=IDLE_METRICS,
+        job_metrics=JOB_METRICS,
+    ),
+    login_balancer=True,
+    logs_sessions=True,
+    joins_groups=True,
+    volume_key=VolumeKey.DEFAULT,
+    roles=(
+        RoleUse(
+            key="nodes", service=EC2, needs=("jobs", "values", "machine-of-parallelcluster", "compute"), pulls=True
+        ),
+        RoleUse(
+            key="head_node",
+            service=EC2,
+            needs=("jobs", "values", "machine-of-parallelcluster", "head", "entered"),
+            entered=True,
+        ),
+        RoleUse(key="login_nodes", service=EC2, needs=("machine-of-parallelcluster", "login", "entered"), entered=True),
+    ),
+    policies=("network", "parallelcluster"),
+)

@@ -1,0 +1,51 @@
+"""A ParallelCluster against the plan: its queues as its scheduler runs them, or its own stack and head node."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import instances, stacks
+from launcher.model.sizing import head_node
+from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND, around
+
+
+def cluster(reading: Reading) -> None:
+    """The cluster's queues as its scheduler runs them; where nothing answers that, its own stack and its head node."""
+    checks, place = reading.checks, reading.plan.place
+    if reading.cluster is None:
+        _by_stack(reading)
+        return
+    running = reading.cluster(reading.main.outputs["ClusterName"])
+    types = (place.instance_type, *reading.plan.request.target.fallback_types)
+    checks.equal("cluster queues", frozenset(types), frozenset(each.instance_type for each in running.queues))
+    queue = next((each for each in running.queues if each.instance_type == place.instance_type), None)
+    if queue is not None:
+        checks.equal("cluster nodes at most", place.nodes, queue.maximum)
+        checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
+
+
+def _by_stack(reading: Reading) -> None:
+    """ParallelCluster's own stack, and the head node among its instances."""
+    name = reading.main.outputs["ClusterName"]
+    state = stacks.find(reading.session, name)
+    reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
+    wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
+    reading.checks.holds(f"head node {wanted} runs", wanted in instances.running(reading.session, name))
+
+
+def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+    """The queue that was priced comes first; those after it take its place and do not run beside it."""
+    configuration = properties["ClusterConfiguration"]
+    yield Machines(type=configuration["HeadNode"]["InstanceType"], count=1)
+    for pool in configuration.get("LoginNodes", {}).get("Pools", ()):
+        yield Machines(type=pool["InstanceType"], count=int(pool["Count"]))
+    for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
+        kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
+        yield Machines(
+            type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
+        )
+
+
+READBACK = Readback(
+    readers=around((cluster, ("Custom::PclusterCluster",))), machines={"Custom::PclusterCluster": _machines}
+)

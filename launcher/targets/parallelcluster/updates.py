@@ -1,0 +1,221 @@
+"""ParallelCluster's rules of an update (pcluster/config/config_patch.py and update_policy.py of 3.16.1).
+
+`pcluster` holds the new configuration against the one that is deployed, key by key, and refuses the whole update where
+one key may not change now. Its provider does the same for CloudFormation, which then rolls the stack back.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.catalog.cluster_updates import KeyPolicy, load_cluster_updates
+from launcher.model.update import KeyChange, Needs, Properties, Updates
+
+CLUSTER_TYPE = "Custom::PclusterCluster"
+_QUEUES, _POOLS = "SlurmQueues", "Pools"
+_DEFAULT_STRATEGY = "COMPUTE_FLEET_STOP"
+_PLAN_KEYS = {
+    "HeadNode/InstanceType": "storage.head_node",
+    "Image/Os": "target.os",
+    "Image/CustomAmi": "target.ami",
+    "Scheduling/SlurmSettings/ScaledownIdletime": "guardrails.idle_minutes",
+    "Scheduling/SlurmQueues": "target.instance_type",
+    "Scheduling/SlurmQueues/CapacityType": "purchase.option",
+    "Scheduling/SlurmQueues/ComputeResources/MaxCount": "target.nodes",
+    "Scheduling/SlurmQueues/ComputeResources/MinCount": "target.nodes",
+    "Scheduling/SlurmQueues/ComputeResources/CapacityReservationTarget": "purchase.reservation",
+    "Scheduling/SlurmQueues/Networking/PlacementGroup/Enabled": "target.placement_group",
+    "SharedStorage": "storage.lustre_gib",
+    "SharedStorage/FsxLustreSettings/StorageCapacity": "storage.lustre_gib",
+    "SharedStorage/FsxLustreSettings/PerUnitStorageThroughput": "storage.lustre_mb_s_per_tib",
+    "SharedStorage/FsxLustreSettings/KmsKeyId": "storage.kms_key_arn",
+    "LoginNodes": "storage.login_nodes",
+    "LoginNodes/Pools/Count": "storage.login_nodes",
+    "HeadNode/Networking/SubnetId": "target.az_id",
+    "DevSettings/EfaInterfaceType": "target.efa_layout",
+    "Iam/PermissionsBoundary": "security.permissions_boundary_arn",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One key that differs: the names on the way to it, its own, and whether it is an item of a list."""
+
+    path: tuple[str, ...]
+    key: str
+    old: Any
+    new: Any
+    policy: str
+    listed: bool = False
+
+    @property
+    def spoken(self) -> str:
+        """The path as `pcluster` writes it."""
+        return ".".join((*self.path, self.key))
+
+    @property
+    def of_queue(self) -> bool:
+        """Whether it is within a queue."""
+        return any(each.startswith(f"{_QUEUES}[") for each in self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Two configurations, and what runs in the cluster: its fleet is not stopped, login nodes are up."""
+
+    old: Mapping[str, Any]
+    new: Mapping[str, Any]
+    fleet: bool
+    logins: bool
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Every key that differs."""
+        return tuple(_compared(self.old, self.new, "", ()))
+
+    def allows(self, found: Difference) -> bool:
+        """Whether `pcluster` updates the key now; where it does not, it refuses the whole update."""
+        strategy, stopped = self._by_strategy(found), not self.fleet
+        allowed = {
+            "SUPPORTED": True,
+            "IGNORED": True,
+            # The exception: regions of the US government that no account of ours reaches.
+            "SUPPORTED_UNLESS_ADC": True,
+            "COMPUTE_FLEET_STOP": stopped,
+            "QUEUE_UPDATE_STRATEGY": strategy,
+            "RESIZE_UPDATE_STRATEGY_ON_REMOVE": stopped or self._resizes(found),
+            "MANAGED_PLACEMENT_GROUP": strategy and (stopped or not self._drops_group(found)),
+            "MANAGED_FSX": not self._keeps_file_system and (strategy or _only_adds(found)),
+            "SHARED_STORAGE_UPDATE_POLICY": not self.logins and (stopped or self._drains),
+            "LOGIN_NODES_POOLS_UPDATE_POLICY": not self.logins or _is_added(found),
+            "LOGIN_NODES_STOP": not self.logins,
+            "LOGIN_NODES_POOL_STOP": not self.logins,
+        }
+        return allowed.get(found.policy, False)
+
+    @property
+    def _strategy(self) -> str:
+        return str(self.new["Scheduling"].get("SlurmSettings", {}).get("QueueUpdateStrategy", _DEFAULT_STRATEGY))
+
+    @property
+    def _drains(self) -> bool:
+        return self._strategy != _DEFAULT_STRATEGY
+
+    def _by_strategy(self, found: Difference) -> bool:
+        return not self.fleet or (found.of_queue and self._drains)
+
+    def _resizes(self, found: Difference) -> bool:
+        """Whether nothing is taken away: a queue is added, there are more nodes, or nodes may be ended for it."""
+        if (found.of_queue or found.key == _QUEUES) and (self._strategy == "TERMINATE" or _is_added(found)):
+            return True
+        if found.key == "MaxCount":
+            return _number(found.new) >= _number(found.old)
+        if found.key == "MinCount":
+            beside = (each for each in self.differences if each.path == found.path and each.key == "MaxCount")
+            return any(
+                _number(each.new) - _number(each.old) >= _number(found.new) - _number(found.old) for each in beside
+            )
+        return False
+
+    def _drops_group(self, found: Difference) -> bool:
+        """Whether a placement group of ParallelCluster's own goes."""
+        name = next((each for each in found.path if each.startswith(f"{_QUEUES}[")), "")
+        return _has_group(self.old, name) and not _has_group(self.new, name)
+
+    @property
+    def _keeps_file_system(self) -> bool:
+        own = [
+            {each["Name"] for each in side.get("SharedStorage", ()) if "FileSystemId" not in each["FsxLustreSettings"]}
+            for side in (self.old, self.new)
+        ]
+        return bool(own[0] & own[1])
+
+
+def _number(value: Any) -> int:
+    return int(value or 0)
+
+
+def _growth(found: Difference) -> int:
+    return _number(found.new) - _number(found.old)
+
+
+def _is_added(found: Difference) -> bool:
+    return found.listed and found.old is None and found.new is not None
+
+
+def _only_adds(found: Difference) -> bool:
+    return isinstance(found.old, list) and all(each in found.new for each in found.old)
+
+
+def _has_group(configuration: Mapping[str, Any], queue: str) -> bool:
+    for each in configuration["Scheduling"][_QUEUES]:
+        if f"{_QUEUES}[{each['Name']}]" == queue:
+            return _flag(each["Networking"].get("PlacementGroup", {}).get("Enabled"))
+    return False
+
+
+def _flag(value: Any) -> bool:
+    """A flag; CloudFormation hands text over for one."""
+    return str(value).lower() == "true"
+
+
+def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[Difference]:
+    """The keys below one place of the schema that differ; `path` also names the items of lists."""
+    rules = load_cluster_updates()
+    before, after = old or {}, new or {}
+    unknown = sorted((before.keys() | after.keys()) - set(rules[place].keys))
+    for key in (*rules[place].keys, *unknown):
+        below = f"{place}/{key}" if place else key
+        rule, was, becomes = rules.get(below, KeyPolicy()), before.get(key), after.get(key)
+        change = Difference(path=path, key=key, old=was, new=becomes, policy=rule.policy)
+        if rule.update_key:
+            yield from _of_lists(was or [], becomes or [], below, change)
+        elif rule.keys and ((was and becomes) or ((was or becomes) and rule.policy == "IGNORED")):
+            yield from _compared(was, becomes, below, (*path, key))
+        elif was != becomes and (not rule.keys or was or becomes):
+            yield change
+
+
+def _of_lists(old: list[Any], new: list[Any], place: str, change: Difference) -> Iterator[Difference]:
+    """The items of two lists, told apart by the key that the schema names."""
+    name, key = load_cluster_updates()[place].update_key, change.key
+    # In a template it may be a reference.
+    before = {json.dumps(each.get(name)).strip('"'): each for each in old}
+    after = {json.dumps(each.get(name)).strip('"'): each for each in new}
+    for item, becomes in after.items():
+        if item in before:
+            yield from _compared(before[item], becomes, place, (*change.path, f"{key}[{item}]"))
+        else:
+            yield Difference(path=change.path, key=key, old=None, new=becomes, policy=change.policy, listed=True)
+    for item, was in before.items():
+        if item not in after:
+            yield Difference(path=change.path, key=key, old=was, new=None, policy=change.policy, listed=True)
+
+
+def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
+    """What differs between two clusters, each with what it needs; login nodes count as running where there are some."""
+    was, becomes = old["ClusterConfiguration"], new["ClusterConfiguration"]
+    logins = any(_number(each["Count"]) for each in was.get("LoginNodes", {}).get(_POOLS, ()))
+    running = Patch(old=was, new=becomes, fleet=True, logins=logins)
+    stopped = Patch(old=was, new=becomes, fleet=False, logins=logins)
+    for each in running.differences:
+        needs = Needs.NOTHING if running.allows(each) else Needs.STOPPED_FLEET
+        if not stopped.allows(each):
+            needs = Needs.NEW_CLUSTER
+        yield KeyChange(path=each.spoken, old=each.old, new=each.new, needs=needs, plan_key=_plan_key(each))
+
+
+def _plan_key(found: Difference) -> str:
+    """The key of a plan that decides a key of the configuration, by the nearest name on the way to it."""
+    words = [each.partition("[")[0] for each in (*found.path, found.key)]
+    names = ("/".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((_PLAN_KEYS[each] for each in names if each in _PLAN_KEYS), "")
+
+
+def head_type(properties: Properties) -> str | None:
+    """The head node's instance type."""
+    return str(properties["ClusterConfiguration"]["HeadNode"]["InstanceType"])
+
+
+UPDATES = Updates(judge={CLUSTER_TYPE: changes}, head_type={CLUSTER_TYPE: head_type})

@@ -1,0 +1,29 @@
+"""What is known of a SageMaker endpoint."""
+
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.target import (
+    HOSTING,
+    SAGEMAKER,
+    Guard,
+    RoleUse,
+    Runs,
+    Target,
+)
+
+FACTS = Target(
+    kind=TargetKind.SAGEMAKER_ENDPOINT,
+    title="a SageMaker endpoint",
+    example="serve/pinned/llama31-8b-inf2.yaml",
+    serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN),
+    deployed=(Runs.SERVING,),
+    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    sagemaker=HOSTING,
+    policies=("endpoint",),
+    roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),),
+    guard=Guard(
+        module="endpoint",
+        variable="ENDPOINT",
+        events=("SageMaker Endpoint State Change",),
+        stops="the endpoint is deleted",
+    ),
+)

@@ -1,0 +1,210 @@
+"""An endpoint against the plan: what serves, on what, how many, how it is scaled and watched, and who may call it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import alarms, buckets, roles
+from launcher.aws.endpoint_parts import (
+    component_state,
+    config_state,
+    model_state,
+    rollback_alarms,
+    scaling_state,
+)
+from launcher.aws.endpoints import described
+from launcher.model.endpoint import FILLED, KEPT_DAYS, Endpoint, EndpointMode, endpoint_alarms
+from launcher.model.idle import idle_minutes
+from launcher.model.monitoring import FAILED_CALLS
+from launcher.workflow.cluster.readback import guards, training
+from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+
+IN_SERVICE = "InService"
+SPREAD = "LEAST_OUTSTANDING_REQUESTS"
+GUARD_METRICS = ("RunningNodes", FAILED_CALLS, "EstimatedSpend")
+"""Alarms of every target; see guards.metric_alarms."""
+
+
+def _planned(reading: Reading) -> Endpoint:
+    """What was decided of the endpoint."""
+    assert reading.endpoint is not None  # noqa: S101 - these readers read endpoints alone
+    return reading.endpoint
+
+
+def model(reading: Reading) -> None:
+    """The image, where the model is loaded from, what the container is told, and whether it reaches a network."""
+    checks, planned = reading.checks, _planned(reading)
+    found = model_state(reading.session, reading.main.outputs["ModelName"])
+    uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
+    checks.equal("image", planned.image, found.image)
+    checks.equal("model is loaded from", uri, found.uri)
+    checks.equal("container is told", dict(planned.environment), dict(found.environment))
+    checks.equal("container reaches no network", planned.isolated, found.isolated)
+
+
+def config(reading: Reading) -> None:
+    """The instances: type, how many, their image and volume, and how requests are spread or queued."""
+    checks, planned, plan = reading.checks, _planned(reading), reading.plan
+    found = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
+    queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
+    checks.equal("instance type", planned.instance_type, found.instance_type)
+    checks.equal("instances to begin with", max(1, planned.least), found.instances)
+    checks.equal("instances' image", planned.ami, found.ami)
+    checks.equal("volume, GiB", planned.volume_gib, found.volume_gib)
+    key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
+    checks.equal("volumes' own key", key, found.kms_key_arn)
+    if shared:
+        checks.equal("instances are kept between", (planned.least, planned.most), (found.least, found.most))
+    else:
+        checks.equal("configuration's model", reading.main.outputs["ModelName"], found.model)
+    if queued:
+        checks.equal("taken from the queue at once", planned.concurrency * planned.copies, found.queue)
+        checks.equal("answers come to", reading.main.outputs["AnswersUri"], found.answers_uri)
+    else:
+        checks.equal("requests go to", SPREAD, found.routing)
+    captures = plan.request.workload.serve is not None and plan.request.workload.serve.data_capture
+    checks.equal("requests are copied", captures, found.captured_uri is not None)
+
+
+def endpoint(reading: Reading) -> None:
+    """In service, with the configuration that was asked for, and alarms of its own that take an update back."""
+    checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
+    found = described(reading.session, outputs["EndpointName"])
+    checks.equal("endpoint", IN_SERVICE, found.status)
+    checks.equal("endpoint's configuration", outputs["EndpointConfigName"], found.config)
+    component = outputs.get("InferenceComponentName")
+    named = rollback_alarms(reading.session, outputs["EndpointName"], component)
+    own = set(reading.ids("AWS::CloudWatch::Alarm"))
+    checks.holds(f"an update of {planned.name} is taken back by its alarms", named and set(named) <= own)
+
+
+def component(reading: Reading) -> None:
+    """The copies: how many, on how many chips, with how much memory, of the model that was asked for."""
+    checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
+    found = component_state(reading.session, outputs["InferenceComponentName"])
+    checks.equal("component", IN_SERVICE, found.status)
+    checks.equal("component's model", outputs["ModelName"], found.model)
+    checks.equal("chips of a copy", planned.chips, found.chips)
+    checks.equal("memory of a copy, MiB", planned.memory_mb, found.memory_mb)
+    # An endpoint that ran before has as many as its traffic wants.
+    checks.holds("copies are within the range", found.copies <= planned.most * planned.unit)
+
+
+def scaling(reading: Reading) -> None:
+    """The range, the clock, and the target that the number follows; the wake-up where it may be none."""
+    checks, planned = reading.checks, _planned(reading)
+    resource = _scaled(planned)
+    found = scaling_state(reading.session, resource)
+    if found is None:
+        checks.holds(f"{resource} is scaled", fact=False)
+        return
+    unit = planned.unit
+    clock = frozenset((each.when, each.least * unit, each.most * unit) for each in planned.schedule)
+    checks.equal("schedule", clock, frozenset(found.schedule))
+    # The clock changes the range itself.
+    ranges = {(planned.least * unit, planned.most * unit), *((least, most) for _, least, most in clock)}
+    checks.holds(f"range is one of the plan's, {found.least} to {found.most}", (found.least, found.most) in ranges)
+    held = planned.concurrency * (1 if planned.mode is EndpointMode.COMPONENTS else planned.copies)
+    queued = planned.mode is EndpointMode.ASYNCHRONOUS
+    target = float(held) if queued else round(max(1.0, FILLED * held), 1)
+    wanted = {("TargetTrackingScaling", target), *({("StepScaling", None)} if planned.scales_to_zero else set())}
+    checks.equal("policies", wanted, {(kind, value) for _, kind, value in found.policies})
+
+
+def _scaled(planned: Endpoint) -> str:
+    """What is scaled (infra/parts/endpoint_scaling.py)."""
+    shared = planned.mode is EndpointMode.COMPONENTS
+    return f"inference-component/{planned.name}" if shared else f"endpoint/{planned.name}/variant/main"
+
+
+def request_bucket(reading: Reading) -> None:
+    """The bucket of requests and answers: closed, and its objects expire."""
+    checks = reading.checks
+    for each in reading.ids("AWS::S3::Bucket"):
+        found = buckets.describe(reading.session, each)
+        checks.holds("bucket of requests blocks public access", found.public_access_blocked)
+        checks.holds("bucket of requests is encrypted", found.encryption is not None)
+        checks.holds("bucket of requests takes TLS only", found.tls_only)
+        checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, found.kms_key)
+        days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in found.lifecycle}.get("expire")
+        checks.equal("days that requests are kept", KEPT_DAYS, days)
+
+
+def metric_alarms(reading: Reading) -> None:
+    """The endpoint's own alarms and those of every target, each of this endpoint; one that wakes it starts a policy."""
+    checks, planned = reading.checks, _planned(reading)
+    found = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
+    own = [each for each in found if each.metric not in GUARD_METRICS]
+    wanted = endpoint_alarms(
+        planned.mode,
+        scales_to_zero=planned.scales_to_zero,
+        tells_idle=idle_minutes(reading.plan.request) is not None,
+    )
+    checks.equal("alarms of the endpoint", len(wanted), len(own))
+    names = {each.dimensions.get("InferenceComponentName") or each.dimensions.get("EndpointName") for each in own}
+    checks.equal("endpoint's alarms watch", {planned.name}, names)
+    policies = {each.actions for each in own if any(":scalingPolicy:" in action for action in each.actions)}
+    if planned.scales_to_zero:
+        state = scaling_state(reading.session, _scaled(planned))
+        known = state.policy_arns if state is not None else frozenset()
+        checks.holds("an alarm wakes it", policies and all(each <= known for each in policies))
+    told = {each.actions for each in own} - policies
+    checks.equal("endpoint's alarms tell", {guards.told(reading)}, told)
+    limit = reading.plan.request.budget.max_usd
+    expected = {"RunningNodes", FAILED_CALLS} | (
+        {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
+    )
+    checks.equal("alarms on", expected, {each.metric for each in found} & set(GUARD_METRICS))
+
+
+def overview(reading: Reading) -> None:
+    """The dashboard shows this endpoint."""
+    (name,) = reading.ids("AWS::CloudWatch::Dashboard")
+    body = alarms.dashboard(reading.session, name)
+    texts = [str(each["properties"]) for each in body.get("widgets", [])]
+    reading.checks.holds("dashboard shows the endpoint", any(_planned(reading).name in each for each in texts))
+
+
+def callers(reading: Reading) -> None:
+    """The policy of callers: this endpoint, and a token, which no policy can tie to one."""
+    checks, planned = reading.checks, _planned(reading)
+    statements = roles.policy_statements(reading.session, reading.main.outputs["InvokePolicyArn"])
+    action = "InvokeEndpointAsync" if planned.mode is EndpointMode.ASYNCHRONOUS else "InvokeEndpoint"
+    invoked = [each for each in statements if f"sagemaker:{action}" in _listed(each["Action"])]
+    targets = {resource.rpartition("/")[2] for each in invoked for resource in _listed(each["Resource"])}
+    checks.equal("callers may invoke", {planned.name}, targets)
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    """One or several, as several."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
+
+
+def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+    for variant in properties["ProductionVariants"]:
+        if "InstanceType" in variant:
+            yield Machines(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
+
+
+READBACK = Readback(
+    readers=(
+        (model, (f"{SAGEMAKER}::Model",)),
+        (config, (f"{SAGEMAKER}::EndpointConfig",)),
+        (endpoint, (f"{SAGEMAKER}::Endpoint",)),
+        (component, (f"{SAGEMAKER}::InferenceComponent",)),
+        (scaling, (f"{SCALING}::ScalableTarget", f"{SCALING}::ScalingPolicy")),
+        (request_bucket, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),
+        (metric_alarms, ("AWS::CloudWatch::Alarm",)),
+        (overview, ("AWS::CloudWatch::Dashboard",)),
+        (callers, ("AWS::IAM::ManagedPolicy",)),
+        (training.log_retention, ("AWS::Logs::LogGroup",)),
+        (training.role_boundaries, ("AWS::IAM::Role",)),
+        (guards.topic, ("AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SNS::Subscription")),
+        (guards.guard, ("AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig")),
+        (guards.event_rules, ("AWS::Events::Rule",)),
+        (guards.budget, ("AWS::Budgets::Budget",)),
+    ),
+    machines={"AWS::SageMaker::EndpointConfig": _machines},
+)
