@@ -63,6 +63,8 @@ def _entries() -> Iterator[tuple[str, bytes]]:
     for path in own.rglob("*.py"):
         if path.name not in _LEFT_OUT:
             yield f"{PAYLOAD}launcher/agent/{path.relative_to(own).as_posix()}", path.read_bytes()
+    for path in own.rglob("*.csv"):
+        yield f"{PAYLOAD}launcher/agent/{path.relative_to(own).as_posix()}", path.read_bytes()
     for name in DISTRIBUTIONS:
         yield from _distribution(name)
 

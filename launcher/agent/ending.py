@@ -2,9 +2,12 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, LostNodeError
+from launcher.agent.events import EventLog
+from launcher.agent.life import fails_in_place, newest_step, telling_events
 from launcher.agent.node.notice import BUDGET, CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 
@@ -27,6 +30,10 @@ UPLOAD_AFTER_BUDGET_S = 180.0
 _UPLOAD_AFTER_FAILURE_S = 300.0
 _AFTER_THE_NODE_S = 15.0
 """Another node of the job goes: its part is here by then or never comes, the commit may take this much longer."""
+
+GIVEN_UP_NAME = NOT_TRIED_AGAIN = "not-tried-again"
+"""The file beside the events that the batch script looks for, and the event."""
+NO_PROGRESS = "two failures in a row without a newer checkpoint between them: not tried again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,3 +123,21 @@ def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
         later = 0.0 if notice.node is None else _AFTER_THE_NODE_S
         return max(0.0, outcome.node_goes_at + later - time.monotonic())
     return _UPLOAD_AFTER_SIGNAL_S
+
+
+def give_up(events: Path, log: EventLog, *, own: bool) -> None:
+    """Tell the batch script, after a failure, that another try would fail where this one did.
+
+    Args:
+        events: The job's events.
+        log: Takes the word.
+        own: The trainer keeps its checkpoints by itself: as long as none of them was recognised, nothing is known.
+    """
+    found = list(telling_events(events))
+    if not fails_in_place(found) or (own and newest_step(found) < 0):
+        return
+    log.append(NOT_TRIED_AGAIN, reason=NO_PROGRESS)
+    try:
+        events.with_name(GIVEN_UP_NAME).write_text(f"{NO_PROGRESS}\n", encoding="ascii")
+    except OSError as error:
+        log.append("scratch-trouble", error=f"run.retries alone ends the job: {error}")

@@ -26,6 +26,15 @@ class ManifestError(AgentError):
     """A manifest is not one: malformed, of another schema, or naming paths outside its checkpoint."""
 
 
+class LaterManifestError(ManifestError):
+    """A manifest that a later version of Slipway wrote; `keys` are the objects that its text names."""
+
+    def __init__(self, message: str, keys: frozenset[str]) -> None:
+        """Keep the keys: they stay."""
+        super().__init__(message)
+        self.keys = keys
+
+
 class UnusableCheckpointError(AgentError):
     """A folder cannot be stored: it changed or went away while it was read, or holds what no store can hold."""
 

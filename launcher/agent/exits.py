@@ -33,6 +33,13 @@ NOT_EXECUTABLE = 126
 """As a shell has it: the command may not be executed."""
 
 
+NEVER_AGAIN = frozenset({BAD_JOB, NOT_FOUND, NOT_EXECUTABLE})
+"""What another try would only fail with again, whatever `run.retries` allows."""
+
+NO_FAILURES = frozenset({COMPLETED, INTERRUPTED, STOPPED, CANCELLED})
+"""Endings of an attempt that `run.retries` does not count."""
+
+
 def exit_code_of(returncode: int) -> int:
     """The code for a command that ended by itself: 128 + n for signal n, and never 75.
 

@@ -15,7 +15,7 @@ LINES = 100
 """Of the trainer's last lines, what the rate is taken over."""
 HOUR_S = 3600.0
 QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
-"""What a job knows of its quote: the rate of all nodes, what it costs beside the job's hours, its range, the budget."""
+"""What a job knows of its quote: what each hour adds, what it costs beside them (a prepaid fee too), range, budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

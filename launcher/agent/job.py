@@ -13,31 +13,45 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.errors import JobSpecError
 from launcher.agent.forecast import QUOTED
+from launcher.agent.output_manifest import stored_name
 
 SCHEMA = "slipway.job/1"
-MODES = ("agent", "dcp", "none")
+MODES = ("agent", "dcp", "own", "none")
 RESTARTS = ("auto", "fresh")
+SIGNALS = ("auto", "SIGUSR1", "SIGTERM", "none")
 WRITERS = ("every-node", "first-node")
 READ_BACK = "SLIPWAY_READ_BACK"
 """With the value 1 in `env`: the first checkpoint is wanted at once and read back, to time it."""
 
 _SELDOM = frozenset(
     {
+        "after",
+        "before",
+        "data",
         "ends_at",
         "grace_s",
         "hung_minutes",
         "journal",
+        "layout",
         "leave_before_s",
         "mtbf_s",
+        "outputs",
+        "plan_uri",
+        "pattern",
         "quoted",
         "restart",
+        "retries",
+        "signal",
         "stop_uri",
         "timeout_s",
+        "tracker",
         "word_uri",
     }
 )
+_STEP = frozenset({"command", "on"})
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()=/-]*)?")
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -50,12 +64,12 @@ class CheckpointSpec:
     """Where checkpoints go and how.
 
     Attributes:
-        uri: `s3://bucket/prefix`; None only with mode "none".
+        uri: `s3://bucket/prefix`, with mode "own" also a path; None only with mode "none".
         mode: "agent": finished folders are uploaded and restored; "dcp": the trainer writes PyTorch distributed
-            checkpoints straight to the store, the agent finds the newest whole one and keeps the newest `keep`; "none":
-            nothing is.
+            checkpoints straight to the store, the agent finds the newest whole one and keeps the newest `keep`; "own":
+            the trainer keeps them at `uri` by itself, the agent looks and says what is there; "none": nothing is.
         keep: Whole checkpoints kept; older ones are tagged `slipway=superseded`, >= 1.
-        grace_seconds: From SIGUSR1 to SIGTERM on a notice, > 0.
+        grace_seconds: What the ranks have to save on a notice, until the command is ended, > 0.
         interval_s: Seconds between checkpoints, handed to the trainer, > 0.
         mtbf_s: Mean seconds between interruptions of the whole job, > 0: the interval starts at `interval_s` and then
             follows the measured write time (Daly 2006). None: it stays as it is.
@@ -64,6 +78,10 @@ class CheckpointSpec:
             "first-node": only the first node writes checkpoints, the others restore them.
         final_upload_s: How long the last checkpoint of a completed command is tried before the job has failed, > 0.
         timeout_s: A request to the store that brings no byte for this long is given up and tried again, > 0.
+        layout: Of the framework (`checkpoint.layouts`), or "auto".
+        pattern: A regular expression with one group, the step, for a framework that no layout describes.
+        tracker: With it: `file` beside a checkpoint whose `text` names the newest one, with {step} or {name}.
+        signal: What asks the ranks to save on a notice, one of `SIGNALS`.
         restart: "auto": checkpoints of which none can be used stop the start; "fresh": it begins at step 0 then.
     """
 
@@ -78,6 +96,28 @@ class CheckpointSpec:
     final_upload_s: float = 600.0
     timeout_s: float = 30.0
     restart: str = "auto"
+    signal: str = "auto"
+    layout: str = "auto"
+    pattern: str | None = None
+    tracker: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpec:
+    """A command before or after the job's own: the argument vector, and whether the first node runs it or all do."""
+
+    command: tuple[str, ...]
+    on: str = "first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSpec:
+    """A folder in S3 that nodes fetch into `path`: each its share, if `shard`, or if they share its file system."""
+
+    uri: str
+    path: str
+    shard: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +150,14 @@ class JobSpec:
             job saves and leaves for good. None: nobody writes one.
         quoted: What is known of the job's quote, dollars by name (`forecast.QUOTED`). None: nothing.
         word_uri: `s3://bucket/prefix` where the guard looks for what people must hear of; None: it does not.
+        outputs: Files and folders that go to the store when the command has ended, with `${SLIPWAY_...}` filled in;
+            relative ones lie in `workdir`.
+        plan_uri: `s3://bucket/prefix` of the plan, for `outputs/RUN/` and for the marks of steps and data; needed with
+            any of them.
+        before: Steps before the command, each done once per run.
+        after: Steps after the command has completed.
+        data: Folders in S3 that the nodes fetch before all that.
+        retries: In a pod, attempts that may fail and be followed by another; None: whoever starts them counts.
     """
 
     run: str
@@ -132,6 +180,12 @@ class JobSpec:
     stop_uri: str | None = None
     quoted: Mapping[str, float] | None = None
     word_uri: str | None = None
+    outputs: tuple[str, ...] = ()
+    plan_uri: str | None = None
+    before: tuple[StepSpec, ...] = ()
+    after: tuple[StepSpec, ...] = ()
+    data: tuple[DataSpec, ...] = ()
+    retries: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a job that cannot be run.
@@ -139,7 +193,7 @@ class JobSpec:
         Raises:
             JobSpecError: With every problem found.
         """
-        problems = [text for check in (_job_problems, _checkpoint_problems) for text in check(self)]
+        problems = [text for check in (_job_problems, _file_problems, _checkpoint_problems) for text in check(self)]
         if problems:
             raise JobSpecError(problems)
 
@@ -152,9 +206,12 @@ class JobSpec:
 
         What few jobs need stands in it only where it differs from its default.
         """
-        document = {"schema": SCHEMA, **asdict(self), "command": list(self.command), "env": dict(self.env)}
-        for part, spec in ((document, JobSpec), (document["checkpoint"], CheckpointSpec)):
-            unused = [each.name for each in fields(spec) if each.name in _SELDOM and part[each.name] == each.default]
+        document = {"schema": SCHEMA, **asdict(self)}
+        document |= {"command": list(self.command), "env": dict(self.env), "outputs": list(self.outputs)}
+        for part, spec, own in ((document, JobSpec, self), (document["checkpoint"], CheckpointSpec, self.checkpoint)):
+            unused = [
+                each.name for each in fields(spec) if each.name in _SELDOM and getattr(own, each.name) == each.default
+            ]
             for name in unused:
                 del part[name]
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
@@ -180,7 +237,7 @@ def parse(text: str) -> JobSpec:
         JobSpecError: With every problem found, each with the path of its key.
     """
     try:
-        document = json.loads(text)
+        document = safe_json.loads(text)
     except ValueError as error:
         raise JobSpecError([f"job.json: not JSON: {error}"]) from error
     reader = _Reader(document, "")
@@ -232,6 +289,25 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _steps(value: Any) -> tuple[StepSpec, ...]:
+    if not isinstance(value, list) or not all(isinstance(step, dict) and step.keys() == _STEP for step in value):
+        raise TypeError("a list of steps with command and on")
+    steps = tuple(StepSpec(command=_words(step["command"]), on=str(step["on"])) for step in value)
+    if any(not step.command or step.on not in ("first", "all") for step in steps):
+        raise TypeError("a list of steps, each with the words of a command, on first or all")
+    return steps
+
+
+def _data(value: Any) -> tuple[DataSpec, ...]:
+    names = {each.name for each in fields(DataSpec)}
+    kinds = {"uri": str, "path": str, "shard": bool, "shared": bool}
+    if not isinstance(value, list) or not all(isinstance(each, dict) and each.keys() == names for each in value):
+        raise TypeError(f"a list of mappings with the keys {', '.join(sorted(names))}")
+    if not all(isinstance(each[name], kind) for each in value for name, kind in kinds.items()):
+        raise TypeError("a list of mappings with texts, and true or false for shard and shared")
+    return tuple(DataSpec(**each) for each in value)
+
+
 def _strings(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(word, str) for word in value.values()):
         raise TypeError("a mapping of strings")
@@ -273,6 +349,12 @@ _JOB_KEYS: dict[str, _Kind] = {
     "stop_uri": str,
     "quoted": _figures,
     "word_uri": str,
+    "outputs": _words,
+    "plan_uri": str,
+    "before": _steps,
+    "after": _steps,
+    "data": _data,
+    "retries": int,
 }
 _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "uri": str,
@@ -286,6 +368,10 @@ _CHECKPOINT_KEYS: dict[str, _Kind] = {
     "final_upload_s": _number,
     "timeout_s": _number,
     "restart": str,
+    "signal": str,
+    "layout": str,
+    "pattern": str,
+    "tracker": _strings,
 }
 
 
@@ -357,15 +443,36 @@ def _job_problems(spec: JobSpec) -> list[str]:
     )
     problems.extend(
         f"{name}: got {value!r}; it must be s3://bucket/{form}"
-        for name, form in (("journal", "prefix"), ("stop_uri", "key"), ("word_uri", "prefix"))
+        for name, form in (
+            ("journal", "prefix"),
+            ("stop_uri", "key"),
+            ("word_uri", "prefix"),
+            ("plan_uri", "prefix"),
+        )
         if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)
     )
-    if not spec.leave_before_s >= 0:
-        problems.append(f"leave_before_s: got {spec.leave_before_s}; it must not be negative")
+    negative = (each for each in ("leave_before_s", "retries") if not (getattr(spec, each) or 0) >= 0)
+    problems.extend(f"{name}: got {getattr(spec, name)}; it must not be negative" for name in negative)
     try:
         spec.leaves_at()
     except (ValueError, OverflowError) as error:
         problems.append(f"ends_at: got {spec.ends_at!r}; it must be an ISO time with a zone ({error})")
+    return problems
+
+
+def _file_problems(spec: JobSpec) -> list[str]:
+    problems = [
+        f"outputs: got {path!r}; it must be a path below the job's folder, or an absolute one"
+        for path in spec.outputs
+        if not stored_name(path)
+    ]
+    if (spec.outputs or spec.before or spec.after or spec.data) and spec.plan_uri is None:
+        problems.append("plan_uri: missing; outputs, steps and data need s3://bucket/prefix")
+    problems.extend(
+        f"data[{number}]: got {each.uri!r} and {each.path!r}; it must be s3://bucket/prefix and an absolute path"
+        for number, each in enumerate(spec.data)
+        if not (_URI.fullmatch(each.uri) and each.path.startswith(("/", "${")))
+    )
     return problems
 
 
@@ -375,12 +482,16 @@ def _checkpoint_problems(spec: JobSpec) -> list[str]:
         problems.append(f"checkpoint.mode: got {policy.mode!r}; allowed: {', '.join(MODES)}")
     if policy.restart not in RESTARTS:
         problems.append(f"checkpoint.restart: got {policy.restart!r}; allowed: {', '.join(RESTARTS)}")
+    if policy.signal not in SIGNALS:
+        problems.append(f"checkpoint.signal: got {policy.signal!r}; allowed: {', '.join(SIGNALS)}")
     if policy.writers not in WRITERS:
         problems.append(f"checkpoint.writers: got {policy.writers!r}; allowed: {', '.join(WRITERS)}")
-    if policy.uri is None and policy.mode in ("agent", "dcp"):
-        problems.append(f"checkpoint.uri: missing; mode {policy.mode!r} needs s3://bucket/prefix")
-    if policy.uri is not None and not _URI.fullmatch(policy.uri):
-        problems.append(f"checkpoint.uri: got {policy.uri!r}; it must be s3://bucket/prefix")
+    form = "s3://bucket/prefix" + (" or an absolute path" if policy.mode == "own" else "")
+    if policy.uri is None and policy.mode != "none":
+        problems.append(f"checkpoint.uri: missing; mode {policy.mode!r} needs {form}")
+    is_path = policy.mode == "own" and (policy.uri or "").startswith(("/", "${"))
+    if policy.uri is not None and not is_path and not _URI.fullmatch(policy.uri):
+        problems.append(f"checkpoint.uri: got {policy.uri!r}; it must be {form}")
     if policy.keep < 1:
         problems.append(f"checkpoint.keep: got {policy.keep}; it must be at least 1")
     problems.extend(

@@ -27,12 +27,17 @@ from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from launcher.agent.errors import ManifestError
+from launcher.agent import safe_json
+from launcher.agent.errors import LaterManifestError, ManifestError
 
 SCHEMA = "slipway.checkpoint/1"
+SCHEMA_WITH_LAYOUT = "slipway.checkpoint/3"
+"""Of a manifest of another layout than `step-N` and `checkpoint-N`; it may have packs too."""
 SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
 """Of a manifest with packs; an agent that knows none takes the next older checkpoint."""
 COMMIT_NAME = "manifest.json"
+HERE = "."
+"""As a manifest's folder: its files lie in the trainer's checkpoint folder itself."""
 DCP_METADATA_NAME = ".metadata"
 
 _MOST, _MOST_PARTS = 2**63, 2**20
@@ -40,9 +45,14 @@ _LONGEST_NAME = 255
 """Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
 _COMMITS_OF_A_LIFE = 20
 """Of one step: a trainer that writes it again and again is not followed for ever."""
+_MOST_BYTES = 1 << 30
+"""Of a manifest: some five million files."""
 _MOST_TO_INDENT = 1000
 """Files; a manifest of more is for machines."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT)
+_SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
+_NAMED_KEY = re.compile(r'"((?:step|checkpoint)-\d{1,18}/[^"\\]*)"')
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
 _STEP_KEY = re.compile(r"(?:step|checkpoint)-(\d{1,18})/")
 
@@ -76,12 +86,14 @@ class Manifest:
         run: The run that wrote it.
         attempt: Of that run, from 1.
         step: N of the folder's name.
-        folder: The folder's name as the trainer chose it: `step-N` or `checkpoint-N`.
+        folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of that itself.
         part: The node whose part this is; None for the commit, which holds all parts.
         parts: How many nodes write parts.
         files: Every file.
         written_at: ISO time in UTC.
         seconds: From the finished folder to this manifest.
+        layout: Of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
+        unit: What `step` counts: step, epoch, save.
     """
 
     run: str
@@ -93,6 +105,8 @@ class Manifest:
     files: tuple[StoredFile, ...]
     written_at: str
     seconds: float
+    layout: str = ""
+    unit: str = "step"
 
     @property
     def bytes(self) -> int:
@@ -107,6 +121,10 @@ class Manifest:
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "files": [_entry(file) for file in self.files],
         }
+        if self.layout:
+            document["schema"] = SCHEMA_WITH_LAYOUT
+        else:
+            del document["layout"], document["unit"]
         if len(self.files) > _MOST_TO_INDENT:
             return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -143,19 +161,26 @@ def parse(text: str) -> Manifest:
     """The manifest in `text`.
 
     Raises:
+        LaterManifestError: A later version of Slipway wrote it.
         ManifestError: It is not one, or names a path outside its checkpoint.
     """
     try:
-        document = json.loads(text)
+        document = safe_json.loads(text, most_bytes=_MOST_BYTES)
         if "unusable" in document:
             raise ManifestError(f"its part cannot be used: {document['unusable']}")
         schema = document.pop("schema")
+        later = _SCHEMA.fullmatch(str(schema))
+        if later is not None and schema not in _SCHEMAS and int(later[1]) > len(_SCHEMAS):
+            message = f"schema: got {schema!r} of a later version of Slipway; this agent reads {', '.join(_SCHEMAS)}"
+            raise LaterManifestError(message, frozenset(_NAMED_KEY.findall(text)))
         files = tuple(StoredFile(**file) for file in document.pop("files"))
         manifest = Manifest(**document, files=files)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ManifestError(f"not a manifest: {error!r}") from error
-    if schema not in (SCHEMA, SCHEMA_WITH_PACKS):
-        raise ManifestError(f"schema: got {schema!r}; this agent reads {SCHEMA!r} and {SCHEMA_WITH_PACKS!r}")
+    if schema not in _SCHEMAS:
+        raise ManifestError(f"schema: got {schema!r}; this agent reads {', '.join(map(repr, _SCHEMAS))}")
+    if (schema == SCHEMA_WITH_LAYOUT) != bool(manifest.layout):
+        raise ManifestError(f"not a manifest: {SCHEMA_WITH_LAYOUT!r} names a layout, and no other does")
     if schema == SCHEMA and any(file.offset is not None for file in files):
         raise ManifestError(f"not a manifest: {SCHEMA!r} has no packs")
     _check(manifest)
@@ -204,6 +229,8 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
         files=tuple(file for part in ordered for file in part.files),
         written_at=written_at,
         seconds=max(part.seconds for part in ordered),
+        layout=first.layout,
+        unit=first.unit,
     )
 
 
@@ -288,7 +315,10 @@ def part_key(*, step: int, session: str, part: int) -> str:
 def _check(manifest: Manifest) -> None:
     """Types and values; a manifest comes from a bucket and is not trusted."""
     _check_values(manifest)
-    if step_of_folder(manifest.folder) != manifest.step:
+    if manifest.layout:
+        if manifest.folder != HERE and not is_below(manifest.folder):
+            raise ManifestError(f"folder: got {manifest.folder!r}; it must lie in the checkpoint folder")
+    elif step_of_folder(manifest.folder) != manifest.step:
         raise ManifestError(
             f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
         )
@@ -301,7 +331,7 @@ def _check(manifest: Manifest) -> None:
 
 def _check_values(manifest: Manifest) -> None:
     integers: list[Any] = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
-    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at]
+    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit]
     for file in manifest.files:
         integers += [file.bytes, file.part, 0 if file.offset is None else file.offset]
         texts += [file.path, file.sha256, file.key]
@@ -317,15 +347,20 @@ def _check_values(manifest: Manifest) -> None:
 
 
 def _check_file(file: StoredFile) -> None:
-    path = PurePosixPath(file.path)
-    if path.is_absolute() or ".." in path.parts or str(path) != file.path or file.path == "." or "\0" in file.path:
+    if not is_below(file.path):
         raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
-    if any(len(name.encode()) > _LONGEST_NAME for name in path.parts):
+    if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(file.path).parts):
         raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
     if step_of_key(file.key) is None:
         raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
     if not _SHA256.fullmatch(file.sha256):
         raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
+
+
+def is_below(text: str) -> bool:
+    """Whether a path leads to something below the folder that it is relative to."""
+    path = PurePosixPath(text)
+    return not (path.is_absolute() or ".." in path.parts or str(path) != text or text == "." or "\0" in text)
 
 
 def _check_places(manifest: Manifest) -> None:

@@ -7,41 +7,31 @@ taken is in the place of one that is gone, so it declares that life over, which 
 (they save, leave, and come anew), and waits for the next. A first pod that comes anew declares it over and begins one.
 
 Conditional writes of the store decide between two that come at the same instant. Nobody waits for a clock.
+
+A pod that ends, well or not, leaves its seat. One that did not, while its machine is still there, was killed (OOMKilled
+takes the agent too): the first pod counts that as a failure. One whose machine is gone was interrupted.
 """
 
 import json
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from launcher.agent import exits
 from launcher.agent.errors import StoreError
+from launcher.agent.life import LIFE, Life, parse_life
 from launcher.agent.node import news
 from launcher.agent.node.notice import POD_END, Notice
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store, StoredText
 
-LIFE, OVER, NEWS = "life.json", "over.json", "news.json"
+OVER, NEWS, SEAT, LEFT = "over.json", "news.json", "seat-", "left-"
+_KILLED = 137
+"""128 + SIGKILL: how a container ends whose memory ran out."""
 _LOOK_S = 1.0
 _LOOKS_MOST_S = 5.0
 _SLOWER = 1.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """What `life.json` says: the number of the newest life, and whether the job is done with it.
-
-    `stopped`: it is, because its budget was used up.
-    """
-
-    number: int
-    completed: bool = False
-    stopped: bool = False
-
-    def to_json(self) -> str:
-        """The text of `life.json`."""
-        more = {"stopped": True} if self.stopped else {}
-        return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 
 
 def folder_of(number: int) -> str:
@@ -53,37 +43,36 @@ def folder_of(number: int) -> str:
     return f"lives/{number:06d}"
 
 
-def parse_life(text: str) -> Life | None:
-    """The newest life; None for what cannot be read, which is as if there had been none."""
-    try:
-        document = json.loads(text)
-        return Life(
-            number=int(document["life"]),
-            completed=document["completed"] is True,
-            stopped=document.get("stopped") is True,
-        )
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
 class Meeting:
     """One pod on its way into a life."""
 
-    def __init__(self, store: Store, place: Placement, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: Placement,
+        *,
+        say: Callable[[str], None],
+        machine: str = "",
+        retries: int | None = None,
+    ) -> None:
         """Name this process.
 
         Args:
             store: The run's own place.
             place: Which pod this is; its attempt is not known yet.
             say: Told what is waited for, once each.
+            machine: Names the machine from its boot to its end; empty where that is not known.
+            retries: Lives that may fail and be followed by another; None: nobody counts them.
         """
         self._store = store
         self._place = place
         self._say = say
-        self._token = secrets.token_hex(8)
+        self._retries = retries
+        self._name = f"{secrets.token_hex(8)} {machine}"
         self._said: set[str] = set()
         self._number = 0
         self.completed = self.stopped = False
+        self.failed: int | None = None
 
     def join(self, *, over: Callable[[], bool]) -> Placement | None:
         """Take a seat, and wait until the life begins.
@@ -93,7 +82,7 @@ class Meeting:
 
         Returns:
             The place with the number of the life as its attempt; None where the pod is to leave, or where nothing is
-            left to do because the job has `completed`, or was `stopped` for good.
+            left to do because the job has `completed`, was `stopped` for good, or has `failed` for good.
 
         Raises:
             StoreError: The store refuses for good.
@@ -144,12 +133,84 @@ class Meeting:
                 return False
             time.sleep(_LOOK_S)
 
+    def leave(self, code: int, *, over: Callable[[], bool], newest: int | None = None) -> None:
+        """End this pod's part in the life: leave the seat, and count the life as failed where the code is a failure's.
+
+        Args:
+            code: With which this pod ends.
+            over: Whether this pod is to leave at once.
+            newest: Step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+        """
+        if self._retries is None:
+            return
+        if code not in exits.NO_FAILURES:
+            self.fail(code, over=over, newest=newest)
+        try:
+            self._store.swap_text(f"{folder_of(self._number)}/{LEFT}{self._place.part}", f"{code}\n", before=None)
+        except StoreError as error:
+            self._once(f"that this pod has left is not in the store, and may count as a failure: {error}")
+
+    def refuse(self, code: int) -> None:
+        """Say that the job has failed for good before this pod could take a seat.
+
+        Raises:
+            StoreError: The store refuses, or does not answer.
+        """
+        while not self.completed:
+            found = self._store.find_text(LIFE)
+            life = None if found is None else parse_life(found.text)
+            if life is not None and life.completed:
+                return
+            done = replace(life or Life(number=1), completed=True, failed=code)
+            self.completed = self._store.swap_text(LIFE, done.to_json(), before=found) is not None
+            if life is not None and self.completed:
+                self._declare_over(life.number)
+
+    def fail(
+        self, code: int, *, over: Callable[[], bool], number: int | None = None, newest: int | None = None
+    ) -> bool:
+        """Count a life as failed, once for all its pods.
+
+        Args:
+            code: With which a pod of it ended.
+            over: Whether this pod is to leave.
+            number: Which life; None: this pod's own.
+            newest: Step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+
+        Returns:
+            Whether the job has failed for good, so that no pod begins another life.
+        """
+        number = self._number if number is None else number
+        while True:
+            try:
+                found = self._store.find_text(LIFE)
+                life = None if found is None else parse_life(found.text)
+                if life is None or life.completed:
+                    return life is not None and life.failed is not None
+                failures = life.failures + (life.counted < number)
+                earlier = life.step if life.step_of < number else None
+                stuck = newest is not None and earlier is not None and newest <= earlier
+                final = code in exits.NEVER_AGAIN or failures > (self._retries or 0) or stuck
+                if life.counted >= number and not final and (newest is None or life.step_of >= number):
+                    return False
+                counted = replace(life, failures=failures, counted=max(number, life.counted))
+                if newest is not None:
+                    counted = replace(counted, step=newest, step_of=number)
+                done = replace(counted, completed=True, failed=code) if final else counted
+                if self._store.swap_text(LIFE, done.to_json(), before=found) is not None:
+                    return final
+            except StoreError as error:
+                self._once(f"that the job failed cannot be written, which is tried again: {error}")
+            if over():
+                return False
+            time.sleep(_LOOK_S)
+
     def _seat(self, left: int | None) -> int | None:
         """The number of the life in which this pod has a seat now; None while there is none for it."""
         found = self._store.find_text(LIFE)
         life = None if found is None else parse_life(found.text)
         if life is not None and life.completed:
-            self.completed, self.stopped = True, life.stopped
+            self.completed, self.stopped, self.failed = True, life.stopped, life.failed
             return None
         if self._place.part == 0:
             return self._begin(found, life)
@@ -159,8 +220,8 @@ class Meeting:
         if life.number == left:
             self._declare_over(life.number)
             return None
-        seat = f"{folder_of(life.number)}/seat-{self._place.part}"
-        if self._store.swap_text(seat, self._token, before=None) is None and not self._holds(seat):
+        seat = f"{folder_of(life.number)}/{SEAT}{self._place.part}"
+        if self._store.swap_text(seat, self._name, before=None) is None and not self._holds(seat):
             self._declare_over(life.number)
             return None
         return life.number
@@ -170,37 +231,59 @@ class Meeting:
         if life is not None:
             self._declare_over(life.number)
         number = 1 if life is None else life.number + 1
-        if self._store.swap_text(LIFE, Life(number=number).to_json(), before=found) is None:
+        begun = Life(number=number) if life is None else replace(life, number=number)
+        if self._store.swap_text(LIFE, begun.to_json(), before=found) is None:
             return None
-        self._store.swap_text(f"{folder_of(number)}/seat-0", self._token, before=None)
+        self._store.swap_text(f"{folder_of(number)}/{SEAT}0", self._name, before=None)
         return number
 
     def _holds(self, seat: str) -> bool:
         """Whether a seat is this process's own: the answer to an earlier try was lost."""
         found = self._store.find_text(seat)
-        return found is not None and found.text == self._token
+        return found is not None and found.text == self._name
 
     def _begun(self, number: int, *, over: Callable[[], bool]) -> bool:
         """Wait for all seats of a life; False where it is over before that."""
         pause = _LOOK_S
         while not over():
             keys = self._store.sizes(f"{folder_of(number)}/")
-            seats = sum(key.rpartition("/")[2].startswith("seat-") for key in keys)
+            seats = sum(key.rpartition("/")[2].startswith(SEAT) for key in keys)
             if f"{folder_of(number)}/{OVER}" in keys:
                 return False
             if seats >= self._place.parts:
                 self._number = number
-                return True
+                return self._place.part > 0 or not self._failed_by_a_kill(number, over)
             self._once(f"life {number}: waiting for {self._place.parts - seats} of {self._place.parts} pods")
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(LIFE)
             life = None if newest is None else parse_life(newest.text)
-            if life is not None and life.number != number:
+            if life is not None and (life.number != number or life.completed):
                 return False
             time.sleep(pause)
             pause = min(_LOOKS_MOST_S, pause * _SLOWER)
         return False
+
+    def _failed_by_a_kill(self, number: int, over: Callable[[], bool]) -> bool:
+        """Whether the job has failed for good because pods of the last life were killed; such a life is counted."""
+        if self._retries is None:
+            return False
+        for before in range(number - 1, 0, -1):
+            names = {key.rpartition("/")[2] for key in self._store.sizes(f"{folder_of(before)}/")}
+            if sum(each.startswith(SEAT) for each in names) < self._place.parts:
+                continue  # it never began
+            silent = [part for part in range(self._place.parts) if f"{LEFT}{part}" not in names]
+            here = self._machines(number, range(self._place.parts)) if silent else set()
+            if not here & self._machines(before, silent) or not self.fail(_KILLED, over=over, number=before):
+                return False
+            self._declare_over(number)
+            return True
+        return False
+
+    def _machines(self, number: int, parts: Iterable[int]) -> set[str]:
+        """The machines on which pods of a life took these seats."""
+        seats = (self._store.find_text(f"{folder_of(number)}/{SEAT}{part}") for part in parts)
+        return {seat.text.partition(" ")[2] for seat in seats if seat is not None} - {""}
 
     def _declare_over(self, number: int) -> None:
         """Tell whoever is still in a life that it is over, again and again until they have left."""

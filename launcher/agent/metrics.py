@@ -4,10 +4,11 @@ A trainer may write whatever it likes: NaN when it diverges, numbers of 400 digi
 that must end a job or spoil what a person is shown, so a figure that is none is left out, and its line is counted.
 """
 
-import json
 import math
 import re
 from typing import Any
+
+from launcher.agent import safe_json
 
 FIGURES = (
     *("tokens", "epoch", "loss", "seconds", "memory_gib"),
@@ -69,8 +70,8 @@ def versions_of(found: object) -> dict[str, str]:
 def _document(line: str | bytes) -> dict[str, Any] | None:
     """A line as JSON; None where it is no object."""
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
+        document = safe_json.loads(line, figures=True)
+    except ValueError:
         return None
     return document if isinstance(document, dict) else None
 

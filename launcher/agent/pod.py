@@ -10,6 +10,7 @@ from pathlib import Path
 from launcher.agent import exits
 from launcher.agent.events import events_path
 from launcher.agent.job import JobSpec, expand
+from launcher.agent.life import newest_step, telling_events
 from launcher.agent.meeting import Meeting, folder_of
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement, placement
@@ -20,6 +21,11 @@ from launcher.agent.store.objects import Store
 
 EVENTS, METRICS, LOG = "events.jsonl", "metrics.jsonl", "log.txt"
 """What the first pod keeps; the others keep `events-part1.jsonl` and `log-part1.txt`."""
+OPERATOR, JOB = "SLIPWAY_OPERATOR", "job"
+"""The variable that names a pod's operator, and Kubernetes' own, which counts failures itself."""
+UNFIT = "SLIPWAY_UNFIT"
+"""Why no attempt can begin in this pod, as its first process (templates/kubernetes/start.py) has found."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIMEOUT_S = 5.0
 _KEEP_S, _KEEP_IN_HASTE_S = 60.0, 10.0
 _MOST_HELD = 64_000_000
@@ -43,25 +49,52 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
     notices = Notices(pod_grace_s=spec.grace_s)
     notices.listen()
     store = Store(journal, timeout_s=_TIMEOUT_S)
-    meeting = Meeting(store, placement(spec.run, environment), say=_say)
-    place = meeting.join(over=notices.pending)
+    place = placement(spec.run, environment)
+    meeting = Meeting(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
+    if UNFIT in environment:
+        _say(environment[UNFIT])
+        meeting.refuse(exits.BAD_JOB)
+        return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
+    seat = meeting.join(over=notices.pending)
     if meeting.completed:
+        if meeting.failed is not None:
+            _say(f"the job has failed with exit code {meeting.failed}: no further attempt is allowed")
+            # A Job fails at this code; the other operators start again whatever fails, until their own limit.
+            return exits.STOPPED if environment.get(OPERATOR) == JOB else exits.COMPLETED
         # An operator that starts what failed again has to be told that there is nothing left to start.
         _say("the job was stopped at its budget" if meeting.stopped else "the job has completed")
         return exits.COMPLETED
-    if place is None:
+    if seat is None:
         return exits.INTERRUPTED
     with contextlib.closing(_Output()) as output:
-        kept = _journal(spec, store, place, environment, output)
-        _say(f"job {spec.run}, attempt {place.attempt}, {place.node} (pod {place.part + 1} of {place.parts})")
-        board = StoreBoard(store, folder_of(place.attempt))
-        code = Session(spec, environment, place=place, notices=notices, board=board).run()
+        kept = _journal(spec, store, seat, environment, output)
+        _say(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (pod {seat.part + 1} of {seat.parts})")
+        board = StoreBoard(store, folder_of(seat.attempt))
+        code = Session(spec, environment, place=seat, notices=notices, board=board).run()
         if code == exits.COMPLETED and not meeting.complete(over=notices.pending):
             code = exits.INTERRUPTED
+        meeting.leave(code, over=notices.pending, newest=_newest(spec, seat, environment))
         if code == exits.STOPPED:
             meeting.complete(over=lambda: True, stopped=True)
     kept.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
+
+
+def _machine(environment: Mapping[str, str]) -> str:
+    """The node, from one boot to the next; empty where it is not known."""
+    boot = environment.get("SLIPWAY_BOOT_ID", "")
+    with contextlib.suppress(OSError):
+        boot = boot or _BOOT_ID.read_text(encoding="ascii").strip()
+    return f"{environment.get('SLIPWAY_NODE', '')}/{boot}" if boot else ""
+
+
+def _newest(spec: JobSpec, seat: Placement, environment: Mapping[str, str]) -> int | None:
+    """Of the newest whole checkpoint; None on a pod that does not know it: the first pod makes them whole."""
+    if seat.part:
+        return None
+    found = newest_step(telling_events(events_path(Path(expand(spec.events, environment)), part=seat.part)))
+    # What a trainer keeps by itself may not be recognised.
+    return None if found < 0 and spec.checkpoint.mode == "own" else found
 
 
 def _journal(

@@ -1,25 +1,34 @@
 """One attempt of a job on this node, from the restore to the exit code."""
 
+import os
 import signal
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.agent import ending, exits
-from launcher.agent.checkpoint import commit, dcp, retention
+from launcher.agent.checkpoint import dcp, retention
+from launcher.agent.checkpoint.aside import Leftover
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.delivery import Reports
+from launcher.agent.checkpoint.layouts import Layout, layouts_of
+from launcher.agent.checkpoint.outputs import Outputs, left_behind
+from launcher.agent.checkpoint.own import OwnWatch, place_of
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.read_back import ReadBack
 from launcher.agent.checkpoint.resume import Resumption, Start
+from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.checkpoint.uploader import Uploader
-from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
+from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.command_line import filled_in
+from launcher.agent.data import Data
 from launcher.agent.ending import Ending
-from launcher.agent.errors import AgentError, JobSpecError
+from launcher.agent.errors import AgentError, JobSpecError, StoreError
 from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
@@ -34,13 +43,26 @@ from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.progress import Metrics
 from launcher.agent.node.step_daemon import StepDaemon
-from launcher.agent.store import stop_watch, word
+from launcher.agent.node.stillness import Stillness
+from launcher.agent.output_manifest import stored_name
+from launcher.agent.steps import AFTER, BEFORE, COMMAND, Steps, StepServices
+from launcher.agent.store import heartbeat, stop_watch, word
 from launcher.agent.store.objects import Store
 from launcher.agent.supervision import AttemptServices, Outcome, Supervision
 
 MARKED_NAME = "checkpoints-are-marked"
 """Beside the events, with the run's id: in this run a checkpoint was renamed into place, or got a `_DONE`."""
 
+NUMBER_NAME = "agent.pid"
+"""Beside the events: the first node's agent, which the batch script signals (templates/slurm/job.sbatch.j2)."""
+
+_LEFT = "not recognised as stored, and not removed while the disk has room"
+_UNSAVED = "its outputs are not in the store"
+_MASTER_PORT = "29500"
+"""Where the batch script or the pod says no other."""
+_INTERACTIVE = "interactive"
+"""The name of a Slurm job in which Lightning ignores Slurm (2.6, `_is_slurm_interactive_mode` in
+fabric/plugins/environments/slurm.py). Elsewhere it refuses `devices=8` with one task a node, and requeues the job."""
 _TAGGING_AT_THE_END_S = 60.0
 """After a completed command, for what is superseded; what is left then waits for `slipway checkpoints prune`."""
 _COMMIT_PATIENCE_S = 30.0
@@ -57,10 +79,11 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keepers:
-    """What brings checkpoints into the store, looks for those a trainer wrote there, and tags what is superseded."""
+    """What brings checkpoints into the store, looks for those a trainer wrote, and tags what is superseded."""
 
     uploader: Uploader | None
     dcp: dcp.DcpWatch | None
+    own: OwnWatch | None
     tagging: Tagging | None
 
 
@@ -102,9 +125,20 @@ class Session:
         self._log = EventLog(log_path, unprinted=unprinted, run=spec.run, attempt=place.attempt, node=place.node)
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
         life = f"{place.session} on {place.parts}"
-        self._scratch = Scratch(paths["scratch"], job=job, run=spec.run, uri=spec.checkpoint.uri or "", life=life)
+        self._layouts = layouts_of(spec.checkpoint)
+        self._data = [replace(each, path=expand(each.path, environment)) for each in spec.data]
+        self._scratch = Scratch(
+            paths["scratch"],
+            job=job,
+            run=spec.run,
+            uri="" if spec.checkpoint.mode == "own" else spec.checkpoint.uri or "",
+            life=life,
+            layouts=self._layouts if spec.checkpoint.mode == "agent" else None,
+            on_removed=self._say_removed,
+        )
         self._marked_path = paths["events"].with_name(f"{MARKED_NAME}-{spec.run}")
         self._notices = notices or Notices()
+        self._stillness = Stillness(time.monotonic())
         self._peers = Peers(
             board or in_folder(paths["events"].parent, place), place, self._log, on_notice=self._notices.put
         )
@@ -118,6 +152,7 @@ class Session:
         """
         spec, place = self._spec, self._place
         self._notices.listen()
+        self._write_number()
         here = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
         self._log.append("attempt-started", part=place.part, parts=place.parts, **here)
         leaves_at = spec.leaves_at()
@@ -133,7 +168,8 @@ class Session:
             on_trouble=lambda text: self._log.append("store-trouble", error=f"the budget's stop is not seen: {text}"),
         )
         try:
-            with self._scratch, word.kept(None if place.part else spec.word_uri, spec.name, self._log):
+            words = word.kept(None if place.part else spec.word_uri, spec.name, self._log)
+            with self._scratch, words, self._heartbeat():
                 found = self._attempt()
         except AgentError as error:
             found = ending.stopped(error)
@@ -142,15 +178,34 @@ class Session:
             budget.stop()
         said = {"reason": found.reason} if found.reason else {}
         self._log.append(found.event, ended_by=found.ended_by, exit_code=found.exit_code, **said)
+        if found.is_failure and not place.part:
+            ending.give_up(self._events_path, self._log, own=spec.checkpoint.mode == "own")
         self._peers.close(exit_code=found.exit_code)
         self._step_daemon.end(cancelled=found.exit_code in (exits.CANCELLED, exits.STOPPED))
         return found.exit_code
 
+    def _write_number(self) -> None:
+        """Tell the batch script whom to signal ahead of a time limit: srun would signal every process of the step."""
+        if self._place.part or "SLURM_JOB_ID" not in self._environment:
+            return
+        try:
+            self._events_path.with_name(NUMBER_NAME).write_text(f"{os.getpid()}\n", encoding="ascii")
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"the time limit will not be heard of: {error}")
+
+    def _heartbeat(self) -> AbstractContextManager[None]:
+        """Every node's: only a job whose nodes all stand still is hung."""
+        spec, place = self._spec, self._place
+        about = {"run": spec.run, "job": spec.name, "attempt": place.attempt, "part": place.part}
+        return heartbeat.kept(spec.word_uri, about, self._stillness.still_s, self._log)
+
     def _attempt(self) -> Ending:
         """Run with the claim to the checkpoints, and give it back."""
+        for left in self._scratch.leftovers():
+            self._log.append("checkpoint-kept", path=str(left.path), bytes=left.bytes, reason=f"{_LEFT}: {left}")
         checkpoints = self._checkpoints()
         if checkpoints is None:
-            return self._run_from(Start(), None)
+            return self._through(Start(), None)
         resumption = Resumption(
             policy=self._spec.checkpoint,
             store=checkpoints.store,
@@ -158,22 +213,72 @@ class Session:
             scratch=self._scratch,
             peers=self._peers,
             identity=self._identity,
+            layouts=self._layouts,
             notices=self._notices,
             log=self._log,
         )
         try:
             start = resumption.find()
-            return self._run_from(start, checkpoints)
+            return self._through(start, checkpoints)
         finally:
             checkpoints.claim.release()
 
+    def _say_removed(self, left: Leftover, reason: str) -> None:
+        self._log.append("checkpoint-removed", path=str(left.path), bytes=left.bytes, reason=f"{left}: {reason}")
+
+    def _say_trouble(self, event: str, reason: str) -> None:
+        """A trainer writes nothing that is recognised; the first node says it for all, where the agent stores."""
+        if self._place.part == 0 and self._spec.checkpoint.mode == "agent":
+            self._log.append(event, reason=reason)
+
+    def _say_layout(self, layout: Layout) -> None:
+        """It is known which layout the framework has; the other nodes go by it."""
+        if self._spec.checkpoint.mode == "agent":
+            self._log.append("checkpoint-layout", layout=layout.layout, unit=layout.unit)
+        self._peers.say(layout=layout.key)
+
+    def _layout_of_the_first(self) -> str:
+        return str(self._peers.first().get("layout") or "")
+
     def _checkpoints(self) -> Checkpoints | None:
         policy, place = self._spec.checkpoint, self._place
-        if policy.uri is None or policy.mode == "none":
+        if policy.uri is None or policy.mode in ("own", "none"):
             return None
         store = Store(policy.uri, max_mb_s=policy.max_mb_s, timeout_s=policy.timeout_s)
         claim = Claim(store, self._log, run=self._spec.run, attempt=place.attempt, node=place.node)
         return Checkpoints(store=store, claim=claim)
+
+    def _through(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
+        """The data and the steps before the command, the command itself, and the steps after it."""
+        spec = self._spec
+        if spec.plan_uri is None or not (spec.before or spec.after or spec.data):
+            return self._run_from(start, checkpoints)
+        services = StepServices(
+            store=Store(spec.plan_uri, timeout_s=spec.checkpoint.timeout_s),
+            peers=self._peers,
+            notices=self._notices,
+            log=self._log,
+            start=lambda words: self._started(words, start),
+            drain=spec.drain,
+        )
+        steps = Steps(services, run=spec.run)
+        data = Data(services, life=f"{spec.run}/{self._place.session}", timeout_s=spec.checkpoint.timeout_s)
+        try:
+            found = data.bring(self._data) or steps.run(BEFORE, spec.before)
+            done = found is None and bool(spec.after) and steps.command_done()
+            if found is None and not done:
+                found = self._run_from(start, checkpoints)
+                if found == ending.completed() and spec.after:
+                    steps.mark(COMMAND)
+        except StoreError as error:
+            return self._published(ending.failed(exits.STORE_FAILED, f"the marks of the steps: {error}"))
+        if found is not None and found != ending.completed():
+            return self._published(found)
+        found = steps.run(AFTER, spec.after)
+        if found is not None:
+            return self._published(found)
+        unsaved = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
+        return ending.failed(exits.STORE_FAILED, f"{_UNSAVED}: {unsaved}") if unsaved else ending.completed()
 
     def _run_from(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
         notice = self._notices.next_end()
@@ -183,19 +288,26 @@ class Session:
             return ending.announced(notice)
         watch = CheckpointWatch(
             self._scratch.checkpoints,
-            restored=start.folder,
+            layouts=self._layouts.only(start.layout) if start.newest is None else self._layouts.of(start.newest),
+            restored=start.finished,
             marked=start.marked or self._marked_path.exists(),
             on_mark=self._remember_marks,
+            interval_s=self._spec.checkpoint.interval_s,
+            on_trouble=self._say_trouble,
+            on_layout=self._say_layout,
+            lead=None if self._place.part == 0 else self._layout_of_the_first,
         )
         metrics = Metrics(self._metrics_path)
         pace = self._pace(metrics)
+        own = self._own_watch()
         try:
-            command = self._started(start)
+            command = self._started(self._spec.command, start)
         except OSError as error:
             reason = f"the command cannot be started: {error}"
             return self._published(ending.failed(start_failure_code(error), reason))
         tagging = self._tagging(checkpoints, start)
-        uploader = self._uploader(checkpoints, start, pace, tagging)
+        rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
+        uploader = self._uploader(checkpoints, start, pace, tagging, rotation)
         watcher = self._dcp_watch(checkpoints, start, tagging)
         services = AttemptServices(
             notices=self._notices,
@@ -204,9 +316,11 @@ class Session:
             watch=watch,
             uploader=uploader,
             tagging=tagging,
+            rotation=rotation,
             metrics=metrics,
             pace=pace,
             forecast=self._forecast(),
+            stillness=self._stillness,
             log=self._log,
         )
         try:
@@ -215,7 +329,7 @@ class Session:
             command.signal(signal.SIGKILL)  # a defect of the agent's must not leave a command that nobody watches
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
-        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, tagging=tagging))
+        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own, tagging=tagging))
 
     def _remember_marks(self) -> None:
         """The trainer renames or marks what it has finished: no later attempt, on whatever node, need guess."""
@@ -240,28 +354,44 @@ class Session:
             log=self._log,
         )
 
-    def _started(self, start: Start) -> Command:
-        policy = self._spec.checkpoint
+    def _started(self, words: Sequence[str], start: Start) -> Command:
         self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
+        environment = self._variables(start)
+        record = self._scratch.record_command
+        command = Command(filled_in(words, environment), workdir=self._workdir, environment=environment, record=record)
+        self._log.append("command-started", pid=command.pid)
+        if not self._scratch.has_recorded(command.pid):
+            self._log.append("scratch-trouble", error="the command's process group was not written down")
+        return command
+
+    def _variables(self, start: Start) -> dict[str, str]:
+        """The command's environment."""
+        policy, place = self._spec.checkpoint, self._place
+        mounts = dict.fromkeys(each for each in (self._own_path, *(data.path for data in self._data)) if each)
         environment = {
+            "SLIPWAY_WORKERS_PER_NODE": "1",
+            "SLIPWAY_MASTER_PORT": _MASTER_PORT,
             **self._environment,
             **self._spec.env,
+            "SLIPWAY_NODE_RANK": str(place.part),
+            "SLIPWAY_NODES": str(place.parts),
             "SLIPWAY_RUN": self._spec.run,
             "SLIPWAY_ATTEMPT": str(self._place.attempt),
-            "SLIPWAY_CHECKPOINT_DIR": str(self._scratch.checkpoints),
+            "SLIPWAY_CHECKPOINT_DIR": self._own_path or str(self._scratch.checkpoints),
             "SLIPWAY_RESUME_DIR": start.resume,
             "SLIPWAY_CHECKPOINT_INTERVAL_S": f"{policy.interval_s:g}",
             "SLIPWAY_CHECKPOINT_INTERVAL_FILE": str(self._scratch.interval_file),
             "SLIPWAY_METRICS": str(self._metrics_path),
         }
-        if policy.uri is not None and policy.mode == "dcp":
-            environment["SLIPWAY_CHECKPOINT_URI"] = policy.uri.rstrip("/")
-        record = self._scratch.record_command
-        command = Command(self._spec.command, workdir=self._workdir, environment=environment, record=record)
-        self._log.append("command-started", pid=command.pid)
-        if not self._scratch.has_recorded(command.pid):
-            self._log.append("scratch-trouble", error="the command's process group was not written down")
-        return command
+        if mounts:
+            environment["SLIPWAY_MOUNTS"] = ":".join(mounts)  # for templates/slurm/container.sh
+        if policy.uri is not None and policy.mode in ("dcp", "own"):
+            environment["SLIPWAY_CHECKPOINT_URI"] = (self._own_path or policy.uri).rstrip("/")
+        if "SLIPWAY_MASTER_ADDR" not in environment and (address := self._peers.address_of_first()):
+            environment["SLIPWAY_MASTER_ADDR"] = address
+        if "SLURM_JOB_NAME" in environment and "SLURM_JOB_NAME" not in self._spec.env:
+            environment["SLURM_JOB_NAME"] = _INTERACTIVE
+        return environment
 
     def _tagging(self, checkpoints: Checkpoints | None, start: Start) -> Tagging | None:
         """What tags superseded checkpoints: the first node, which alone commits, with the others' help."""
@@ -269,12 +399,12 @@ class Session:
             return None
         policy, store = self._spec.checkpoint, checkpoints.store
         if policy.mode == "dcp":
-            newest, judge = None if start.dcp is None else dcp.kept(start.dcp), dcp.judge(store)
+            newest = None if start.dcp is None else dcp.kept(start.dcp)
         else:
-            newest, judge = None if start.newest is None else retention.kept(start.newest), commit.judge(store)
+            newest = None if start.newest is None else retention.kept(start.newest)
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
-        keeping = retention.Retention(store, keep=keep, judge=judge, newest=newest)
+        keeping = retention.Retention(store, keep=keep, judge=dcp.judge(store), newest=newest)
         tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:
@@ -291,7 +421,7 @@ class Session:
         return Identity(run=self._spec.run, attempt=place.attempt, session=place.session, part=place.part, parts=parts)
 
     def _uploader(
-        self, checkpoints: Checkpoints | None, start: Start, pace: Pace, tagging: Tagging | None
+        self, checkpoints: Checkpoints | None, start: Start, pace: Pace, tagging: Tagging | None, rotation: Rotation
     ) -> Uploader | None:
         policy, place = self._spec.checkpoint, self._place
         first_only = policy.writers == "first-node"
@@ -301,8 +431,9 @@ class Session:
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
-            self._release(manifest.step)
+            self._release(manifest.step, layout=self._layouts.of(manifest).key)
             read_back.whole(manifest)
+            rotation.stored(manifest.step)
 
         uploader = Uploader(
             checkpoints.store,
@@ -317,7 +448,7 @@ class Session:
         uploader.start()
         if start.restored is not None and start.restored.only_here:
             here = start.restored
-            uploader.offer(FinishedFolder(step=here.step, path=here.folder, files=here.files))
+            uploader.offer(here.finished)
         return uploader
 
     def _dcp_watch(self, checkpoints: Checkpoints | None, start: Start, tagging: Tagging | None) -> dcp.DcpWatch | None:
@@ -335,6 +466,33 @@ class Session:
         watch.start()
         return watch
 
+    @property
+    def _own_path(self) -> str:
+        """Where the trainer keeps its checkpoints itself, if that is a folder; else empty."""
+        policy = self._spec.checkpoint
+        is_path = policy.mode == "own" and policy.uri is not None and not policy.uri.startswith("s3://")
+        return expand(policy.uri or "", self._environment) if is_path else ""
+
+    def _own_watch(self) -> OwnWatch | None:
+        """The first node's look at the place where the trainer keeps its checkpoints; it has to be there on all."""
+        policy = self._spec.checkpoint
+        if policy.uri is None or policy.mode != "own":
+            return None
+        uri = self._own_path or policy.uri
+        if self._place.part > 0:
+            place_of(uri, timeout_s=policy.timeout_s)
+            return None
+        watch = OwnWatch(
+            uri,
+            self._layouts,
+            self._log,
+            interval_s=policy.interval_s,
+            timeout_s=policy.timeout_s,
+            moved=lambda: self._stillness.move(time.monotonic()),
+        )
+        watch.start()
+        return watch
+
     def _record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
         """A finished folder was read: the next agent on this node can tell it by its content."""
         try:
@@ -342,10 +500,10 @@ class Session:
         except OSError as error:
             self._log.append("scratch-trouble", error=f"what {name} holds was not written down: {error}")
 
-    def _release(self, step: int) -> None:
+    def _release(self, step: int, *, layout: str = "") -> None:
         """A step is whole: the node need not keep it."""
         try:
-            self._scratch.release(step)
+            self._scratch.release(step, layout=layout)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"that step {step} is in the store was not written down: {error}")
 
@@ -366,30 +524,70 @@ class Session:
 
     def _ending(self, outcome: Outcome, keepers: Keepers) -> Ending:
         """Bring over what is left, then say how it ended."""
-        found, uploader = ending.of_command(outcome), keepers.uploader
+        found = ending.of_command(outcome)
         if outcome.notice is None:
             self._published(found)
+        lacking = self._delivered(outcome, keepers, completed=found == ending.completed())
+        if found.is_failure and not outcome.hung and (gone := self._peers.lost()):
+            return ending.lost(gone)
+        late = self._notices.next_end()
+        if late is not None and (late.source == TAKEN_OVER or (found.is_failure and not outcome.hung and late.saves)):
+            return ending.announced(late)  # why the command ended was heard only now
+        if found == ending.completed() and lacking:
+            return ending.failed(exits.STORE_FAILED, f"the command completed, but {lacking}")
+        return found
+
+    def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> str:
+        """Bring checkpoints and outputs to the store; what of a completed command is not there, empty if all is."""
+        uploader, newest = keepers.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         left = uploader.finish(deadline) if uploader is not None else []
         if uploader is not None and not left:
             self._hear_of_the_commit(deadline)
         for step in left:
             self._log.append("checkpoint-dropped", step=step, reason="it could not be uploaded in time")
+        if outcome.notice is None:
+            deadline = max(deadline, time.monotonic() + self._spec.checkpoint.final_upload_s)
+        unsaved = "" if completed and self._spec.after else self._bring_outputs(deadline)
+        if completed and uploader is not None:
+            self._name_what_is_left()
         if keepers.dcp is not None:
             keepers.dcp.finish()
+        if keepers.own is not None:
+            keepers.own.finish(clean=completed)
         if keepers.tagging is not None:
-            patience_s = _TAGGING_AT_THE_END_S if found == ending.completed() else 0.0
+            patience_s = _TAGGING_AT_THE_END_S if completed else 0.0
             keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))
-        if found.is_failure and not outcome.hung and (gone := self._peers.lost()):
-            return ending.lost(gone)
-        late = self._notices.next_end()
-        if late is not None and (late.source == TAKEN_OVER or (found.is_failure and not outcome.hung and late.saves)):
-            return ending.announced(late)  # why the command ended was heard only now
-        newest = outcome.newest_step
-        if found == ending.completed() and uploader is not None and newest is not None and not uploader.has(newest):
-            reason = f"the command completed, but its last checkpoint, step {newest}, is not in the store"
-            return ending.failed(exits.STORE_FAILED, reason)
-        return found
+        if uploader is not None and newest is not None and not uploader.has(newest):
+            return f"its last checkpoint, step {newest}, is not in the store"
+        return f"{_UNSAVED}: {unsaved}" if unsaved else ""
+
+    def _bring_outputs(self, deadline: float) -> str:
+        """Bring the first node's outputs to the store; why they are not there, empty if they are."""
+        spec, place = self._spec, self._place
+        if spec.plan_uri is None or not spec.outputs or place.part:
+            return ""
+        store = Store(spec.plan_uri, timeout_s=spec.checkpoint.timeout_s)
+        return Outputs(store, self._log, run=spec.run, attempt=place.attempt).bring(self._outputs(), deadline)
+
+    def _outputs(self) -> dict[str, Path]:
+        """Where the outputs lie, by their names in the store."""
+        words = filled_in(self._spec.outputs, self._variables(Start()))
+        return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, words, strict=True)}
+
+    def _name_what_is_left(self) -> None:
+        """A trainer's final model, logs and the like lie in the root of the checkpoint folder and go with the node."""
+        folder = self._scratch.checkpoints
+        try:
+            stored = {name for found in self._layouts.found(folder) for name in found.names}
+            stored = {name.partition("/")[0] for name in (*stored, *self._layouts.belongings(folder))}
+            names, size = left_behind(folder, stored, self._outputs())
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"what is left in {folder} cannot be listed: {error}")
+            return
+        if names:
+            reason = f"{names} in the checkpoint folder go with the node; run.outputs brings them to the store"
+            self._log.append("files-left", bytes=size, reason=reason)
 
     def _published(self, found: Ending) -> Ending:
         """Tell the job's other nodes of a failure: what waits for this one there would wait for ever."""

@@ -1,12 +1,11 @@
 """Standing by the command while it runs: finished checkpoints go to the uploader, an end to come ends it in good order.
 
 On a notice that leaves time to save (spot, the end of the capacity, the scheduler's signal, a cancel): the job's other
-nodes are told, this node is drained if it is the one that goes, SIGUSR1 goes to the command's process group, after
-the grace time SIGTERM, ten seconds later SIGKILL. Where there is nothing to save any more (the command hangs, it failed
-on another node, another agent has taken over) SIGTERM comes first.
+nodes are told, this node is drained if it is the one that goes, the ranks are asked to save (`node.shutdown`), and what
+is left after the grace time is ended. Where there is nothing to save any more (the command hangs, it failed on another
+node, another agent has taken over) SIGTERM comes first.
 """
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from launcher.agent import exits
 from launcher.agent.checkpoint.agreement import NONE
 from launcher.agent.checkpoint.pace import Pace
+from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.uploader import Uploader
@@ -21,18 +21,17 @@ from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
 from launcher.agent.node.forecast_watch import ForecastWatch
-from launcher.agent.node.notice import CANCEL, FAILURE, REBALANCE, TAKEN_OVER, Notice
+from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, REBALANCE, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, heed
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.process import Command
 from launcher.agent.node.progress import Metrics, Watchdog
+from launcher.agent.node.shutdown import Shutdown
+from launcher.agent.node.stillness import Stillness
 
 _LOOK_S = 0.25
 _ODD = "they hold what is no figure, which is left out"
 _METRICS_LOOK_S = 1.0
-_TERM_TO_KILL_S = 10.0
-_LINGER_S = 10.0
-"""What the command started and left behind may go on for this long once the command itself has ended."""
 _SPOT_RESERVE_S = 15.0
 """Of the time of a spot notice, what is kept for SIGTERM and the last upload."""
 _CANCEL_GRACE_S = 15.0
@@ -73,8 +72,10 @@ class AttemptServices:
         watch: Finds finished checkpoints.
         uploader: Brings them into the store; None where nothing is brought.
         tagging: Tags what is superseded there; None where there is no store.
+        rotation: Removes from this node what the trainer has removed from the first one.
         metrics: What the command reports.
         pace: How often it is to save.
+        stillness: Is told of steps and checkpoints.
         forecast: What it will have cost, held against its quote; None where that is not known, or another node does it.
         log: Where everything is written.
     """
@@ -85,9 +86,11 @@ class AttemptServices:
     watch: CheckpointWatch
     uploader: Uploader | None
     tagging: Tagging | None
+    rotation: Rotation
     metrics: Metrics
     pace: Pace
     forecast: ForecastWatch | None
+    stillness: Stillness
     log: EventLog
 
 
@@ -112,20 +115,20 @@ class Supervision:
         self._wrote = False
         self._odd = False
         self._defect = ""
-        self._term_at: float | None = None
-        self._kill_at: float | None = None
+        self._shutdown = Shutdown(command, signal_name=spec.checkpoint.signal, log=services.log)
 
     def run(self) -> Outcome:
         """Follow the command until it and everything it started have ended."""
         watch = self._services.watch
         self._services.peers.say(wrote=False)
-        while self._command.group_lives():
+        while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_LOOK_S)
             if notice is not None:
                 self._go_on("heeding a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
             self._go_on("looking at the metrics", self._look_at_metrics)
-            self._enforce_the_end()
+            self._go_on("removing old checkpoints", lambda: self._services.rotation.look(time.monotonic()))
+            self._shutdown.go_on(time.monotonic())
         self._go_on("the last look", self._look_for_the_last_time)
         return Outcome(
             returncode=self._command.returncode or 0,
@@ -153,8 +156,8 @@ class Supervision:
         while (notice := self._services.notices.next(wait_s=0)) is not None:
             self._heed(notice)
         returncode = self._command.returncode or 0
-        clean = returncode == 0 and self._kill_at is None
-        self._offer(watch.settle(time.monotonic(), clean=clean))
+        clean = returncode == 0 and not self._shutdown.enforced
+        self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
         last = NONE if self._newest_step is None else self._newest_step
         self._services.peers.say(wrote=watch.wrote, clean=clean, last=last)
         for name, reason in watch.unfinished().items():
@@ -171,14 +174,16 @@ class Supervision:
         for folder in finished:
             self._newest_step = max(folder.step, self._newest_step or 0)
             self._watchdog.checkpoint(time.monotonic())
+            self._services.stillness.move(time.monotonic())
             self._services.pace.written(folder.step, folder.write_s)
+            self._services.rotation.finished(folder)
             if self._services.uploader is not None:
                 self._remember(folder)
                 self._services.uploader.offer(folder)
 
     def _remember(self, folder: FinishedFolder) -> None:
         try:
-            self._services.scratch.record_finished(folder.path, folder.files)
+            self._services.scratch.record_finished(folder)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
 
@@ -188,7 +193,8 @@ class Supervision:
             return
         self._metrics_at = now + _METRICS_LOOK_S
         lines = self._services.metrics.new_lines()
-        self._watchdog.steps(lines, now)
+        if self._watchdog.steps(lines, now):
+            self._services.stillness.move(now)
         for line in lines:
             if "checkpoint_seconds" in line and "checkpoint_step" not in line:
                 self._services.pace.reported(float(line["checkpoint_seconds"]))
@@ -205,27 +211,32 @@ class Supervision:
         self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"
         self._log.append("hung", step=self._watchdog.last_step, minutes=self._spec.hung_minutes)
         self._services.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
-        self._term_at = now
+        self._shutdown.end_at(now)
 
     def _heed(self, notice: Notice) -> None:
         """The first notice begins the end; a later one can only bring it closer."""
         now = time.monotonic()
         self._services.peers.publish(notice)
-        heed(notice, drain=self._spec.drain, log=self._log)
+        if notice.source == CANCEL and self._notice is not None:
+            # `scontrol requeue`, by whomever, ends the job as a cancel does; within a notice it is no cancel.
+            self._log.append("notice-hastened", source=notice.source, within=self._notice.source)
+        else:
+            heed(notice, drain=self._spec.drain, log=self._log)
         if notice.source == REBALANCE:
             self._services.pace.hasten()
             return
         if notice.left_s is not None:
             self._node_goes_at = min(now + notice.left_s, self._node_goes_at or now + notice.left_s)
-        term_at = now + self._grace_s(notice)
-        self._term_at = term_at if self._term_at is None else min(self._term_at, term_at)
+        self._shutdown.end_at(now + self._grace_s(notice))
         if self._notice is not None:
+            if self._notice.source == CANCEL and notice.source in (SPOT, CAPACITY_END, SIGNAL):
+                self._notice = notice
             return
         self._notice = notice
         if self._services.tagging is not None:
             self._services.tagging.stop()
         if notice.saves:
-            self._signal(signal.SIGUSR1)
+            self._shutdown.ask_to_save()
         if self._services.uploader is not None:
             self._services.uploader.hurry()
 
@@ -240,18 +251,3 @@ class Supervision:
         if notice.left_s is not None:
             return min(grace_s, max(0.0, notice.left_s - _SPOT_RESERVE_S))
         return grace_s
-
-    def _enforce_the_end(self) -> None:
-        now = time.monotonic()
-        if self._term_at is None and self._command.returncode is not None:
-            self._term_at = now + _LINGER_S
-        if self._term_at is not None and now >= self._term_at and self._kill_at is None:
-            self._kill_at = now + _TERM_TO_KILL_S
-            self._signal(signal.SIGTERM)
-        if self._kill_at is not None and now >= self._kill_at:
-            self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._command.group_lives():
-            self._log.append("signalled", signal=number.name)
-            self._command.signal(number)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.errors import JobSpecError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.store.objects import Store, StoredText
@@ -63,11 +64,11 @@ class Owner:
 def parse_owner(text: str) -> Owner | None:
     """The owner in `claim.json`; None for what cannot be read, which binds nobody."""
     try:
-        document = json.loads(text)
+        document = safe_json.loads(text)
         if document.pop("schema") != SCHEMA:
             return None
         owner = Owner(**document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
     kinds: list[tuple[Any, type]] = [(owner.run, str), (owner.attempt, int), (owner.node, str), (owner.token, str)]
     kinds += [(owner.beat, int), (owner.released, bool)]

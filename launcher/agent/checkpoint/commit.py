@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import Judge, kept
+from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, Kept, kept
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.errors import ManifestError, StoreError
+from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store, StoredText
@@ -138,13 +138,28 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
 
 
 def judge(store: Store) -> Judge:
-    """What retention asks of a checkpoint that an earlier life left."""
+    """What retention asks of a step that an earlier life left."""
 
-    def needs(step: int, _: str, sizes: dict[str, int]) -> frozenset[str] | None:
-        found, _ = whole_checkpoint(store, step, sizes)
-        return None if found is None else kept(found).needs
+    def stored(step: int, _: str, sizes: dict[str, int]) -> list[Kept]:
+        found = [kept(found) for found in whole_checkpoints(store, step, sizes)[0]]
+        keys = manifests.commit_keys(step, sizes)
+        return [*found, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
 
-    return needs
+    return stored
+
+
+def _of_a_later_version(store: Store, key: str, step: int) -> Kept | None:
+    """A commit that only a later version of Slipway can read: it stays with all that it names."""
+    try:
+        manifests.parse(store.get_text(key).text)
+    except LaterManifestError as error:
+        return Kept(step=step, needs=error.keys, layouts=frozenset({LATER_VERSION}))
+    except ManifestError:
+        return None
+    except StoreError as error:
+        if not error.missing:
+            raise
+    return None
 
 
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from launcher.agent.checkpoint import commit
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.retention import Judge, Kept
 from launcher.agent.checkpoint.tagging import Tagging
@@ -22,6 +23,8 @@ from launcher.agent.events import EventLog
 from launcher.agent.manifest import DCP_METADATA_NAME, step_of_folder
 from launcher.agent.store.objects import Store
 
+_WRITTEN_BY_TRAINER = "mode dcp"
+"""In place of a layout's key: what a trainer writes to the store itself is not compared with what agents store."""
 _POLL_S = 10.0
 _LAST_LOOK_S = 30.0
 
@@ -137,17 +140,19 @@ def _disown(store: Store, folders: Iterable[str]) -> None:
 
 
 def judge(store: Store) -> Judge:
-    """What retention asks of an earlier checkpoint; one of PyTorch's needs nothing outside its own folder."""
+    """What retention asks of a step that an earlier life left, whether a trainer or an agent wrote it."""
+    by_agents = commit.judge(store)
 
-    def needs(step: int, folder: str, sizes: dict[str, int]) -> frozenset[str] | None:
-        return None if whole_dcp(store, step, folder, sizes)[0] is None else frozenset()
+    def stored(step: int, folder: str, sizes: dict[str, int]) -> list[Kept]:
+        found, _ = whole_dcp(store, step, folder, sizes)
+        return [*([] if found is None else [kept(found)]), *by_agents(step, folder, sizes)]
 
-    return needs
+    return stored
 
 
 def kept(checkpoint: DcpCheckpoint) -> Kept:
-    """A checkpoint that stays."""
-    return Kept(step=checkpoint.step, needs=frozenset())
+    """A checkpoint that stays; one of PyTorch's needs nothing outside its own folder."""
+    return Kept(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
 
 
 def _sizes(store: Store, folders: list[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.manifest import Manifest
 
@@ -31,7 +32,7 @@ class Reports:
     taken_over: Callable[[str], None]
 
 
-def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float]:
+def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float | str]:
     """What the log says of an upload."""
     return {
         "step": manifest.step,
@@ -39,4 +40,5 @@ def figures(manifest: Manifest, sent_bytes: int) -> dict[str, int | float]:
         "sent_bytes": sent_bytes,
         "files": len(manifest.files),
         "seconds": manifest.seconds,
+        "layout": manifest.layout or SLIPWAY,
     }

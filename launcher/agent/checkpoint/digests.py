@@ -74,4 +74,4 @@ class Digests(threading.Thread):
                     self._changed.wait()
                 folder = self._waiting.pop()
             with contextlib.suppress(OSError):  # it went away, or cannot be read: its upload says so
-                self._on_hashed(folder.path.name, {file.path: self.of(folder.path, file) for file in folder.files})
+                self._on_hashed(folder.name, {file.path: self.of(folder.path, file) for file in folder.files})

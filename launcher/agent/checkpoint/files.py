@@ -8,7 +8,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,20 +44,20 @@ class Survey:
     obstacle: str = ""
 
 
-def local_files(folder: Path) -> tuple[LocalFile, ...]:
-    """Every file below `folder`, sorted by path. Empty folders are not kept.
+def local_files(folder: Path, entries: Collection[str] = ()) -> tuple[LocalFile, ...]:
+    """Every file below `folder`, or below some of its entries, sorted by path. Empty folders are not kept.
 
     Raises:
         UnusableCheckpointError: The folder, or something in it, went away or cannot be stored.
     """
-    found = survey(folder)
+    found = survey(folder, entries)
     if found.obstacle:
         raise UnusableCheckpointError(f"{folder.name} {found.obstacle}")
     return found.files
 
 
-def survey(folder: Path) -> Survey:
-    """Look through a folder.
+def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
+    """Look through a folder, or through some of its entries.
 
     Raises:
         UnusableCheckpointError: The folder, or something in it, went away meanwhile: another look may find it.
@@ -65,7 +65,7 @@ def survey(folder: Path) -> Survey:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return Survey(files=(), obstacle="is not a folder, and a checkpoint is one")
-        return _Walk(folder).survey()
+        return _Walk(folder).survey(entries)
     except FileNotFoundError as error:
         raise UnusableCheckpointError(f"{folder.name}: {error}") from error
 
@@ -109,14 +109,23 @@ class _Walk:
         self._left: list[tuple[str, frozenset[_Id]]] = []
         self._obstacle = ""
 
-    def survey(self) -> Survey:
+    def survey(self, entries: Collection[str]) -> Survey:
         status = self._folder.stat()
-        self._left = [("", frozenset({(status.st_dev, status.st_ino)}))]
+        above = frozenset({(status.st_dev, status.st_ino)})
+        self._left = [] if entries else [("", above)]
+        for name in entries:
+            found = (self._folder / name).lstat()
+            if stat.S_ISDIR(found.st_mode):
+                self._left.append((f"{name}/", above | {(found.st_dev, found.st_ino)}))
+            else:
+                self._files.append(
+                    LocalFile(path=name, bytes=found.st_size, modified_ns=found.st_mtime_ns, inode=found.st_ino)
+                )
         while self._left and len(self._files) <= _MOST_FILES:
             below, above = self._left.pop()
             try:
-                with os.scandir(self._folder / below) as entries:
-                    for entry in entries:
+                with os.scandir(self._folder / below) as inside:
+                    for entry in inside:
                         self._take(entry, f"{below}{entry.name}", above)
             except FileNotFoundError:
                 raise

@@ -4,19 +4,21 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from launcher.agent.checkpoint.aside import remove
 from launcher.agent.checkpoint.commit import whole_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
+from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import Kept
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
-from launcher.agent.manifest import Manifest, StoredFile, commit_keys, step_of_folder
+from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, step_of_folder
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -31,7 +33,8 @@ class Restored:
     """A checkpoint that is on the node again.
 
     Attributes:
-        folder: Where.
+        finished: Where it is, and what it holds where the store does not have it yet.
+        resume: What the trainer is to go on from: the checkpoint, or what it lies in.
         step: N of its name.
         manifest: The newest whole checkpoint in the store; of this step, unless the node held a newer one. None: there
             is none.
@@ -39,17 +42,16 @@ class Restored:
         reused_bytes: How much of that was on the node already.
         seconds: How long it took.
         skipped_newer: The store holds newer ones that are not whole.
-        files: What it holds, where the store does not have it yet.
     """
 
-    folder: Path
+    finished: FinishedFolder
+    resume: Path
     step: int
     manifest: Manifest | None
     bytes: int
     reused_bytes: int
     seconds: float
     skipped_newer: bool
-    files: tuple[LocalFile, ...] = ()
 
     @property
     def only_here(self) -> bool:
@@ -66,9 +68,12 @@ class Restore:
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
         previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
         kept: Finished checkpoints that have no other copy: they are not removed to make room.
+        make_room: Called with the bytes that have to be free, and what is useful in `previous`.
         part: This node's number; where several nodes stored a path, it gets its own.
         on_skip: Told of every newer step that is not whole, with the reason.
         on_again: Told of every object that did not come as it was stored and is read again.
+        layouts: What counts as a checkpoint.
+        named: The plan names the layout: the store's checkpoints of others are passed over.
         fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
     """
 
@@ -79,6 +84,9 @@ class Restore:
     part: int
     on_skip: Callable[[int, str], None]
     on_again: Callable[[str], None] = lambda _: None
+    make_room: Callable[[int, Collection[str]], None] = lambda *_: None
+    layouts: Layouts = field(default_factory=Layouts)
+    named: bool = False
     fresh: bool = False
 
     def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
@@ -112,13 +120,15 @@ class Restore:
                 if here is not None:
                     return here
                 finished_here = None
+            other, wholes = self._of_other_layouts(wholes, step, stops=at_most is None)
             for manifest in wholes:
                 found = self._fetch(manifest, begun, skipped=skipped)
                 if isinstance(found, Restored):
                     return found
                 reason = found
             skipped = True
-            lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) else "")
+            reason = other or reason
+            lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) and not other else "")
             self.on_skip(step, reason)
         here = None
         if finished_here is not None:
@@ -127,13 +137,26 @@ class Restore:
             raise LostCheckpointsError(self.store.uri, lost)
         return here
 
+    def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
+        """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are.
+
+        Raises:
+            LostCheckpointsError: The newest ones are of another layout, and the plan does not say which one counts.
+        """
+        own = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
+        others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in own}
+        words = f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or begin anew with --fresh"
+        if others and not own and stops and not self.named and not self.fresh:
+            raise LostCheckpointsError(self.store.uri, f"step {step}: {words}")
+        return words if others else "", own
+
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
     ) -> Restored | None:
         """Go on from what is on the node, if it is as it was when it was finished; None if it is not."""
         folder, step = finished.path, finished.step
         try:
-            files = local_files(folder)
+            files = local_files(folder, finished.entries)
         except UnusableCheckpointError as error:
             self.on_skip(step, f"it cannot be taken from this node: {error}")
             return None
@@ -145,45 +168,58 @@ class Restore:
             self.on_skip(step, f"it cannot be taken from this node: {other} is not what it was when it was finished")
             return None
         size = sum(file.bytes for file in files)
+        above = self.previous
         try:
-            here = folder.rename(self.checkpoints / folder.name)
+            for name in finished.names:
+                (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
+                (above / name).rename(self.checkpoints / name)
+            row = self._row(finished.layout, finished.unit, finished.names)
+            write_back(row, self.checkpoints, finished.names)
         except OSError as error:
             raise AgentError(f"step {step} cannot be taken from {folder}: {error}") from error
+        here = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
         return Restored(
-            folder=here,
+            finished=replace(here, files=files),
+            resume=_resume(row, here, self.checkpoints),
             step=step,
             manifest=manifest,
             bytes=size,
             reused_bytes=size,
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
-            files=files,
         )
+
+    def _row(self, layout: str, unit: str, names: Iterable[str]) -> Layout:
+        """The line of the table that a checkpoint is of."""
+        rows = [row for row in self.layouts.rows if (row.layout, row.unit) == (layout, unit)] or table()
+        return next((row for row in rows if any(row.step_of(name) is not None for name in names)), rows[0])
 
     def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool) -> Restored | str:
         """Download what is not here, and check everything; or the reason why the checkpoint is not whole."""
-        partial, target = self.checkpoints / PARTIAL_NAME, self.checkpoints / manifest.folder
+        partial = self.checkpoints / PARTIAL_NAME
         files = manifest.files_for(self.part)
         try:
             try:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-                self._make_room({manifest.folder, *(kept.path.name for kept in self.kept)})
+                self._remove_restored()
                 here = self._reuse(files, self.previous / manifest.folder, partial)
                 coming = [file for file in files if file not in here]
-                self._refuse_without_room(manifest.step, sum(file.bytes for file in coming))
+                needed = sum(file.bytes for file in coming)
+                # The next checkpoint is as large as this one.
+                self.make_room(needed + sum(file.bytes for file in files), _useful(manifest))
+                self._refuse_without_room(manifest.step, needed)
                 reason = self._download(coming, partial, manifest)
-                if not reason:
-                    shutil.rmtree(target, ignore_errors=True)
-                    partial.rename(target)
+                place = None if reason else self._put_in_place(manifest, partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
         except OSError as error:
             raise AgentError(f"step {manifest.step} cannot be restored into {self.checkpoints}: {error}") from error
-        if reason:
+        if place is None:
             return reason
         return Restored(
-            folder=target,
+            finished=place[0],
+            resume=place[1],
             step=manifest.step,
             manifest=manifest,
             bytes=sum(file.bytes for file in files),
@@ -192,12 +228,38 @@ class Restore:
             skipped_newer=skipped,
         )
 
-    def _make_room(self, useful: set[str]) -> None:
-        """Remove what is of no use for this restore: a disk that held three checkpoints need not hold four."""
-        for place, names in ((self.previous, useful), (self.checkpoints, {PARTIAL_NAME})):
-            for path in place.iterdir() if place.is_dir() else ():
-                if path.name not in names:
-                    shutil.rmtree(path, ignore_errors=True)
+    def _put_in_place(self, manifest: Manifest, partial: Path) -> tuple[FinishedFolder, Path]:
+        """Rename what was fetched to its names, and write what the framework finds it by."""
+        layout, unit = manifest.layout or SLIPWAY, manifest.unit
+        if manifest.folder == HERE:
+            names = tuple(sorted(file.path for file in manifest.files_for(self.part)))
+        else:
+            names = (manifest.folder,)
+        for name in names:
+            target = self.checkpoints / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            (partial / name if manifest.folder == HERE else partial).rename(target)
+        found = [each for each in self.layouts.of(manifest).found(self.checkpoints) if each.step == manifest.step]
+        entries = () if manifest.folder != HERE else found[0].entries if found else names
+        finished = FinishedFolder(
+            step=manifest.step,
+            path=self.checkpoints if entries else self.checkpoints / manifest.folder,
+            files=(),
+            folder=manifest.folder,
+            entries=entries,
+            layout=layout,
+            unit=unit,
+        )
+        row = self._row(layout, unit, finished.names)
+        write_back(row, self.checkpoints, finished.names)
+        return finished, _resume(row, finished, self.checkpoints)
+
+    def _remove_restored(self) -> None:
+        """Remove what an earlier call restored, which the nodes could not agree on; the store has it."""
+        for name in self.layouts.belongings(self.checkpoints):
+            remove(self.checkpoints / name)
 
     def _refuse_without_room(self, step: int, needed: int) -> None:
         """Name what stays on the node when it leaves too little room.
@@ -292,6 +354,17 @@ class Restore:
     def _start(self, downloads: Downloads, file: StoredFile, path: Path) -> Incoming:
         path.parent.mkdir(parents=True, exist_ok=True)
         return downloads.download(file.key, path, file.bytes)
+
+
+def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
+    """What SLIPWAY_RESUME_DIR is."""
+    return checkpoints if row.resume == "parent" else checkpoints / finished.name
+
+
+def _useful(manifest: Manifest) -> set[str]:
+    """What of an earlier attempt may hold the same files, by its first name."""
+    paths = [file.path for file in manifest.files] if manifest.folder == HERE else [manifest.folder]
+    return {path.partition("/")[0] for path in paths}
 
 
 def _of_other_content(finished: FinishedFolder) -> str:

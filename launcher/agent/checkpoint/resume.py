@@ -2,19 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.checkpoint.arrears import Arrears
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
+from launcher.agent.checkpoint.decided import recalled
+from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.checkpoint.watch import DONE_NAME
+from launcher.agent.checkpoint.watch import DONE_NAME, FinishedFolder
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
@@ -40,12 +41,14 @@ class Start:
         step: Of that checkpoint; None at the very beginning.
         restored: With it on the node (mode "agent").
         dcp: With it in the store alone (mode "dcp").
+        layout: Key of the layout that an earlier attempt decided on and stored nothing whole of; else empty.
     """
 
     resume: str = ""
     step: int | None = None
     restored: Restored | None = None
     dcp: DcpCheckpoint | None = None
+    layout: str = ""
 
     @property
     def newest(self) -> Manifest | None:
@@ -58,9 +61,9 @@ class Start:
         return any(file.path == DONE_NAME for file in self.newest.files) if self.newest is not None else False
 
     @property
-    def folder(self) -> Path | None:
+    def finished(self) -> FinishedFolder | None:
         """The checkpoint on the node, if it is there."""
-        return self.restored.folder if self.restored is not None else None
+        return self.restored.finished if self.restored is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,7 @@ class Resumption:
         scratch: The agent's folder on the node.
         peers: The job's other nodes.
         identity: Who uploads from this node.
+        layouts: What counts as a checkpoint.
         notices: What may end the attempt before it begins.
         log: Where everything is written.
     """
@@ -84,6 +88,7 @@ class Resumption:
     scratch: Scratch
     peers: Peers
     identity: Identity
+    layouts: Layouts
     notices: Notices
     log: EventLog
 
@@ -108,9 +113,12 @@ class Resumption:
 
         agree(self.peers, restore, over=self.notices.pending)
         start = starts[-1]
+        if self.policy.mode == "agent" and start.newest is None and not self.layouts.key:
+            run = self.identity.run
+            start = replace(start, layout=self._patiently(lambda: recalled(self.store, run=run), otherwise=""))
         try:
             if start.newest is not None:
-                self.scratch.release(start.newest.step)
+                self.scratch.release(start.newest.step, layout=self.layouts.of(start.newest).key)
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"what is finished on this node was not written down: {error}")
@@ -161,6 +169,9 @@ class Resumption:
             part=self.peers.part,
             on_skip=self._on_skip,
             on_again=lambda reason: self.log.append("restore-again", reason=reason),
+            make_room=lambda needed, useful: self.scratch.make_room(needed, useful=useful, starting=True),
+            layouts=self.layouts,
+            named=self.policy.layout != AUTO or self.policy.pattern is not None,
             fresh=self.policy.restart == "fresh",
         ).newest(at_most=at_most, finished_here=finished)
         if restored is None:
@@ -168,7 +179,7 @@ class Resumption:
         newest = restored.manifest
         if newest is not None and restored.skipped_newer and self.peers.part == 0:
             self._protect(newest.step, lambda: self._keys_of(newest))
-        return Start(resume=str(restored.folder), step=restored.step, restored=restored)
+        return Start(resume=str(restored.resume), step=restored.step, restored=restored)
 
     def _keys_of(self, manifest: Manifest) -> list[str]:
         commits = commit_keys(manifest.step, self.store.sizes(f"step-{manifest.step}/"))

@@ -3,6 +3,9 @@
 Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can. The newest whole checkpoint is
 never tagged, and nothing that it points to. Why a tag an object, and no rule a prefix: docs/decisions/0005.
 
+Only a newer checkpoint of the same layout supersedes one: steps of different layouts are never compared. A step that
+holds a whole checkpoint of another layout is left as it is, and so are the objects that this checkpoint needs.
+
 Here is what is superseded; `tagging` does it. A look lists the folders of the steps, and of each step that is
 superseded and not done with its objects: the requests follow what there is to tag, not what the store holds. A step in
 which a look has found nothing left to tag is done with, but for what newer ones share with it; `superseded.json`
@@ -14,30 +17,40 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.agent.manifest import Manifest, step_of_folder, step_of_key
+from launcher.agent import safe_json
+from launcher.agent.checkpoint.layouts import keys_of
+from launcher.agent.manifest import DCP_METADATA_NAME, Manifest, commit_keys, step_of_folder, step_of_key
 from launcher.agent.store.objects import Store
 
+LATER_VERSION = "of a later version"
+"""In place of the keys of layouts: what this version cannot read."""
 RECORD_KEY = "superseded.json"
 SCHEMA = "slipway.superseded/1"
 
 _MOST_SHARED = 1000
 """A step that newer ones share more objects with is looked at anew by every life, to keep the record small."""
 
-Judge = Callable[[int, str, dict[str, int]], frozenset[str] | None]
-"""From step, folder and the sizes of objects by key: what the checkpoint needs; None: it is not whole."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A whole checkpoint that stays: its step, of which every object stays, and what it needs of other steps too."""
+    """A whole checkpoint that stays: its step, of which every object stays, and what it needs of other steps too.
+
+    `layouts` are the keys of the layouts that it may be of (`layouts.keys_of`).
+    """
 
     step: int
     needs: frozenset[str]
+    layouts: frozenset[str]
+
+
+Judge = Callable[[int, str, dict[str, int]], list[Kept]]
+"""From step, folder and the sizes of objects by key: the step's whole checkpoints, the one written last first."""
 
 
 def kept(manifest: Manifest) -> Kept:
     """A checkpoint that the agent made."""
-    return Kept(step=manifest.step, needs=frozenset(file.key for file in manifest.files))
+    needs = frozenset(file.key for file in manifest.files)
+    return Kept(step=manifest.step, needs=needs, layouts=keys_of(manifest))
 
 
 class Retention:
@@ -49,7 +62,7 @@ class Retention:
         Args:
             store: The store.
             keep: Whole checkpoints to keep, >= 1.
-            judge: Says what an earlier life's checkpoint needs.
+            judge: Says which whole checkpoints a step of an earlier life holds.
             newest: The newest whole checkpoint, which this life goes on from.
         """
         self._store = store
@@ -59,7 +72,12 @@ class Retention:
         self._newest = newest.step if newest is not None else None
         self._kept = [newest] if newest is not None else []
         self._begun_at = self._newest
-        self._earlier: list[Kept] | None = None
+        self._committed = {each.step for each in self._kept}
+        self._judged: set[str] = set()
+        self._looked_ahead = False
+        self._earlier: list[Kept] = []
+        self._others: list[Kept] = []
+        self._others_to_report: list[Kept] = []
         self._remembered: dict[int, set[str]] | None = None
         self._tagged: set[str] = set()
 
@@ -82,6 +100,7 @@ class Retention:
         """
         with self._lock:
             self._newest = newest.step
+            self._committed.add(newest.step)
             self._kept = [newest, *(each for each in self._kept if each.step != newest.step)][: self._keep]
 
     def superseded(self) -> Iterator[tuple[int, list[str]]]:
@@ -99,13 +118,18 @@ class Retention:
         folders = {name: step for name in self._store.folders() if (step := step_of_folder(name)) is not None}
         record = self._record({*folders.values()})
         open_folders = {name: step for name, step in folders.items() if step < newest and record.get(step) != set()}
+        # At first also what lies ahead: a checkpoint of another layout may need objects of the steps below.
+        ahead = {} if self._looked_ahead else {name: step for name, step in folders.items() if step >= newest}
         sizes: dict[str, int] = {}
-        for name in open_folders:
+        for name in (*open_folders, *ahead):
             sizes |= self._store.sizes(f"{name}/")
-        staying += self._of_earlier_lives(open_folders, sizes)
+        self._judge_once(open_folders | ahead, sizes, layouts=staying[0].layouts)
+        self._looked_ahead = True
+        staying += self._earlier
         staying = sorted(staying, key=lambda each: each.step, reverse=True)[: self._keep]
-        needed = frozenset().union(*(each.needs for each in staying))
-        for step in sorted({*open_folders.values()} - {each.step for each in staying}):
+        needed = frozenset().union(*(each.needs for each in (*staying, *self._others)))
+        left_alone = {each.step for each in (*staying, *self._others)}
+        for step in sorted({*open_folders.values()} - left_alone):
             own = {key for key in sizes if step_of_key(key) == step}
             left = own - needed - self._tagged
             if step in record:
@@ -134,18 +158,31 @@ class Retention:
             self._remembered = {step: keys for step, keys in known.items() if begun_at is not None and step < begun_at}
         return {step: keys for step, keys in self._remembered.items() if step in there}
 
-    def _of_earlier_lives(self, folders: Mapping[str, int], sizes: dict[str, int]) -> list[Kept]:
-        """The whole checkpoints that earlier lives left, newest first, no more than may stay; looked for once."""
-        if self._earlier is None:
-            found: list[Kept] = []
-            for name, step in sorted(folders.items(), key=lambda each: each[1], reverse=True):
-                if self._begun_at is None or step >= self._begun_at or len(found) == self._keep - 1:
-                    continue
-                needs = self._judge(step, name, sizes)
-                if needs is not None:
-                    found.append(Kept(step=step, needs=needs))
-            self._earlier = found
-        return self._earlier
+    def of_other_layouts(self) -> list[Kept]:
+        """The checkpoints of other layouts that were found and left as they are; each is returned once."""
+        found, self._others_to_report = self._others_to_report, []
+        return found
+
+    def _judge_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
+        """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others.
+
+        Args:
+            folders: The step of each folder to look at.
+            sizes: Size by key of their objects.
+            layouts: The keys of the newest checkpoint.
+        """
+        for name, step in sorted(folders.items(), key=lambda item: item[1], reverse=True):
+            marks = [*commit_keys(step, sizes), *({f"{name}/{DCP_METADATA_NAME}"} & sizes.keys())]
+            if name in self._judged or (step in self._committed and len(marks) == 1):
+                continue
+            self._judged.add(name)
+            stored = self._judge(step, name, sizes)
+            others = [each for each in stored if not each.layouts & layouts]
+            self._others += others
+            self._others_to_report += others
+            earlier = self._begun_at is not None and step < self._begun_at
+            if earlier and len(stored) > len(others) and len(self._earlier) < self._keep - 1:
+                self._earlier.append(next(each for each in stored if each.layouts & layouts))
 
 
 def read_record(store: Store) -> dict[int, set[str]]:
@@ -156,10 +193,10 @@ def read_record(store: Store) -> dict[int, set[str]]:
     """
     found = store.find_text(RECORD_KEY)
     try:
-        document = json.loads(found.text) if found is not None else {}
+        document = safe_json.loads(found.text) if found is not None else {}
         steps = document["steps"] if document["schema"] == SCHEMA else {}
         return {int(step): {str(key) for key in keys} for step, keys in steps.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 

@@ -4,25 +4,43 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from launcher.agent.checkpoint.files import LocalFile
+from launcher.agent import safe_json
+from launcher.agent.checkpoint.aside import (
+    Leftover,
+    age_key,
+    bring_back,
+    entries,
+    leftovers,
+    move_aside,
+    remove,
+    set_aside,
+)
+from launcher.agent.checkpoint.layouts import Layouts
 from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME, PREVIOUS_NAME, READ_BACK_NAME, Kept, Unsent, UnsentRecord
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError
-from launcher.agent.manifest import step_of_folder
+from launcher.agent.manifest import HERE, step_of_folder
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
 
 _OWNER_NAME = "owner.json"
+_STORED_NAME = "stored.json"
 _LOCK_NAME = "lock"
 _PARTIAL_SUFFIX = ".tmp"
+_UNFINISHED = re.compile(r"(?:^|[._-])(?:tmp|temp|partial|incomplete|unfinished)(?:[._-]|\d|$)", re.IGNORECASE)
+"""Names of what a trainer was writing when it was ended, and would have renamed: in the way of the next one."""
+_UNKNOWN_SHARE = 10
+"""Of the disk, what a job of which nothing is known gets free at its start: a tenth."""
 _WAIT_S = 60.0
 _LOOK_S = 0.2
 
@@ -30,14 +48,25 @@ _LOOK_S = 0.2
 class Scratch:
     """`<scratch>/slipway-<uid>/<job>/`: the checkpoint folder, the interval file, and who owns them.
 
-    What another run left there is removed. What an earlier attempt of the same run left is set aside in `previous`: the
-    restore takes from it what is the same as in the store, by its hash, and need not fetch it again. A checkpoint that
-    an earlier agent had seen finished and not yet brought into the store is the newest of all, if it has not changed
-    since. It is the only copy: it stays until it, or a newer one, is whole in the store (`unsent`), whoever comes.
+    The checkpoints of an earlier attempt are moved to `previous`: the restore takes from it what is the same as in the
+    store, by its hash, and need not fetch it again. A checkpoint that an earlier agent had seen finished and not yet
+    brought into the store is the newest of all, if it has not changed since. It is the only copy: it stays until it, or
+    a newer one, is whole in the store (`unsent`), whoever comes. All else stays where it is for a later attempt of the
+    same run, is moved to `aside` by any other job, and is removed only where the disk has no room for this job.
     Other users of the machine can neither make nor change any of that: see `private_folder`.
     """
 
-    def __init__(self, scratch: Path, *, job: str, run: str, uri: str = "", life: str = "") -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        *,
+        job: str,
+        run: str,
+        uri: str = "",
+        life: str = "",
+        layouts: Layouts | None = None,
+        on_removed: Callable[[Leftover, str], None] = lambda *_: None,
+    ) -> None:
         """Name the folder; `__enter__` claims it.
 
         Args:
@@ -46,8 +75,13 @@ class Scratch:
             run: Id of the run.
             uri: Where its checkpoints go.
             life: Names this life of the job, on all its nodes alike.
+            layouts: What counts as a checkpoint, where the agent restores them into the folder; None: what an earlier
+                attempt left stays in place.
+            on_removed: Called with everything that was removed to make room, and why.
         """
         self._place = scratch
+        self._layouts = layouts
+        self._on_removed = on_removed
         self.root = scratch / f"slipway-{os.geteuid()}" / job
         self.checkpoints = self.root / CHECKPOINTS_NAME
         self.previous = self.root / PREVIOUS_NAME
@@ -55,6 +89,8 @@ class Scratch:
         self.interval_file = self.root / "interval"
         self._unsent = UnsentRecord(self.root)
         self._kept_of_others: list[Kept] = []
+        self._stored = Stored()
+        self._newest_bytes = 0
         self._may_empty = False
         self._run = run
         self._uri = uri
@@ -62,7 +98,7 @@ class Scratch:
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Claim the folder, end what an agent that was killed left running, and empty it.
+        """Claim the folder, end what an agent that was killed left running, and set its checkpoints aside.
 
         Raises:
             AgentError: Another agent holds it, it holds what is not ours, or it cannot be written.
@@ -78,6 +114,7 @@ class Scratch:
             self._set_aside(owner)
             self._write_owner({"run": self._run, "boot": _boot()})
             self._empty_ended_jobs()
+            self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
         except OSError as error:
             raise AgentError(f"the scratch folder {self.root} cannot be used: {error}") from error
         return self
@@ -106,18 +143,25 @@ class Scratch:
         """Whether the command's process group stands in the folder."""
         return _owner(self.root).get("pid") == pid
 
-    def record_finished(self, folder: Path, files: tuple[LocalFile, ...]) -> None:
+    def record_finished(self, finished: FinishedFolder) -> None:
         """Write down that a checkpoint is finished, so that the next agent on this node can go on from it.
-
-        Args:
-            folder: In the checkpoint folder.
-            files: What it held when it was finished.
 
         Raises:
             OSError: It cannot be written.
         """
-        entry = Unsent(run=self._run, uri=self._uri, boot=_boot(), files=files, life=self._life)
-        self._unsent.add(folder.name, entry)
+        entry = Unsent(
+            run=self._run,
+            uri=self._uri,
+            boot=_boot(),
+            files=finished.files,
+            life=self._life,
+            step=finished.step,
+            entries=finished.entries,
+            layout=finished.layout,
+            unit=finished.unit,
+        )
+        self._unsent.add(finished.name, entry)
+        self._newest_bytes = sum(file.bytes for file in finished.files)
 
     def record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
         """Write down what a finished checkpoint holds: by that alone the next agent believes it.
@@ -130,13 +174,20 @@ class Scratch:
             OSError: It cannot be written.
         """
         self._unsent.vouch(name, hashes)
+        self.make_room(self._newest_bytes)  # for the next one
 
-    def release(self, step: int) -> None:
+    def release(self, step: int, *, layout: str = "") -> None:
         """A step is whole in the store: neither it nor an older one has to be kept here.
+
+        Args:
+            step: N.
+            layout: The key of its layout (`Layouts.key`); empty: as it was.
 
         Raises:
             OSError: It cannot be written.
         """
+        self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
+        _replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
         self._unsent.release(step, uri=self._uri)
         if self._may_empty:
             self.forget_previous()
@@ -148,27 +199,70 @@ class Scratch:
     def newest_finished(self) -> FinishedFolder | None:
         """The newest checkpoint in `previous` that was finished and read, and looks as it did then."""
         found = self._unsent.newest(uri=self._uri, boot=_boot())
-        step = None if found is None else step_of_folder(found[0].name)
-        if found is None or step is None:
+        if found is None:
             return None
-        return FinishedFolder(step=step, path=found[0], files=found[1].files, hashes=found[1].hashes)
+        name, entry = found
+        return FinishedFolder(
+            step=entry.step_in(name),
+            path=entry.root(self.previous, name),
+            files=entry.files,
+            hashes=entry.hashes,
+            folder=HERE if entry.entries else name,
+            entries=entry.entries,
+            layout=entry.layout,
+            unit=entry.unit,
+        )
 
     def life_of(self, finished: FinishedFolder) -> str:
         """The life of the job in which a checkpoint of an earlier attempt was finished; empty where nobody knows."""
-        return self._unsent.life_of(finished.path.name)
+        return self._unsent.life_of(finished.name)
 
     def kept(self) -> list[Kept]:
         """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""
-        return [kept for kept in self._unsent.kept() if kept.path.parent == self.previous] + self._kept_of_others
+        return [kept for kept in self._unsent.kept() if self.previous in kept.path.parents] + self._kept_of_others
+
+    def leftovers(self) -> list[Leftover]:
+        """What lies on the node, of this and of other jobs, that is neither recognised nor known to be in the store."""
+        found = set_aside(self.root) + leftovers(entries(self.checkpoints), run=self._run)
+        return found + [each for root in self._ended_jobs() for each in set_aside(root)]
+
+    def make_room(self, needed_bytes: int, *, useful: Collection[str] = (), starting: bool = False) -> None:
+        """Remove what is left of earlier attempts and other jobs, oldest first, until so much is free.
+
+        What is superseded in the store goes first and without a word. What is finished and not in the store stays.
+
+        Args:
+            needed_bytes: That this job needs on the disk.
+            useful: Names in `previous` that stay.
+            starting: No command runs: what an earlier attempt left in the checkpoint folder may go too.
+        """
+        if self._free_bytes() >= needed_bytes:
+            return
+        only_copies = _paths(self._unsent.kept())
+        useful_paths = {self.previous / name for name in useful}
+        left = [path for path in entries(self.previous) if not _holds(path, only_copies | useful_paths)]
+        for path in left:
+            if self._stored.covers(path.name):
+                remove(path)
+        places = [path for path in left if os.path.lexists(path)]
+        places += [path for path in entries(self.checkpoints) if starting and not path.name.startswith(".slipway")]
+        removable = leftovers(places, run=self._run) + set_aside(self.root)
+        removable += [each for root in self._ended_jobs() for each in set_aside(root)]
+        for each in sorted(removable, key=age_key):
+            free = self._free_bytes()
+            if free >= needed_bytes:
+                return
+            remove(each.path)
+            self._on_removed(each, f"this job needs {needed_bytes:,} bytes and {free:,} were free")
 
     def forget_previous(self) -> None:
-        """Remove what is left of earlier attempts' checkpoints, but nothing that has no other copy.
+        """Remove the earlier attempts' checkpoints that the store has or that a newer one there has superseded.
 
         Raises:
             OSError: It cannot be written down.
         """
         self._may_empty = False
-        _remove_all_but(self.previous, self._unsent.kept())
+        _remove_superseded(self.previous, self._stored, self._unsent.kept())
         self._unsent.forget_what_is_gone()
         self._may_empty = self.previous.exists()
 
@@ -177,25 +271,55 @@ class Scratch:
         _replace(self.interval_file, f"{seconds:g}\n")
 
     def _set_aside(self, owner: dict[str, Any]) -> None:
-        """Empty the checkpoint folder: into `previous` if it is of the same run; of others only what has no copy."""
+        """Empty the checkpoint folder for this run: checkpoints go to `previous`, what another run left to `aside`."""
         self._unsent = UnsentRecord(self.root)
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
         shutil.rmtree(self.read_back, ignore_errors=True)
-        for path in list(self.checkpoints.iterdir()):
-            if path.is_dir() and not path.is_symlink() and step_of_folder(path.name) is not None:
-                there = self.previous / path.name
-                if self._unsent.is_in(there) and not self._unsent.is_in(path):
-                    continue
-                shutil.rmtree(there, ignore_errors=True)
-                path.rename(there)
-        shutil.rmtree(self.checkpoints)
-        self.checkpoints.mkdir()
+        self._stored = _stored(self.root)
         self._unsent.rename_foreign(uri=self._uri)
         if owner.get("run") != self._run:
-            _remove_all_but(self.previous, self._unsent.kept())
-            self.previous.mkdir(exist_ok=True)
+            self._clear(run=str(owner.get("run", "")))
+        bring_back(self.root, self.checkpoints, run=self._run)
+        if self._layouts is not None:
+            unfinished = [path for path in entries(self.checkpoints) if _UNFINISHED.search(path.name)]
+            move_aside(self.root, unfinished, run=f"{self._run}.unfinished")
+            self._move_checkpoints(self._layouts.only(self._stored.layout))
+        if self._stored.uri != self._uri:
+            self._stored = Stored()
+            (self.root / _STORED_NAME).unlink(missing_ok=True)
         self._unsent.forget_what_is_gone()
+
+    def _clear(self, *, run: str) -> None:
+        """Move what another run left to `aside`, but for the only copies, which this run may go on from."""
+        _put_away(self.root, self._stored, self._unsent.kept(), run=run)
+        self.previous.mkdir(exist_ok=True)
+        self.checkpoints.mkdir(exist_ok=True)
+        self._move_checkpoints(None)
+
+    def _move_checkpoints(self, layouts: Layouts | None) -> None:
+        """Move the checkpoints of an earlier attempt to `previous`, where only one of each name is.
+
+        Args:
+            layouts: What counts as a checkpoint; None: the only copies alone.
+        """
+        only_copies = _paths(self._unsent.kept())
+        names = layouts.belongings(self.checkpoints) if layouts is not None else []
+        names += [str(path.relative_to(self.checkpoints)) for path in only_copies if self.checkpoints in path.parents]
+        for name in dict.fromkeys(names):
+            path, there = self.checkpoints / name, self.previous / name
+            worse = path if there in only_copies and path not in only_copies else there
+            if os.path.lexists(worse):
+                removed = leftovers([worse], run=self._run)[0]
+                remove(worse)
+                if removed.bytes and not path.is_symlink() and Layouts().step_of(name) is not None:
+                    self._on_removed(removed, "another attempt wrote the same step")
+            if worse is there:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(there)
+
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self.root).free
 
     def _write_owner(self, owner: dict[str, object]) -> None:
         _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
@@ -207,9 +331,9 @@ class Scratch:
                 f"{self.root} holds files that the agent did not make ({min(names)}); empty it or name another"
             )
 
-    def _empty_ended_jobs(self) -> None:
-        """Other jobs' checkpoints take space on a node that stays; where their agent is gone they are removed."""
-        for folder in self.root.parent.iterdir():
+    def _ended_jobs(self) -> Iterator[Path]:
+        """The folders of other jobs on this node whose agent is gone, each locked while it is looked at."""
+        for folder in entries(self.root.parent):
             if folder == self.root or not (folder / _OWNER_NAME).is_file():
                 continue
             try:
@@ -217,13 +341,18 @@ class Scratch:
             except (AgentError, OSError):
                 continue
             try:
-                _end_leftover_command(folder)
-                kept = UnsentRecord(folder).kept()
-                self._kept_of_others += kept
-                for name in (CHECKPOINTS_NAME, PREVIOUS_NAME, READ_BACK_NAME):
-                    _remove_all_but(folder / name, kept)
+                yield folder
             finally:
                 os.close(lock)
+
+    def _empty_ended_jobs(self) -> None:
+        """Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved."""
+        for folder in self._ended_jobs():
+            _end_leftover_command(folder)
+            kept = UnsentRecord(folder).kept()
+            self._kept_of_others += kept
+            shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
+            _put_away(folder, _stored(folder), kept, run=str(_owner(folder).get("run", "")))
 
 
 def _locked(path: Path, *, wait_s: float) -> int:
@@ -262,25 +391,64 @@ def _end_leftover_command(root: Path) -> None:
 def _owner(root: Path) -> dict[str, Any]:
     """What the last agent wrote about itself; empty where there is nothing to read."""
     try:
-        owner = json.loads((root / _OWNER_NAME).read_text(encoding="utf-8"))
+        owner = safe_json.load(root / _OWNER_NAME)
     except (OSError, ValueError):
         return {}
     return owner if isinstance(owner, dict) else {}
 
 
-def _remove_all_but(folder: Path, kept: list[Kept]) -> None:
-    """Remove a folder with what is in it, except for what is kept."""
-    staying = {each.path for each in kept if each.path.parent == folder}
-    if not staying:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for path in folder.iterdir():
-        if path in staying:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The newest step that the agents of a job's folder know to be whole in the store: where, and of which layout."""
+
+    uri: str = ""
+    step: int | None = None
+    layout: str = ""
+
+    def covers(self, name: str) -> bool:
+        """Whether the store has a checkpoint of that name, or a newer one."""
+        rows = [row for row in Layouts().rows if row.key == self.layout]
+        step = next((step for row in rows if (step := row.step_of(name)) is not None), None)
+        step = step if self.layout else step_of_folder(name)
+        return step is not None and self.step is not None and step <= self.step
+
+
+def _stored(root: Path) -> Stored:
+    try:
+        stored = safe_json.load(root / _STORED_NAME)
+        return Stored(uri=str(stored["uri"]), step=int(stored["step"]), layout=str(stored.get("layout", "")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Stored()
+
+
+def _paths(kept: list[Kept]) -> set[Path]:
+    """All files and folders of the only copies."""
+    return {path for each in kept for path in each.paths or (each.path,)}
+
+
+def _holds(path: Path, others: set[Path]) -> bool:
+    """Whether a path is one of others, or holds one."""
+    return path in others or any(path in other.parents for other in others)
+
+
+def _put_away(root: Path, stored: Stored, kept: list[Kept], *, run: str) -> None:
+    """Remove a run's checkpoints that the store has, and move all but the only copies to `aside`."""
+    staying = _paths(kept)
+    for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
+        _remove_superseded(folder, stored, kept)
+        move_aside(root, (path for path in entries(folder) if not _holds(path, staying)), run=run)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _remove_superseded(folder: Path, stored: Stored, kept: list[Kept]) -> None:
+    """Remove the checkpoints that the store has, or a newer one; the folder too when nothing is left in it."""
+    staying = _paths(kept)
+    for path in entries(folder):
+        if not _holds(path, staying) and stored.covers(path.name):
+            remove(path)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _boot() -> str:

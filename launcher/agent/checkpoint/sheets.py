@@ -15,6 +15,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 
+from launcher.agent import safe_json
 from launcher.agent.manifest import step_of_key
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
@@ -66,14 +67,14 @@ class Sheet:
 def parse(text: str, slot: int) -> Sheet | None:
     """A sheet; None for what cannot be read, or names what is no part of a checkpoint."""
     try:
-        document = json.loads(text)
+        document = safe_json.loads(text)
         number, owner, done, keys = (document[name] for name in ("number", "owner", "done", "keys"))
         if document["schema"] != SCHEMA or type(number) is not int or not isinstance(owner, str):
             return None
         if not all(isinstance(key, str) and step_of_key(key) is not None for key in keys):
             return None
         return Sheet(number=number, slot=slot, owner=owner, keys=tuple(keys), done=done is True)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return None
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.retention import Retention, read_record, write_record
+from launcher.agent.checkpoint.retention import LATER_VERSION, Kept, Retention, read_record, write_record
 from launcher.agent.checkpoint.sheets import PORTION, Hand, Sheet, Sheets
 from launcher.agent.checkpoint.tags import WORKERS, Tags
 from launcher.agent.errors import StoreError, TakenOverError
@@ -28,6 +28,7 @@ _LAST_RETRY_S = 1.0
 """While the job waits for it to end."""
 _LOOK_S = 1.0
 _NICENESS = 10
+_NOT_COMPARED = "steps of different layouts are not compared"
 
 
 class Tagging(threading.Thread):
@@ -133,7 +134,21 @@ class Tagging(threading.Thread):
             steps.append(step)
         if steps:
             self._log.append("checkpoints-superseded", steps=steps)
+        if others := self.retention.of_other_layouts():
+            self._report_other_layouts(others)
         return bool(steps)
+
+    def _report_other_layouts(self, others: Iterable[Kept]) -> None:
+        by_layout: dict[str, set[int]] = {}
+        for checkpoint in others:
+            layout = min(checkpoint.layouts, default="").partition("/")[0]
+            by_layout.setdefault(layout, set()).add(checkpoint.step)
+        for layout, steps in sorted(by_layout.items()):
+            later = layout == LATER_VERSION
+            of, why = (layout, "this one cannot read them") if later else (f"of layout {layout}", _NOT_COMPARED)
+            words = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
+            reason = f"the store has {words}: they stay, for {why}"
+            self._log.append("other-layout-kept", layout=layout, steps=sorted(steps), reason=reason)
 
     def _tag_with_others(self, keys: list[str]) -> None:
         """Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it."""

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.checkpoint.files import LocalFile, survey
 from launcher.agent.errors import UnusableCheckpointError
-from launcher.agent.manifest import step_of_folder
+from launcher.agent.manifest import is_below, step_of_folder
 
 CHECKPOINTS_NAME = "checkpoints"
 PREVIOUS_NAME = "previous"
@@ -34,6 +35,10 @@ class Unsent:
         files: What it held when it was finished.
         life: Of the job, in which it was finished, and with how many nodes; empty where that was not written down.
         hashes: SHA-256 by path, since the agent has read it; without them it is kept, and nothing goes on from it.
+        step: Its step; below 0: by its name.
+        entries: What of its place it is; empty: the folder of its name.
+        layout: Of the framework.
+        unit: What the step counts.
     """
 
     run: str
@@ -42,23 +47,37 @@ class Unsent:
     files: tuple[LocalFile, ...]
     life: str = ""
     hashes: Mapping[str, str] = field(default_factory=dict)
+    step: int = -1
+    entries: tuple[str, ...] = ()
+    layout: str = "slipway"
+    unit: str = "step"
 
-    def is_in(self, folder: Path) -> bool:
-        """Whether a folder is that checkpoint, unchanged."""
+    def is_in(self, place: Path, name: str) -> bool:
+        """Whether a folder holds that checkpoint under its name, unchanged."""
         try:
-            return bool(self.files) and survey(folder).files == self.files
+            return bool(self.files) and survey(self.root(place, name), self.entries).files == self.files
         except (UnusableCheckpointError, OSError):
             return False
+
+    def root(self, place: Path, name: str) -> Path:
+        """What its files are relative to."""
+        return place if self.entries else place / name
+
+    def step_in(self, name: str) -> int:
+        """Its step; -1 where neither it nor its name says one."""
+        named = step_of_folder(name.partition(_FOREIGN)[0])
+        return self.step if self.step >= 0 else -1 if named is None else named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A finished checkpoint that stays on the node: where, its step, its size, and who wrote it."""
+    """A finished checkpoint that stays on the node: where, its step, its size, who wrote it, and all that it is."""
 
     path: Path
     step: int
     bytes: int
     run: str
+    paths: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         """As a person is told of it."""
@@ -88,7 +107,7 @@ class UnsentRecord:
         """
         with self._lock:
             there = {
-                each: self._entries[each] for each in self._entries if any((p / each).is_dir() for p in self._places)
+                each: self._entries[each] for each in self._entries if any((p / each).exists() for p in self._places)
             }
             self._entries = there | {name: entry}
             self._write()
@@ -114,7 +133,7 @@ class UnsentRecord:
             self._entries = {
                 name: entry
                 for name, entry in self._entries.items()
-                if entry.uri != uri or _step(name) > step or _FOREIGN in name
+                if entry.uri != uri or entry.step_in(name) > step or _FOREIGN in name
             }
             self._write()
 
@@ -127,13 +146,16 @@ class UnsentRecord:
         Raises:
             OSError: It cannot be done.
         """
-        for name, entry, path in list(self._there(self._places)):
+        for name, entry, place in list(self._there(self._places)):
             if entry.uri != uri and _FOREIGN not in name:
                 new = f"{name}{_FOREIGN}{entry.run}"
                 with self._lock:
+                    if entry.entries:
+                        del self._entries[name]  # files among others have no folder to rename: they are set aside
+                        continue
                     self._entries[new] = entry
                     self._write()  # before the folder has the name: a kill in between loses neither
-                    path.rename(path.with_name(new))
+                    (place / name).rename(place / new)
                     del self._entries[name]
                     self._write()
 
@@ -142,30 +164,30 @@ class UnsentRecord:
         with self._lock:
             return any(entry.uri == uri for entry in self._entries.values())
 
-    def is_in(self, folder: Path) -> bool:
-        """Whether a folder is what the entry of its name says."""
-        with self._lock:
-            entry = self._entries.get(folder.name)
-        return entry is not None and entry.is_in(folder)
-
     def kept(self) -> list[Kept]:
         """What is there of the entries, the newest step first."""
         return [
-            Kept(path=path, step=_step(name), bytes=sum(file.bytes for file in entry.files), run=entry.run)
-            for name, entry, path in self._there(self._places)
+            Kept(
+                path=place / name,
+                step=entry.step_in(name),
+                bytes=sum(file.bytes for file in entry.files),
+                run=entry.run,
+                paths=tuple(place / each for each in entry.entries or (name,)),
+            )
+            for name, entry, place in self._there(self._places)
         ]
 
-    def newest(self, *, uri: str, boot: str) -> tuple[Path, Unsent] | None:
-        """The newest one that can be gone on from, of those that were set aside.
+    def newest(self, *, uri: str, boot: str) -> tuple[str, Unsent] | None:
+        """The newest one that can be gone on from, of those in `previous`, and its name.
 
         Args:
             uri: Where it must have been meant to go.
             boot: Of the machine now; only this boot's word counts.
         """
-        for name, entry, path in self._there(self._places[1:]):
+        for name, entry, _ in self._there(self._places[1:]):
             known = entry.hashes.keys() == {file.path for file in entry.files}
-            if known and entry.uri == uri and entry.boot == boot != "" and step_of_folder(name) is not None:
-                return path, entry
+            if known and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
+                return name, entry
         return None
 
     def life_of(self, name: str) -> str:
@@ -189,11 +211,11 @@ class UnsentRecord:
 
     def _there(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
         with self._lock:
-            entries = sorted(self._entries.items(), key=lambda item: _step(item[0]), reverse=True)
+            entries = sorted(self._entries.items(), key=lambda item: item[1].step_in(item[0]), reverse=True)
         for name, entry in entries:
-            path = next((place / name for place in places if entry.is_in(place / name)), None)
-            if path is not None:
-                yield name, entry, path
+            place = next((place for place in places if entry.is_in(place, name)), None)
+            if place is not None:
+                yield name, entry, place
 
     def _write(self) -> None:
         partial = self._path.with_name(f"{FINISHED_NAME}.tmp")
@@ -201,20 +223,17 @@ class UnsentRecord:
         partial.replace(self._path)
 
 
-def _step(name: str) -> int:
-    step = step_of_folder(name.partition(_FOREIGN)[0])
-    return -1 if step is None else step
-
-
 def _read(path: Path) -> dict[str, Unsent]:
     try:
-        document: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, dict[str, Any]] = safe_json.load(path)
         entries = {}
         for name, fields in document.items():
             files = tuple(LocalFile(**file) for file in fields.pop("files"))
             hashes = {str(path): str(digest) for path, digest in fields.pop("hashes", {}).items()}
-            if _step(name) >= 0 and "/" not in name:
-                entries[name] = Unsent(**fields, files=files, hashes=hashes)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            parts = tuple(str(each) for each in fields.pop("entries", ()))
+            entry = Unsent(**fields, files=files, hashes=hashes, entries=parts)
+            if entry.step_in(name) >= 0 and all(is_below(each) for each in (name, *parts)):
+                entries[name] = entry
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
     return entries

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.checkpoint.digests import Digests
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, survey
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files
+from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import UnusableCheckpointError
@@ -39,11 +40,11 @@ def hold(finished: FinishedFolder) -> None:
         UnusableCheckpointError: It changed.
     """
     try:
-        now = survey(finished.path)
+        now = finished.survey()
     except UnusableCheckpointError:
         return
     if change := changed_since(finished.files, now.files) or now.obstacle:
-        raise UnusableCheckpointError(f"{finished.path.name} changed after it was finished: {change}")
+        raise UnusableCheckpointError(f"{finished.name} changed after it was finished: {change}")
 
 
 class Sender:
@@ -92,10 +93,10 @@ class Sender:
         """
         begun = time.monotonic()
         folder, step = finished.path, finished.step
-        before = local_files(folder)
+        before = local_files(folder, finished.entries)
         if before != finished.files:
             change = changed_since(finished.files, before) or "files went away"
-            raise UnusableCheckpointError(f"{folder.name} changed after it was finished: {change}")
+            raise UnusableCheckpointError(f"{finished.name} changed after it was finished: {change}")
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
         in_packs = groups(before)
@@ -119,12 +120,15 @@ class Sender:
             run=self._identity.run,
             attempt=self._identity.attempt,
             step=step,
-            folder=folder.name,
+            folder=finished.folder or folder.name,
             part=self._identity.part,
             parts=self._identity.parts,
             files=tuple(sorted(stored, key=lambda file: file.path)),
             written_at=utc_now(),
             seconds=round(time.monotonic() - begun, 3),
+            # Without one its manifest is read by agents of earlier versions too.
+            layout="" if finished.layout == SLIPWAY else finished.layout,
+            unit=finished.unit,
         )
         return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
 

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 
+from launcher.agent.checkpoint import decided
 from launcher.agent.checkpoint.backoff import FIRST_PAUSE_S, Backoff
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, commit, renounce
@@ -85,6 +86,7 @@ class Uploader(threading.Thread):
         self._sent: dict[int, FinishedFolder] = {}
         """What another node than the first has sent since the last one that it knows to be whole."""
         self._newest_offered = -1
+        self._layout = f"{newest.layout}/{newest.unit}" if newest else ""
         self._defects: dict[int, int] = {}
         self._owed: set[int] = set()
         """The steps that were offered and have not been brought over since."""
@@ -247,6 +249,7 @@ class Uploader(threading.Thread):
     def _upload(self, folder: FinishedFolder) -> None:
         try:
             self._learn_what_is_whole()
+            self._remember_layout(folder)
             part, sent_bytes = self._sender.send(folder)
             if self._identity.part > 0:
                 self._sent[folder.step] = folder  # the first node may ask about it from here on
@@ -271,6 +274,13 @@ class Uploader(threading.Thread):
                 self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
+
+    def _remember_layout(self, folder: FinishedFolder) -> None:
+        """Before anything is stored: an attempt that finds no whole checkpoint must not decide anew what one is."""
+        key = f"{folder.layout}/{folder.unit}"
+        if self._identity.part == 0 and key != self._layout:
+            decided.remember(self._store, run=self._identity.run, key=key)
+            self._layout = key
 
     def _learn_what_is_whole(self) -> None:
         """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""

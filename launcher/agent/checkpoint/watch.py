@@ -1,32 +1,38 @@
 """When is a checkpoint finished? The rules of the contract, made sound.
 
-A folder `step-N` or `checkpoint-N` is finished when one of these holds:
+A checkpoint, which is what `layouts` says, is finished when one of these holds:
 
 1. It was renamed into place: the kernel reported a rename to that name.
 2. It holds a file `_DONE`.
-3. Nothing in it changed for 10 seconds. A guess, for a trainer may pause in the middle: it holds only where rules 1 and
+3. Nothing in it changed for 10 seconds, and what its framework says of finished ones (a marker, a tracker) is there on
+   the first node. Without that a guess, for a trainer may pause in the middle: it holds only where rules 1 and
    2 have never held in this run, and a folder that was taken so and changes after all is said and looked at anew.
 
 A folder that appears under its final name may have just been begun, so a look at it alone proves nothing; where the
 kernel does not tell renames, the other two rules remain. After the command has ended nothing changes any more, and rule
 3 would call a folder finished that was torn off in the middle: then it counts only if the ten seconds had passed before
-the end, or if the command ended by itself with exit code 0, so that all it wrote is as it meant it.
+the end, or if the command ended by itself, with exit code 0 or after it was asked to save, so that all it wrote is as
+it meant it.
 
 A finished folder is reported with what it held at that moment. One that holds what cannot be stored is reported too:
 who is to store it says why it does not.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, survey
+from launcher.agent.checkpoint.layouts import Found, Layout, Layouts, table
+from launcher.agent.checkpoint.recognition import Recognition
 from launcher.agent.errors import UnusableCheckpointError
-from launcher.agent.manifest import step_of_folder
 from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
+_QUIET_WITH_EVIDENCE_S = 2.0
+"""Before the end of the command, where the framework has said that it had finished: eight looks."""
 DONE_NAME = "_DONE"
 
 
@@ -36,11 +42,15 @@ class FinishedFolder:
 
     Attributes:
         step: N of its name.
-        path: Where it is.
+        path: What its files are relative to: its folder, or the checkpoint folder where it has none of its own.
         files: What it held when it was finished.
         guessed: Only that it was quiet speaks for its being finished.
         write_s: How long it was seen to grow, to the length of a look.
         hashes: SHA-256 by path, of what an earlier agent left and had read.
+        folder: Its folder's name below the checkpoint folder, for its manifest; "." where it has none of its own.
+        entries: What of `path` it is; empty: all of it.
+        layout: Of the framework.
+        unit: What the step counts.
     """
 
     step: int
@@ -49,14 +59,38 @@ class FinishedFolder:
     guessed: bool = False
     write_s: float = 0.0
     hashes: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
+    entries: tuple[str, ...] = ()
+    layout: str = "slipway"
+    unit: str = "step"
+
+    @property
+    def name(self) -> str:
+        """Names it on the node: its folder, or the first of its entries."""
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its entries in the checkpoint folder."""
+        return self.entries or (self.folder or self.path.name,)
+
+    def survey(self) -> Survey:
+        """What it holds now.
+
+        Raises:
+            UnusableCheckpointError: Something in it went away.
+        """
+        return survey(self.path, self.entries)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A folder that is not known to be finished: what was in it, and since when (monotonic seconds)."""
+    """A checkpoint that is not known to be finished: what was in it, since when (monotonic seconds), what it lacks."""
 
     found: Survey
     since: float
+    lacks: str = ""
+    judged_at: float = -math.inf
 
 
 class CheckpointWatch:
@@ -66,32 +100,49 @@ class CheckpointWatch:
         self,
         checkpoints: Path,
         *,
-        restored: Path | None = None,
+        layouts: Layouts | None = None,
+        restored: FinishedFolder | None = None,
         marked: bool = False,
         on_mark: Callable[[], None] = lambda: None,
+        interval_s: float = math.inf,
+        on_trouble: Callable[[str, str], None] = lambda *_: None,
+        on_layout: Callable[[Layout], None] = lambda _: None,
+        lead: Callable[[], str] | None = None,
     ) -> None:
         """Begin to watch.
 
         Args:
             checkpoints: The checkpoint folder.
+            layouts: What counts as a checkpoint; None: whatever is known.
             restored: The checkpoint that came from the store; it is not reported.
             marked: Checkpoints of this run are known to be renamed into place or to get a `_DONE`.
             on_mark: Called when that is seen for the first time.
+            interval_s: Seconds between checkpoints.
+            on_trouble: Called with an event and a reason when nothing is recognised for long.
+            on_layout: Called when it is known which layout the framework has.
+            lead: On another node than the first: the layout that the first one has found, empty until it has. Its
+                framework marks what is finished there alone.
         """
         self._folder = checkpoints
+        self._layouts = self._all_layouts = layouts or Layouts()
+        self._on_layout = on_layout
+        self._lead = lead
         self._renames = RenameWatch(checkpoints)
         self._marked = marked
         self._on_mark = on_mark
         self._reported: dict[int, FinishedFolder | None] = {}
-        self._candidates: dict[str, _Candidate] = {}
+        self._candidates: dict[tuple[str, str], _Candidate] = {}
         self._first_seen: dict[int, float] = {}
         self._looked_at: float | None = None
-        self._restored = None if restored is None else restored.name
+        self._restored = frozenset(() if restored is None else restored.names)
+        self._restored_at = {name.partition("/")[0] for name in self._restored}
         self._changes: list[tuple[int, str]] = []
+        self._recognition = Recognition(checkpoints, interval_s=interval_s, tell=on_trouble)
+        self._recognised = False
         self.wrote = False
-        """Whether anything was ever seen in the folder, under whatever name, that was not restored."""
-        if restored is not None and (step := step_of_folder(restored.name)) is not None:
-            self._reported[step] = None
+        """Whether this attempt was ever seen to write anything, under whatever name."""
+        if restored is not None:
+            self._reported[restored.step] = None
 
     def poll(self, now: float) -> list[FinishedFolder]:
         """The checkpoints that are finished and were not reported before, in the order of their steps.
@@ -103,15 +154,19 @@ class CheckpointWatch:
         self._look_again(guessed[-1:], now)
         return self._collect(now, all_of_them=False)
 
-    def settle(self, now: float, *, clean: bool) -> list[FinishedFolder]:
+    def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
         """The last look, when the command and all it started have ended.
 
         Args:
             now: Monotonic seconds of the end.
             clean: The command ended by itself with exit code 0.
+            saved: The command was asked to save, and left by itself after that: if no checkpoint of this run was ever
+                renamed into place or marked, all of them are finished.
         """
         self._look_again([folder for folder in self._reported.values() if folder is not None], now)
-        found = self._collect(now, all_of_them=clean)
+        every = clean or (saved and not self._marked)
+        found = self._collect(now, all_of_them=every, last=True)
+        self._look_for_others(now, self._paths(), ended=True)
         self._renames.close()
         return found
 
@@ -121,60 +176,142 @@ class CheckpointWatch:
         return changes
 
     def unfinished(self) -> dict[str, str]:
-        """Names of the folders that were never finished, and why; of a node that writes nothing there are none."""
+        """Names of what was never finished, and why; of a node that writes nothing there are none."""
         if not self.wrote:
             return {}
-        never, empty = "it was not finished when the command ended", "it holds no file"
-        found = {name: self._candidates[name].found for name in sorted(self._candidates)}
-        return {name: never if inside.files or inside.obstacle else empty for name, inside in found.items()}
+        never = "it was not finished when the command ended"
+        reasons = {}
+        for (name, _), candidate in sorted(self._candidates.items(), key=lambda item: item[0]):
+            lacks = f": {candidate.lacks}" if candidate.lacks else ""
+            holds = candidate.found.files or candidate.found.obstacle
+            reasons[name] = f"{never}{lacks}" if holds else "it holds no file"
+        return reasons
 
-    def _collect(self, now: float, *, all_of_them: bool) -> list[FinishedFolder]:
+    def _collect(self, now: float, *, all_of_them: bool, last: bool = False) -> list[FinishedFolder]:
         # Renames first: a folder renamed after this line is found by the next look, never misjudged by this one.
         renamed = self._renames.names()
-        found = []
+        finished = []
         paths = self._paths()
         begun = self._begun(paths, now)
-        there = {path.name for path in paths}
-        self._candidates = {name: each for name, each in self._candidates.items() if name in there}
-        for path in paths:
-            step = step_of_folder(path.name)
-            if step is None or step in self._reported:
+        self._follow_the_lead()
+        self._correct()
+        found = [each for each in self._layouts.found(self._folder) if not self._restored & {*each.names}]
+        there = {_key(each) for each in found}
+        self._candidates = {key: each for key, each in self._candidates.items() if key in there}
+        if self._lead is not None and not self._layouts.key and not last:
+            found = [each for each in found if each.names[0] in renamed]  # of the rest the first node says what it is
+        # Where several layouts fit, the one whose framework says that it has finished wins.
+        lacking = {id(each): self._lacking(each, renamed) for each in found}
+        for each in sorted(found, key=lambda one: bool(lacking[id(one)]) or not one.layout.has_evidence):
+            if each.step in self._reported or each.layout not in self._layouts.rows:
                 continue
-            try:
-                inside = survey(path)
-            except UnusableCheckpointError:  # something went away while it was looked at
-                self._candidates.pop(path.name, None)
+            needed_s = _QUIET_WITH_EVIDENCE_S if last and each.layout.has_evidence and self._lead is None else QUIET_S
+            needed_s = 0.0 if all_of_them else needed_s
+            folder = self._judged(each, lacking[id(each)], renamed, now, needed_s)
+            if folder is None:
                 continue
-            ended = self._quiet_since(path.name, inside, now)
-            guessed = not (path.name in renamed or any(file.path == DONE_NAME for file in inside.files))
-            if not (inside.files or inside.obstacle) or (guessed and not all_of_them and not self._counts(now, ended)):
-                continue
-            if not guessed and not self._marked:
-                self._marked = True
-                self._on_mark()
-            self._candidates.pop(path.name, None)
-            write_s = max(0.0, ended - begun.get(path, now))
-            folder = FinishedFolder(step=step, path=path, files=inside.files, guessed=guessed, write_s=write_s)
-            self._reported[step] = folder
-            found.append(folder)
-        return sorted(found, key=lambda folder: folder.step)
+            self._decide(each.layout)
+            ended = self._candidates.pop(_key(each)).since
+            folder = replace(folder, write_s=max(0.0, ended - begun.get(folder.name, now)))
+            self._reported[each.step] = folder
+            finished.append(folder)
+        self._recognised = self._recognised or bool(finished)
+        self._look_for_others(now, paths)
+        return sorted(finished, key=lambda folder: folder.step)
 
-    def _counts(self, now: float, since: float) -> bool:
-        """Whether ten quiet seconds say that a folder is finished, and have passed."""
-        return not self._marked and now - since >= QUIET_S
+    def _judged(
+        self,
+        found: Found,
+        lacks: str,
+        renamed: frozenset[str],
+        now: float,
+        needed_s: float,
+    ) -> FinishedFolder | None:
+        """The checkpoint, if it is finished; it needs no quiet where the command meant all that it wrote."""
+        name = found.names[0]
+        try:
+            inside = survey(found.root, found.entries)
+        except UnusableCheckpointError:  # something went away while it was looked at
+            self._candidates.pop(_key(found), None)
+            return None
+        ended = self._quiet_since(_key(found), inside, now, lacks)
+        whole_by_name = found.layout.kind != "group" and name in renamed
+        guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
+        if not (inside.files or inside.obstacle) or lacks:
+            return None
+        if guessed and needed_s > 0 and (self._marked or now - ended < needed_s):
+            return None
+        if not guessed and not self._marked:
+            self._marked = True
+            self._on_mark()
+        return FinishedFolder(
+            step=found.step,
+            path=found.root,
+            files=inside.files,
+            guessed=guessed,
+            folder=found.folder,
+            entries=found.entries,
+            layout=found.layout.layout,
+            unit=found.layout.unit,
+        )
 
-    def _quiet_since(self, name: str, found: Survey, now: float) -> float:
-        """Since when a folder is as it is now, to the length of a look."""
-        candidate = self._candidates.get(name)
+    def _lacking(self, found: Found, renamed: frozenset[str]) -> str:
+        """What the framework has not said yet; on other nodes than the first it says nothing."""
+        if self._lead is not None:
+            return ""
+        words = (found.layout.missing(self._folder, name, renamed=name in renamed) for name in found.names)
+        return next((each for each in words if each), "")
+
+    def _follow_the_lead(self) -> None:
+        """On another node than the first: take the layout that the first one has found."""
+        if self._lead is not None and (key := self._lead()) and key != self._layouts.key:
+            self._layouts = self._all_layouts.only(key)
+
+    def _decide(self, layout: Layout) -> None:
+        """The framework's layout is known; it stays for the run."""
+        if not self._layouts.key and self._lead is None:
+            self._layouts = self._layouts.only(layout.key)
+            self._on_layout(layout)
+
+    def _correct(self) -> None:
+        """A marker that comes late corrects a layout without evidence, if both fit the name of the folder."""
+        if self._lead is not None or not self._layouts.key or any(row.has_evidence for row in self._layouts.rows):
+            return
+        for found in self._all_layouts.found(self._folder):
+            marked = found.layout.marker and not found.layout.missing(self._folder, found.names[0], renamed=False)
+            if marked and self._layouts.step_of(found.names[0]) == found.step and not self._restored & {*found.names}:
+                self._layouts = self._all_layouts.only(found.layout.key)
+                self._on_layout(found.layout)
+                return
+
+    def _look_for_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
+        """Tell when this attempt writes and nothing of it is recognised."""
+        lacks = next((f"; {name}: {each.lacks}" for (name, _), each in self._candidates.items() if each.lacks), "")
+        pending = any(not each.lacks for each in self._candidates.values())
+        others = [] if self._recognised else self._new(paths)
+        if self._layouts.key:
+            rows = [row for path in others for row in table() if row.step_of(path.name) is not None]
+            if rows and rows[0] not in self._layouts.rows:
+                lacks = (
+                    f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
+                )
+                lacks += ": name it as checkpoint.layout, or begin anew with --fresh"
+        self._recognition.look(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
+
+    def _quiet_since(self, key: tuple[str, str], found: Survey, now: float, lacks: str) -> float:
+        """Since when a checkpoint is as it is now, to the length of a look."""
+        candidate = self._candidates.get(key)
         if candidate is None or candidate.found != found:
-            candidate = self._candidates[name] = _Candidate(found=found, since=now)
+            candidate = self._candidates[key] = _Candidate(found=found, since=now)
+        if candidate.judged_at != now:  # a line that lacks nothing comes first
+            candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
 
     def _look_again(self, folders: list[FinishedFolder], now: float) -> None:
         """Have they changed since they were reported? Of one that was only quiet, that was not the end then."""
         for folder in folders:
             try:
-                found = survey(folder.path)
+                found = folder.survey()
             except UnusableCheckpointError:
                 continue  # the trainer removes it
             change = changed_since(folder.files, found.files)
@@ -182,14 +319,14 @@ class CheckpointWatch:
                 continue
             if folder.guessed:
                 del self._reported[folder.step]
-                self._candidates[folder.path.name] = _Candidate(found=found, since=now)
+                self._candidates[folder.name, folder.folder] = _Candidate(found=found, since=now)
                 self._changes.append((folder.step, f"{change} after ten quiet seconds: it is taken anew"))
             else:
                 self._changes.append((folder.step, f"{change} after it was finished: what is stored is as it was then"))
 
-    def _begun(self, paths: list[Path], now: float) -> dict[Path, float]:
+    def _begun(self, paths: list[Path], now: float) -> dict[str, float]:
         """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""
-        begun: dict[Path, float] = {}
+        begun: dict[str, float] = {}
         seen: dict[int, float] = {}
         before = now if self._looked_at is None else self._looked_at
         for path in paths:
@@ -197,17 +334,26 @@ class CheckpointWatch:
                 inode = path.lstat().st_ino
             except OSError:
                 continue
-            seen[inode] = begun[path] = self._first_seen.get(inode, before)
+            seen[inode] = begun[path.name] = self._first_seen.get(inode, before)
         self._first_seen, self._looked_at = seen, now
         return begun
 
     def _paths(self) -> list[Path]:
         try:
-            entries = [path for path in self._folder.iterdir() if path.name != self._restored]
+            entries = [path for path in self._folder.iterdir() if path.name not in self._restored_at]
         except OSError:
             return []  # the command took its checkpoint folder away; there is nothing to find
-        self.wrote = self.wrote or any(_holds_something(path) for path in entries)
+        self.wrote = self.wrote or bool(self._new(entries))
         return entries
+
+    def _new(self, paths: list[Path]) -> list[Path]:
+        """What this attempt has written of the entries of the folder."""
+        return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
+
+
+def _key(found: Found) -> tuple[str, str]:
+    """Names what is looked at: of two lines one may take a folder alone, another with what lies beside it."""
+    return found.names[0], found.folder
 
 
 def _holds_something(path: Path) -> bool:

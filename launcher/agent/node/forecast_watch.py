@@ -1,11 +1,11 @@
 """Whether a job will cost more than its budget, or other than it was quoted: said once, though nobody looks on."""
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.events import FORECAST, EventLog
 from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, left_hours, point_of
 
@@ -101,8 +101,8 @@ def _events(path: Path) -> Iterable[dict[str, Any]]:
         return
     for line in lines:
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = safe_json.loads(line, figures=True)
+        except ValueError:
             continue
         if isinstance(found, dict):
             yield found

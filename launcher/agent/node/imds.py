@@ -97,6 +97,7 @@ class SpotWatch(threading.Thread):
                 self._token = self._new_token()
             status, body, now = self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
         except (OSError, http.client.HTTPException, ValueError) as error:
+            self._token = ""  # one that no header can hold would be refused for as long as it is kept
             raise _TroubleError(f"the metadata service does not answer: {type(error).__name__}", str(error)) from error
         if status == _NOT_FOUND:
             return None
@@ -137,6 +138,6 @@ def _date(text: str | None) -> datetime:
     """The time by the service's own clock, which its notices go by; by the node's where it does not say."""
     try:
         date = parsedate_to_datetime(text or "")
-    except ValueError:
+        return date.astimezone(timezone.utc) if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)
+    except (OverflowError, TypeError, ValueError):
         return datetime.now(timezone.utc)
-    return date if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)

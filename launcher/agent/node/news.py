@@ -5,10 +5,10 @@ or another notice of that source, still stands there, and tells it again. That a
 failure that the first one caused costs each of them one look and no word.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.node.notice import REBALANCE, SOURCES, SPOT, Notice
 
 
@@ -18,7 +18,7 @@ def parse_news(text: str) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: It is no such file. An empty one, as it is before anything happens, has no notices.
     """
-    document = json.loads(text) if text.strip() else {}
+    document = safe_json.loads(text) if text.strip() else {}
     if not isinstance(document, dict) or not all(isinstance(each, dict) for each in document.values()):
         raise ValueError(f"got {text[:200]!r}; news are notices by their sources")
     return {source: each for source, each in document.items() if source in SOURCES}
@@ -35,4 +35,4 @@ def with_notice(news: Mapping[str, dict[str, Any]], notice: Notice) -> dict[str,
         sooner = notice.source == SPOT and notice.at is not None and isinstance(at, str) and notice.at < at
         if not sooner:
             return None
-    return {**news, notice.source: json.loads(notice.to_json())}
+    return {**news, notice.source: safe_json.loads(notice.to_json())}

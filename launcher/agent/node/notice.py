@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from launcher.agent import safe_json
+
 SPOT = "spot"
 CAPACITY_END = "capacity-end"
 SIGNAL = "signal"
@@ -17,9 +19,9 @@ REBALANCE = "rebalance"
 SOURCES = (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET, FAILURE, TAKEN_OVER, REBALANCE)
 
 SPOT_NOTICE_S = 120.0
+"""EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
 _MOST = 1e9
 """Of any number in a notice of another node: seconds, or an exit code."""
-"""EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
 
 _ACTIONS = ("terminate", "stop", "hibernate")
 
@@ -75,7 +77,7 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
     Raises:
         ValueError: It is not a notice.
     """
-    document = json.loads(text)
+    document = safe_json.loads(text)
     if not isinstance(document, dict) or document.get("source") not in SOURCES:
         raise ValueError(f"got {text[:200]!r}; a notice has a source, one of {', '.join(SOURCES)}")
     try:
@@ -139,7 +141,7 @@ def rebalance_notice(body: str) -> Notice:
 
 
 def _mapping(body: str, what: str) -> dict[str, Any]:
-    document = json.loads(body)
+    document = safe_json.loads(body)
     if not isinstance(document, dict):
         raise ValueError(f"got {body[:200]!r}; it must be a mapping with {what}")  # noqa: TRY004  the text is wrong
     return document

@@ -17,6 +17,7 @@ most in 2.5 s, a few of them every second, and writes its own once a second wher
 """
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.agent.events import EventLog
 from launcher.agent.node import gathering, news
 from launcher.agent.node.board import Board, FolderBoard
@@ -69,6 +71,8 @@ class Peers(threading.Thread):
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
+        if place.part == 0:
+            self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address()
         self._hearing = Hearing(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
@@ -152,6 +156,13 @@ class Peers(threading.Thread):
                     self._first, self._first_changed_at = state, now
         with self._lock:
             return self._first
+
+    def address_of_first(self) -> str:
+        """The address of the first node, waited for; empty if it says none."""
+        deadline = time.monotonic() + LOST_AFTER_S
+        while not isinstance(address := self.first().get("address"), str) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+        return address if isinstance(address, str) else ""
 
     def first_silent_s(self) -> float:
         """For how long the first node's file has not changed."""
@@ -274,7 +285,7 @@ class Peers(threading.Thread):
 
     def _read_state(self, part: int) -> dict[str, Any] | None:
         try:
-            state = json.loads(self._read(f"part-{part}.json"))
+            state = safe_json.loads(self._read(f"part-{part}.json"))
         except (OSError, ValueError):
             return None
         return state if isinstance(state, dict) else None
@@ -304,3 +315,11 @@ class Peers(threading.Thread):
             self._log.append(
                 "peers-trouble", error=f"other nodes cannot be reached through {self._board.words}: {error}"
             )
+
+
+def _own_address() -> str:
+    """The address that this node's name stands for: a pod's own; loopback if the name has none."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

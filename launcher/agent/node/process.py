@@ -11,8 +11,9 @@ from launcher.agent import exits
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PROC = Path("/proc")
-_STATE, _GROUP, _START = 0, 2, 19
-"""Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 5 and 22)."""
+STATE, PARENT, _GROUP, START = 0, 1, 2, 19
+"""Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 4, 5 and 22)."""
+_MARKS = ("SLIPWAY_RUN", "SLIPWAY_ATTEMPT", "SLIPWAY_CHECKPOINT_DIR")
 
 
 class Command:
@@ -37,6 +38,8 @@ class Command:
         Raises:
             OSError: It does not exist or cannot be started; `start_failure_code` has the exit code a shell would give.
         """
+        self.marks = {name: environment[name] for name in _MARKS if name in environment}
+        """Variables in the environment of this command's processes and of no other."""
         agent, libc = os.getpid(), ctypes.CDLL(None)
 
         def begin() -> None:  # in the new process: nothing but system calls, for other threads may have held a lock
@@ -99,19 +102,20 @@ def group_lives(group: int) -> bool:
         return True
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
-            fields = _stat(int(entry.name))
-            if fields and int(fields[_GROUP]) == group and fields[_STATE] not in ("Z", "X"):
+            fields = stat_fields(int(entry.name))
+            if fields and int(fields[_GROUP]) == group and fields[STATE] not in ("Z", "X"):
                 return True
     return False
 
 
 def start_ticks(pid: int) -> int | None:
     """When a process was started, in clock ticks since boot, which with the pid names it; None where there is none."""
-    fields = _stat(pid)
-    return int(fields[_START]) if fields else None
+    fields = stat_fields(pid)
+    return int(fields[START]) if fields else None
 
 
-def _stat(pid: int) -> list[str]:
+def stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; empty where there is no such process."""
     try:
         text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

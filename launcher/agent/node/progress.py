@@ -86,14 +86,16 @@ class Watchdog:
         self._armed = armed
         self.last_step: int | None = None
 
-    def steps(self, lines: list[dict[str, int | float]], now: float) -> None:
-        """Take in lines of metrics: a step that is not the last one is progress."""
+    def steps(self, lines: list[dict[str, int | float]], now: float) -> bool:
+        """Take in lines of metrics; whether there is progress: a step that is not the last one."""
+        before = self.last_step
         for line in lines:
             step = line.get("step")
             if isinstance(step, int) and step != self.last_step:
                 self.last_step = step
                 self._armed = True
                 self._since = now
+        return self.last_step != before
 
     def checkpoint(self, now: float) -> None:
         """Take note of a finished checkpoint."""

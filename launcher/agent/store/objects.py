@@ -83,13 +83,29 @@ class Store:
         Raises:
             StoreError: The store cannot be listed.
         """
+        return {key: stamp[0] for key, stamp in self.stamps(below).items()}
 
-        def pages() -> dict[str, int]:
+    def stamps(self, below: str = "", *, delimiter: str = "") -> dict[str, tuple[int, float]]:
+        """Size of every object and when it was written (seconds since 1970), by relative key.
+
+        Args:
+            below: What the keys begin with.
+            delimiter: "/" to take what lies behind the next slash together: as a key that ends with it, of size 0.
+
+        Raises:
+            StoreError: The store cannot be listed.
+        """
+
+        def pages() -> dict[str, tuple[int, float]]:
             paginator = self._client.get_paginator("list_objects_v2")
+            asked = {"Bucket": self._bucket, "Prefix": self._prefix + below}
             found = {}
-            for page in paginator.paginate(Bucket=self._bucket, Prefix=self._prefix + below):
+            for page in paginator.paginate(**asked, **({"Delimiter": delimiter} if delimiter else {})):
                 for entry in page.get("Contents", ()):
-                    found[entry["Key"][len(self._prefix) :]] = int(entry["Size"])
+                    stamp = int(entry["Size"]), float(entry["LastModified"].timestamp())
+                    found[entry["Key"][len(self._prefix) :]] = stamp
+                for each in page.get("CommonPrefixes", ()):
+                    found[each["Prefix"][len(self._prefix) :]] = (0, 0.0)
             return found
 
         return self._ask(f"listing {self.uri}", pages)
@@ -100,15 +116,7 @@ class Store:
         Raises:
             StoreError: The store cannot be listed.
         """
-
-        def pages() -> list[str]:
-            paginator = self._client.get_paginator("list_objects_v2")
-            found = []
-            for page in paginator.paginate(Bucket=self._bucket, Prefix=self._prefix, Delimiter="/"):
-                found += [each["Prefix"][len(self._prefix) : -1] for each in page.get("CommonPrefixes", ())]
-            return sorted(found)
-
-        return self._ask(f"listing {self.uri}", pages)
+        return sorted(key[:-1] for key in self.stamps(delimiter="/") if key.endswith("/"))
 
     def read_text(self, key: str) -> str:
         """The content of a small object.

@@ -1,9 +1,9 @@
 """Watching for the object with which the guard in the account says that the job's budget is used up."""
 
-import json
 import threading
 from collections.abc import Callable
 
+from launcher.agent import safe_json
 from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 
@@ -83,7 +83,7 @@ def words(text: str) -> str:
     '$481.20 of $500'
     """
     try:
-        document = json.loads(text)
+        document = safe_json.loads(text)
         spent, limit = (str(document[name])[:20] for name in ("spent_usd", "stop_at_usd"))
     except (ValueError, TypeError, KeyError):
         return "the budget is used up"

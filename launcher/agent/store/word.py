@@ -15,7 +15,16 @@ from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.trouble/1"
-TOLD = frozenset({"checkpoint-dropped", "forecast"})
+TOLD = frozenset(
+    {
+        "checkpoint-dropped",
+        "checkpoint-removed",
+        "checkpoints-not-recognised",
+        "forecast",
+        "no-checkpoint-yet",
+        "signal-not-handled",
+    }
+)
 """The events that people must hear of; templates/guard/trouble.py has the words for each."""
 MOST = 20
 """Objects of one attempt: who has read so many of them knows; the log has the others."""

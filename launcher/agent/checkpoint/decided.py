@@ -1,0 +1,32 @@
+"""Which layout a run's checkpoints have, kept in the store before the first of them: a later attempt goes by it."""
+
+import json
+
+from launcher.agent import safe_json
+from launcher.agent.store.objects import Store
+
+RECORD_KEY = "layout.json"
+SCHEMA = "slipway.layout/1"
+
+
+def remember(store: Store, *, run: str, key: str) -> None:
+    """Write down the key of the layout (`Layout.key`).
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    store.write_text(RECORD_KEY, json.dumps({"schema": SCHEMA, "run": run, "layout": key}) + "\n")
+
+
+def recalled(store: Store, *, run: str) -> str:
+    """The key that an earlier attempt of the run wrote down; empty where none did.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = store.find_text(RECORD_KEY)
+    try:
+        document = safe_json.loads(found.text) if found is not None else {}
+        return str(document["layout"]) if (document["schema"], document["run"]) == (SCHEMA, run) else ""
+    except (ValueError, TypeError, KeyError):
+        return ""

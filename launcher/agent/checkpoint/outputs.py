@@ -1,0 +1,150 @@
+"""The results of a run: files that the plan names, brought to the store when the command has ended.
+
+`outputs/RUN/manifest.json` below the plan's place in the store is written last, and names every file with its object. A
+later attempt of the run replaces it: files that have not changed keep their objects, the others are tagged superseded.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher.agent.checkpoint.files import local_files, sha256_of
+from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
+from launcher.agent.events import EventLog, utc_now
+from launcher.agent.manifest import StoredFile, object_key
+from launcher.agent.output_manifest import FOLDER, OutputManifest, manifest_key, parse_outputs
+from launcher.agent.store.objects import Store
+
+_AGAIN_S = 2.0
+_MOST_NAMED = 5
+
+
+class Outputs:
+    """Brings the outputs of one attempt to the store."""
+
+    def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int) -> None:
+        """Keep the store.
+
+        Args:
+            store: The plan's place.
+            log: Where it is written what came over, and what is missing.
+            run: The run.
+            attempt: Of the run.
+        """
+        self._store = store
+        self._log = log
+        self._run = run
+        self._attempt = attempt
+
+    def bring(self, paths: Mapping[str, Path], deadline: float) -> str:
+        """Send what is there.
+
+        Args:
+            paths: The files and folders by their names in the store.
+            deadline: Monotonic seconds.
+
+        Returns:
+            Why the outputs are not in the store; empty if they are.
+        """
+        begun = time.monotonic()
+        found = self._found(paths)
+        if not found:
+            return ""
+        timer = threading.Timer(max(0.0, deadline - begun), self._store.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._bring(found, begun, deadline)
+        except (UnusableCheckpointError, OSError) as error:
+            return self._failed(str(error))
+        finally:
+            timer.cancel()
+
+    def _bring(self, found: Mapping[str, Path], begun: float, deadline: float) -> str:
+        while True:
+            try:
+                manifest, sent = self._send(found)
+            except StoreError as error:
+                if time.monotonic() + _AGAIN_S >= deadline:
+                    return self._failed(f"in {time.monotonic() - begun:.0f} s: {error}")
+                time.sleep(_AGAIN_S)
+            else:
+                size = sum(file.bytes for file in manifest.files)
+                seconds = round(time.monotonic() - begun, 1)
+                self._log.append(
+                    "outputs-stored", files=len(manifest.files), bytes=size, sent_bytes=sent, seconds=seconds
+                )
+                return ""
+
+    def _failed(self, reason: str) -> str:
+        self._log.append("outputs-not-stored", reason=reason)
+        return reason
+
+    def _found(self, paths: Mapping[str, Path]) -> dict[str, Path]:
+        """Every file by its name in the store."""
+        found: dict[str, Path] = {}
+        for name, path in paths.items():
+            try:
+                real = path.resolve(strict=True)
+                inside = {"": real} if real.is_file() else {f"/{f.path}": real / f.path for f in local_files(real)}
+            except (OSError, RuntimeError, UnusableCheckpointError) as error:
+                self._log.append("output-missing", path=str(path), reason=f"{path}: {error}")
+                continue
+            found.update({f"{name}{below}": file for below, file in inside.items()})
+        return found
+
+    def _send(self, found: Mapping[str, Path]) -> tuple[OutputManifest, int]:
+        """Upload what is new, then the manifest; with the bytes sent."""
+        before = self._before()
+        known = {(file.sha256, file.bytes): file.key for file in before}
+        base = f"{FOLDER}/{self._run}/{self._attempt}-{secrets.token_hex(4)}"
+        files: list[StoredFile] = []
+        sent = 0
+        with self._store.uploads() as uploads:
+            for name, path in sorted(found.items()):
+                digest, size = sha256_of(path), path.stat().st_size
+                key = known.get((digest, size))
+                if key is None:
+                    key = object_key(base, name)
+                    uploads.upload(path, key)
+                    sent += size
+                files.append(StoredFile(path=name, bytes=size, sha256=digest, key=key, part=0))
+            uploads.wait()
+        manifest = OutputManifest(run=self._run, attempt=self._attempt, written_at=utc_now(), files=tuple(files))
+        self._store.write_text(manifest_key(self._run), manifest.to_json())
+        for key in sorted({file.key for file in before} - {file.key for file in files}):
+            self._store.set_superseded(key, superseded=True)
+        return manifest, sent
+
+    def _before(self) -> tuple[StoredFile, ...]:
+        """What an earlier attempt stored."""
+        text = self._store.find_text(manifest_key(self._run))
+        try:
+            return () if text is None else parse_outputs(text.text).files
+        except ManifestError:
+            return ()
+
+
+def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> tuple[str, int]:
+    """What is in the root of a checkpoint folder and not in the store: the first names, and the bytes of all.
+
+    Args:
+        folder: The checkpoint folder.
+        stored: Names that are checkpoints, or belong to them.
+        outputs: The outputs of the run.
+    """
+    kept = {path.resolve() for path in outputs.values()}
+    names, total = [], 0
+    for path in sorted(folder.iterdir()):
+        real = path.resolve()
+        if path.name in stored or kept.intersection((real, *real.parents)):
+            continue
+        inside = [each for each in real.rglob("*") if each.is_file()] if real.is_dir() else [real]
+        size = sum(each.stat().st_size for each in inside if each.exists())
+        if size:
+            names.append(f"{path.name} ({size:,} bytes)")
+            total += size
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more, total

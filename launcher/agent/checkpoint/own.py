@@ -1,0 +1,240 @@
+"""Checkpoints that the trainer keeps in a place of its own (`checkpoint.mode: own`): looked at, never touched.
+
+The first node looks at the place, a folder or a prefix in S3. A checkpoint that `layouts` knows is reported by its step
+once its framework's marker or tracker is there and nothing of it has changed for ten seconds, or once a newer one is
+there. Of other files only that they were written is reported. Silence is reported too.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.layouts import Layout, Layouts, names_in
+from launcher.agent.checkpoint.recognition import NO_CHECKPOINT, patience_s
+from launcher.agent.checkpoint.watch import QUIET_S
+from launcher.agent.errors import JobSpecError, StoreError, UnusableCheckpointError
+from launcher.agent.events import EventLog
+from launcher.agent.store.objects import Store
+
+WRITTEN = "checkpoint-written"
+"""Something was written there, and no layout names its step."""
+_LEAST_LOOK_S, _MOST_LOOK_S = 1.0, 30.0
+_UNKNOWN_LAYOUT = "checkpoint.layout or checkpoint.pattern would name its step"
+
+Stamps = Mapping[str, object]
+"""Files by their names, each with what changes when it is written again."""
+
+
+class _Folder:
+    """A folder that the node has mounted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self, below: str) -> list[str]:
+        return names_in(self._path, below)
+
+    def stamps(self, name: str) -> Stamps:
+        path = self._path / name
+        try:
+            if path.is_symlink() or not path.is_dir():
+                status = path.lstat()
+                return {"": (status.st_size, status.st_mtime_ns)}
+            return {file.path: (file.bytes, file.modified_ns) for file in local_files(path)}
+        except (OSError, UnusableCheckpointError):
+            return {}  # the trainer is at it
+
+    def text(self, name: str) -> str:
+        try:
+            return (self._path / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+
+class _Prefix:
+    """A prefix in S3."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def names(self, below: str) -> list[str]:
+        start = f"{below}/" if below else ""
+        found = self._store.stamps(start, delimiter="/")
+        return sorted(name for key in found if (name := key[len(start) :].rstrip("/")))
+
+    def stamps(self, name: str) -> Stamps:
+        start = f"{name}/" if name else ""
+        inside = {key[len(start) :]: stamp for key, stamp in self._store.stamps(start).items()}
+        return inside or {key: stamp for key, stamp in self._store.stamps(name).items() if key == name}
+
+    def text(self, name: str) -> str:
+        found = self._store.find_text(name)
+        return "" if found is None else found.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """The newest checkpoint of a layout, older steps ascending, and its files; without a layout, all files."""
+
+    layout: Layout | None = None
+    step: int | None = None
+    older: tuple[int, ...] = ()
+    stamps: Stamps
+
+
+def place_of(uri: str, *, timeout_s: float) -> _Folder | _Prefix:
+    """The place of a URI; a folder is made where its file system is mounted.
+
+    Raises:
+        JobSpecError: Nothing is mounted there.
+    """
+    if uri.startswith("s3://"):
+        return _Prefix(Store(uri, timeout_s=timeout_s))
+    path = Path(uri)
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if there == Path("/"):
+        raise JobSpecError([f"checkpoint.uri: {uri}: there is no {Path(*path.parts[:2])} on this node; mount it"])
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobSpecError([f"checkpoint.uri: {uri} cannot be made: {error}"]) from error
+    return _Folder(path)
+
+
+class OwnWatch(threading.Thread):
+    """Looks for new checkpoints while the command runs."""
+
+    def __init__(
+        self,
+        uri: str,
+        layouts: Layouts,
+        log: EventLog,
+        *,
+        interval_s: float,
+        timeout_s: float,
+        moved: Callable[[], None],
+    ) -> None:
+        """Prepare the thread, and say what is there.
+
+        Args:
+            uri: The place.
+            layouts: What counts as a checkpoint.
+            log: Where new checkpoints, silence and trouble are written.
+            interval_s: Seconds between checkpoints.
+            timeout_s: Of a request to S3.
+            moved: Called when something was written.
+
+        Raises:
+            JobSpecError: Nothing is mounted there.
+            StoreError: S3 refuses to list it.
+        """
+        super().__init__(name="own-watch", daemon=True)
+        self._uri, self._log, self._layouts, self._moved = uri, log, layouts, moved
+        self._place = place_of(uri, timeout_s=timeout_s)
+        self._patience_s = patience_s(interval_s)
+        self._look_s = min(max(interval_s / 4, _LEAST_LOOK_S), _MOST_LOOK_S)
+        self._over = threading.Event()
+        self._trouble = ""
+        self._silent = False
+        self._changed_at = time.monotonic()
+        self._last = self._found_at_the_start()
+        self._told_step = -1 if self._last.step is None else self._last.step
+        self._told_stamps = self._last.stamps
+        if self.newest_step is None:
+            log.append("nothing-restored")
+        else:
+            log.append("restored", step=self.newest_step, source="own", reason=f"the trainer finds it at {uri}")
+
+    @property
+    def newest_step(self) -> int | None:
+        """The newest step that is known of."""
+        return None if self._told_step < 0 else self._told_step
+
+    def run(self) -> None:
+        """Look now and then."""
+        while not self._over.wait(self._look_s):
+            self._look()
+
+    def finish(self, *, clean: bool) -> None:
+        """End the thread and look for the last time; `clean`: the command completed, so what it wrote is whole."""
+        self._over.set()
+        if self.is_alive():
+            self.join()
+        self._look(ended=True, clean=clean)
+
+    def _look(self, *, ended: bool = False, clean: bool = False) -> None:
+        now = time.monotonic()
+        try:
+            found = self._found()
+        except StoreError as error:
+            if str(error) != self._trouble:
+                self._log.append("store-trouble", error=str(error))
+            self._trouble = str(error)
+            return
+        self._trouble = ""
+        if found != self._last:
+            self._last, self._changed_at, self._silent = found, now, False
+            self._moved()
+        said = found.layout is not None and found.layout.has_evidence
+        self._report(found, quiet=clean or (ended and said) or now - self._changed_at >= QUIET_S)
+        silent_s = now - self._changed_at
+        if not ended and not self._silent and silent_s >= self._patience_s:
+            self._silent = True
+            newest = "" if self.newest_step is None else f"; the newest is step {self.newest_step}"
+            self._log.append(NO_CHECKPOINT, reason=f"nothing was written to {self._uri} for {silent_s:.0f} s{newest}")
+
+    def _report(self, found: _Look, *, quiet: bool) -> None:
+        if found.layout is None:
+            if quiet and found.stamps and found.stamps != self._told_stamps:
+                self._told_stamps = found.stamps
+                self._log.append(WRITTEN, files=len(found.stamps), reason=f"to {self._uri}; {_UNKNOWN_LAYOUT}")
+            return
+        # One that is followed by a newer one is finished, however short the time between two looks is.
+        for step in (*found.older, found.step if quiet else None):
+            if step is not None and step > self._told_step:
+                self._told_step = step
+                self._log.append("checkpoint-uploaded", step=step, layout=found.layout.layout, source="own")
+
+    def _found_at_the_start(self) -> _Look:
+        try:
+            return self._found()
+        except StoreError as error:
+            if error.permanent or error.missing:
+                raise
+            self._log.append("store-trouble", error=str(error))
+            return _Look(stamps={})
+
+    def _found(self) -> _Look:
+        """The newest checkpoint there; of several layouts that fit, one with its tracker or marker comes first."""
+        listed = self._layouts.listed(self._place.names)
+        looks = [look for row in self._layouts.rows if (look := self._newest(row, listed)) is not None]
+        looks.sort(key=lambda look: look.layout is not None and not look.layout.has_evidence)
+        return looks[0] if looks else _Look(stamps=self._place.stamps(""))
+
+    def _newest(self, row: Layout, listed: list[str]) -> _Look | None:
+        """The newest checkpoint of one line of the table."""
+        steps: dict[int, list[str]] = {}
+        for name in listed:
+            if (step := row.step_of(name)) is not None:
+                steps.setdefault(step, []).append(name)
+        below = {_above(name) for names in steps.values() for name in names} if row.tracker else set()
+        trackers = {parent: self._place.text(f"{parent}/{row.tracker}".lstrip("/")) for parent in below}
+        descending = sorted(steps, reverse=True)
+        for number, step in enumerate(descending):
+            if row.tracker and not all(row.names_it(trackers[_above(name)], name) for name in steps[step]):
+                continue
+            stamps = {(name, key): each for name in steps[step] for key, each in self._place.stamps(name).items()}
+            lacking = row.marker and not all((name, row.marker) in stamps for name in steps[step])
+            unfinished = row.unless and any(row.unless.format(name=name) in listed for name in steps[step])
+            if not (lacking or unfinished) and stamps:
+                files = {f"{name}/{key}": each for (name, key), each in stamps.items()}
+                return _Look(layout=row, step=step, older=tuple(descending[:number:-1]), stamps=files)
+        return None
+
+
+def _above(name: str) -> str:
+    """The folder that an entry lies in, below the place; empty for the place itself."""
+    return name.rpartition("/")[0]

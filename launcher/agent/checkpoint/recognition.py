@@ -1,0 +1,87 @@
+"""Telling in time that what a trainer writes is not recognised, or that it writes nothing."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+NOT_RECOGNISED = "checkpoints-not-recognised"
+NO_CHECKPOINT = "no-checkpoint-yet"
+LONGEST_S = 600.0
+_INTERVALS = 2
+_NAMED = 5
+
+
+def patience_s(interval_s: float) -> float:
+    """How long nothing may be written before it is told: two intervals, ten minutes at most."""
+    return min(_INTERVALS * interval_s, LONGEST_S)
+
+
+class Recognition:
+    """Counts how long a trainer goes without a checkpoint, and tells it once."""
+
+    def __init__(self, folder: Path, *, interval_s: float, tell: Callable[[str, str], None]) -> None:
+        """Nothing has been seen.
+
+        Args:
+            folder: The checkpoint folder; what lies there now was not written by this attempt.
+            interval_s: Seconds between checkpoints.
+            tell: Called with an event's name and the reason.
+        """
+        self._there = {path.name: _stamp(path) for path in _entries(folder)}
+        self._folder = folder
+        self._patience_s = patience_s(interval_s)
+        self._tell = tell
+        self._begun_at: float | None = None
+        self._changed_at: float | None = None
+        self._told: set[str] = set()
+
+    def is_new(self, path: Path) -> bool:
+        """Whether this attempt wrote it."""
+        return self._there.get(path.name) != _stamp(path)
+
+    def look(
+        self, now: float, *, recognised: bool, others: Sequence[Path], ended: bool = False, lacks: str = ""
+    ) -> None:
+        """Judge one look at the folder.
+
+        Args:
+            now: Monotonic seconds.
+            recognised: Whether this attempt has ever written something by the name of a checkpoint.
+            others: What else it has written.
+            ended: The command has ended: nobody waits any longer.
+            lacks: Of one by the name of a checkpoint, what its framework has not said yet.
+        """
+        self._begun_at = now if self._begun_at is None else self._begun_at
+        if recognised:
+            return
+        if others:
+            self._changed_at = now if self._changed_at is None else self._changed_at
+            if ended or now - self._changed_at >= self._patience_s:
+                names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
+                self._once(NOT_RECOGNISED, f"none is known as a checkpoint, so none is stored: {names}{lacks}")
+        elif not ended and now - self._begun_at >= self._patience_s:
+            self._once(NO_CHECKPOINT, f"nothing was written to {self._folder} for {now - self._begun_at:.0f} s")
+
+    def _once(self, event: str, reason: str) -> None:
+        if event not in self._told:
+            self._told.add(event)
+            self._tell(event, reason)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """When it was written: of a folder, and of what lies directly in it."""
+    try:
+        found = [("", path.lstat())]
+        if path.is_dir() and not path.is_symlink():
+            with os.scandir(path) as inside:
+                found += [(each.name, each.stat(follow_symlinks=False)) for each in inside]
+    except OSError:
+        return ()
+    return tuple(sorted((name, status.st_mtime_ns, status.st_size) for name, status in found))

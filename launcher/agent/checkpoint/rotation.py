@@ -1,0 +1,76 @@
+"""On the other nodes: the checkpoints that the trainer has removed from the first one.
+
+In most frameworks rank 0 alone removes old checkpoints (transformers 5.23.0 trainer.py:3415, torchtitan
+components/checkpoint/base.py:266), and the shards of the other nodes stay on their disks. The first node says which
+checkpoints are in the store, superseded by a newer one there, and gone from its folder; the others remove theirs.
+"""
+
+import os
+from pathlib import Path
+
+from launcher.agent.checkpoint.aside import remove, size_of
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.events import EventLog
+from launcher.agent.node.peers import Peers
+
+_LOOK_S = 5.0
+_MOST_SAID = 100
+
+
+class Rotation:
+    """Follows the first node in what is removed."""
+
+    def __init__(self, checkpoints: Path, peers: Peers, log: EventLog, *, restored: FinishedFolder | None) -> None:
+        """Begin with the checkpoint that came from the store, which is one of them."""
+        self._checkpoints, self._peers, self._log = checkpoints, peers, log
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._stored: set[int] = set()
+        self._said: list[int] = []
+        self._look_at = 0.0
+        if restored is not None:
+            self.finished(restored)
+            self.stored(restored.step)
+
+    def finished(self, folder: FinishedFolder) -> None:
+        """A checkpoint is finished on this node."""
+        self._names[folder.step] = folder.names
+
+    def stored(self, step: int) -> None:
+        """On the first node: a checkpoint is whole in the store."""
+        self._stored.add(step)
+
+    def look(self, now: float) -> None:
+        """Say what is gone, or remove it; a few times a minute (monotonic seconds)."""
+        if self._peers.alone or now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        if self._peers.part == 0:
+            self._say()
+        else:
+            self._follow()
+
+    def _say(self) -> None:
+        newest = max(self._stored, default=-1)
+        superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
+        gone = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
+        if gone[-_MOST_SAID:] != self._said:
+            self._said = gone[-_MOST_SAID:]
+            self._peers.say(gone=self._said)
+
+    def _follow(self) -> None:
+        said = self._peers.first().get("gone")
+        for step in said if isinstance(said, list) else ():
+            if step not in self._names:
+                continue
+            paths = [path for path in self._paths(step) if os.path.lexists(path)]
+            size = sum(size_of(path) for path in paths)
+            for path in paths:
+                remove(path)
+            del self._names[step]
+            if paths:
+                self._log.append("checkpoint-rotated", step=step, bytes=size)
+
+    def _paths(self, step: int) -> list[Path]:
+        """What the checkpoint of a step is made of; what also belongs to a newer one is not among it."""
+        shared = {name for other, names in self._names.items() if other > step for name in names}
+        return [self._checkpoints / name for name in self._names[step] if name not in shared]

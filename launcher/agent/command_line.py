@@ -1,0 +1,84 @@
+"""The command of a plan: the variables that are filled in, and where a shell does that itself."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from launcher.agent.errors import JobSpecError
+
+VARIABLES = (
+    "SLIPWAY_RUN",
+    "SLIPWAY_ATTEMPT",
+    "SLIPWAY_CHECKPOINT_DIR",
+    "SLIPWAY_CHECKPOINT_INTERVAL_FILE",
+    "SLIPWAY_CHECKPOINT_INTERVAL_S",
+    "SLIPWAY_CHECKPOINT_URI",
+    "SLIPWAY_MASTER_ADDR",
+    "SLIPWAY_MASTER_PORT",
+    "SLIPWAY_METRICS",
+    "SLIPWAY_NODES",
+    "SLIPWAY_NODE_RANK",
+    "SLIPWAY_RESUME_DIR",
+    "SLIPWAY_WORKERS_PER_NODE",
+)
+"""What the agent sets for the command, and fills in where a list has it as `${NAME}`."""
+
+_BASH = ("bash", "-eo", "pipefail", "-c")
+_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
+_VARIABLE = re.compile(r"\$\{(SLIPWAY_[A-Z0-9_]*)\}")
+
+
+def run_by_bash(line: str) -> tuple[str, ...]:
+    """The words of a command that is written as one string; a program that fails in it ends it.
+
+    >>> run_by_bash("python a.py && python b.py")[-1]
+    'python a.py && python b.py'
+    """
+    return (*_BASH, line)
+
+
+def script_of_shell(words: Sequence[str]) -> str | None:
+    """The text that a shell is given to run (`bash -c TEXT`), or None.
+
+    >>> script_of_shell(("/bin/bash", "-c", "echo $HOME")), script_of_shell(("python", "-c", "pass"))
+    ('echo $HOME', None)
+    """
+    if not words or words[0].rpartition("/")[2] not in _SHELLS or "-c" not in words[:-1]:
+        return None
+    return words[words.index("-c") + 1]
+
+
+def names_in(words: Sequence[str]) -> frozenset[str]:
+    """The SLIPWAY_ variables that are to be filled in.
+
+    >>> sorted(names_in(("a", "--rank=${SLIPWAY_NODE_RANK}", "${HOME}", "bash", "-c", "echo ${SLIPWAY_RUN}")))
+    ['SLIPWAY_NODE_RANK']
+    """
+    return frozenset(name for word, filled in _marked(words) if filled for name in _VARIABLE.findall(word))
+
+
+def filled_in(words: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The words with every `${SLIPWAY_...}` replaced, but for the text of a shell, which does that itself.
+
+    Raises:
+        JobSpecError: The agent sets no such variable in this job.
+
+    >>> filled_in(("x", "${SLIPWAY_NODES}", "$HOME"), {"SLIPWAY_NODES": "2"})
+    ('x', '2', '$HOME')
+    """
+    unset = sorted(names_in(words) - environment.keys())
+    if unset:
+        raise JobSpecError([f"run.command: {', '.join(unset)} is not set in this job"])
+
+    def value(match: "re.Match[str]") -> str:
+        return environment[match.group(1)]
+
+    return tuple(_VARIABLE.sub(value, word) if filled else word for word, filled in _marked(words))
+
+
+def _marked(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each word, and whether variables in it are filled in: a shell's text may stand behind set-up or a container."""
+    shell = text = False
+    for word in words:
+        yield word, not text
+        text = shell and word == "-c"
+        shell = (shell and not text) or word.rpartition("/")[2] in _SHELLS

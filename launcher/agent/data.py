@@ -1,0 +1,180 @@
+"""Folders in S3 that the nodes fetch before the first step of a job (`run.data`).
+
+On a file system that the nodes share each fetches its share, and they wait for one another. On the nodes' own disks
+each fetches everything, or its share where the plan says so. A file that is there with the size and the time of its
+object is not fetched again: a later attempt on the same node goes on where the first one ended.
+"""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from launcher.agent import ending, exits
+from launcher.agent.ending import Ending
+from launcher.agent.errors import StoreError
+from launcher.agent.job import DataSpec
+from launcher.agent.manifest import is_below
+from launcher.agent.node.notice import Notice
+from launcher.agent.steps import StepServices, heard
+from launcher.agent.store.objects import Store
+
+_AT_ONCE = 512
+"""Objects that are handed to the workers together."""
+_LOOK_S = 0.25
+_MARK_LOOK_S = 2.0
+_TRIES, _PAUSE_S = 5, 5.0
+_PARTIAL = ".slipway-partial"
+
+_Result = TypeVar("_Result")
+
+
+class Data:
+    """The folders of one attempt on this node."""
+
+    def __init__(self, services: StepServices, *, life: str, timeout_s: float) -> None:
+        """Keep the services.
+
+        Args:
+            services: What steps have too; the store is for the marks of nodes that share a file system.
+            life: Names this attempt, on all nodes alike.
+            timeout_s: Of a request to S3.
+        """
+        self._services = services
+        self._marks = f"steps/{life}"
+        self._timeout_s = timeout_s
+        self._over = threading.Event()
+
+    def bring(self, sources: Sequence[DataSpec]) -> Ending | None:
+        """Fetch all folders, in their order; how the attempt ends, or None: it goes on."""
+        for number, source in enumerate(sources):
+            found = self._bring(number, source)
+            if found is not None:
+                return found
+        return None
+
+    def _bring(self, number: int, source: DataSpec) -> Ending | None:
+        at = f"run.data[{number}]"
+        store = Store(source.uri, timeout_s=self._timeout_s)
+        failure: list[tuple[int, str]] = []
+
+        def fetch() -> None:
+            try:
+                self._fetched(at, source, store)
+            except StoreError as error:
+                failure.append((exits.STORE_FAILED, str(error)))
+            except (OSError, ValueError) as error:
+                failure.append((exits.BAD_JOB if isinstance(error, ValueError) else exits.INTERNAL, str(error)))
+
+        thread = threading.Thread(target=fetch, name="data", daemon=True)
+        thread.start()
+        notice = self._followed(lambda: not thread.is_alive(), store)
+        thread.join()
+        if notice is not None:
+            return ending.announced(notice)
+        if failure:
+            code, reason = failure[0]
+            return ending.failed(code, f"{at}: {reason}")
+        return self._together(at, number) if source.shared and not self._services.peers.alone else None
+
+    def _followed(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
+        """Wait for the fetch; the notice that ended it, if one did."""
+        while not is_over():
+            notice = heard(self._services, _LOOK_S)
+            if notice is not None:
+                self._over.set()
+                while not is_over():  # a transfer may begin while the others are cut off
+                    store.cancel()
+                    time.sleep(_LOOK_S)
+                return notice
+        return None
+
+    def _fetched(self, at: str, source: DataSpec, store: Store) -> None:
+        """Fetch what this node is to have and has not.
+
+        Raises:
+            StoreError: S3 did not give it.
+            OSError: It cannot be written.
+            ValueError: Nothing is there, or a name leads elsewhere.
+        """
+        begun, peers = time.monotonic(), self._services.peers
+        stamps = self._patiently(store.stamps)
+        keys = sorted(key for key in stamps if not key.endswith("/"))
+        if not keys:
+            raise ValueError(f"nothing lies at {source.uri}")
+        outside = next((key for key in keys if not is_below(key)), None)
+        if outside is not None:
+            raise ValueError(f"{source.uri}: the key {outside!r} leads out of {source.path}")
+        if source.shard or source.shared:
+            keys = keys[peers.part :: peers.parts]
+        folder = Path(source.path)
+        wanted = {key: stamps[key] for key in keys if not _is_there(folder / key, stamps[key])}
+        size = sum(each for each, _ in wanted.values())
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < size:
+            raise OSError(f"{source.path} has {free:,} bytes free, and {size:,} are to come")
+        left = list(wanted)
+        while left and not self._over.is_set():
+            some = left[:_AT_ONCE]
+            self._patiently(lambda some=some: _download(store, folder, {key: wanted[key] for key in some}))  # type: ignore[misc]
+            del left[:_AT_ONCE]
+        there = len(keys) - len(wanted)
+        seconds = round(time.monotonic() - begun, 1)
+        self._services.log.append(
+            "data-fetched", data=at, path=source.path, files=len(wanted), bytes=size, there=there, seconds=seconds
+        )
+
+    def _patiently(self, call: Callable[[], _Result]) -> _Result:
+        for _ in range(_TRIES - 1):
+            try:
+                return call()
+            except StoreError as error:
+                if error.permanent or error.missing or error.cut_off:
+                    raise
+                self._services.log.append("store-trouble", error=str(error))
+                if self._over.wait(_PAUSE_S):
+                    raise
+        return call()
+
+    def _together(self, at: str, number: int) -> Ending | None:
+        """Say that this node's share is there, and wait for those of the others."""
+        services, folder = self._services, f"{self._marks}/data-{number}/"
+        look_at = 0.0
+        try:
+            services.store.put_new(f"{folder}{services.peers.part}", b"{}\n")
+            while True:
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + _MARK_LOOK_S
+                    if len(services.store.sizes(folder)) >= services.peers.parts:
+                        return None
+                notice = heard(services, _LOOK_S)
+                if notice is not None:
+                    return ending.announced(notice)
+        except StoreError as error:
+            return ending.failed(exits.STORE_FAILED, f"{at}: the marks of the nodes: {error}")
+
+
+def _is_there(path: Path, stamp: tuple[int, float]) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_size, int(status.st_mtime)) == (stamp[0], int(stamp[1]))
+
+
+def _download(store: Store, folder: Path, wanted: dict[str, tuple[int, float]]) -> None:
+    """Bring some files: each has its name only when it is whole."""
+    for key in wanted:
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+    with store.downloads() as downloads:
+        for key, (size, _) in wanted.items():
+            downloads.download(key, folder / f"{key}{_PARTIAL}", size)
+        downloads.wait()
+    for key, (_, written_s) in wanted.items():
+        partial = folder / f"{key}{_PARTIAL}"
+        os.utime(partial, (written_s, written_s))
+        partial.replace(folder / key)

@@ -1,0 +1,106 @@
+"""The newest life of a job of pods, as `life.json` in the run's place in the store has it; when none is to follow."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launcher.agent import safe_json
+
+LIFE = "life.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """What `life.json` says: the number of the newest life, and whether the job is done with it.
+
+    `stopped`: it is, because its budget was used up. `failed`: it is, since a life ended with that exit code and is not
+    to be followed by another. `failures`: lives that have failed, of which `counted` is the last. `step`: of the newest
+    whole checkpoint when the life `step_of` failed, -1 for none; None where no life has failed.
+    """
+
+    number: int
+    completed: bool = False
+    stopped: bool = False
+    failed: int | None = None
+    failures: int = 0
+    counted: int = 0
+    step: int | None = None
+    step_of: int = 0
+
+    def to_json(self) -> str:
+        """The text of `life.json`."""
+        more: dict[str, bool | int] = {"stopped": True} if self.stopped else {}
+        more |= {"failures": self.failures, "counted": self.counted} if self.failures else {}
+        more |= {} if self.failed is None else {"failed": self.failed}
+        more |= {} if self.step is None else {"step": self.step, "step_of": self.step_of}
+        return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
+
+
+def parse_life(text: str) -> Life | None:
+    """The newest life; None for what cannot be read, which is as if there had been none."""
+    try:
+        document = safe_json.loads(text)
+        return Life(
+            number=int(document["life"]),
+            completed=document["completed"] is True,
+            stopped=document.get("stopped") is True,
+            failed=None if document.get("failed") is None else int(document["failed"]),
+            failures=int(document.get("failures", 0)),
+            counted=int(document.get("counted", 0)),
+            step=None if document.get("step") is None else int(document["step"]),
+            step_of=int(document.get("step_of", 0)),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+_TELLING = ("checkpoint-uploaded", "restored", "failed")
+
+
+def newest_step(events: Iterable[Mapping[str, Any]]) -> int:
+    """The step of the newest whole checkpoint that a job's events know of; -1 for none.
+
+    >>> newest_step([{"event": "restored", "step": 40}, {"event": "checkpoint-uploaded", "step": 60}])
+    60
+    """
+    return max((_step(event) for event in events), default=-1)
+
+
+def fails_in_place(events: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a job's last two failures have no newer checkpoint between them: a third would fail there too.
+
+    >>> failed, saved = {"event": "failed"}, {"event": "checkpoint-uploaded", "step": 60}
+    >>> fails_in_place([saved, failed, failed]), fails_in_place([failed, saved, failed]), fails_in_place([failed])
+    (True, False, False)
+    """
+    newest, before, stuck = -1, None, False
+    for event in events:
+        newest = max(newest, _step(event))
+        if event.get("event") == "failed":
+            stuck = before is not None and newest <= before
+            before = newest
+    return stuck
+
+
+def telling_events(path: Path) -> Iterable[Mapping[str, Any]]:
+    """The events of a job's file that say what was kept and what failed; none where it cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if not any(name in line for name in _TELLING):
+                    continue
+                try:
+                    event = safe_json.loads(line)
+                except ValueError:  # a line that a killed agent left half
+                    continue
+                if isinstance(event, dict) and event.get("event") in _TELLING:
+                    yield event
+    except OSError:
+        return
+
+
+def _step(event: Mapping[str, Any]) -> int:
+    step = event.get("step")
+    return step if isinstance(step, int) and event.get("event") != "failed" else -1

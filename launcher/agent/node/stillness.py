@@ -1,0 +1,67 @@
+"""For how long a node has done nothing: no processor at work, nothing on the network, no step of the job."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+IDLE_VCPUS = 1.0
+IDLE_BYTES_PER_S = 1e6
+"""Below both a node does nothing: ranks that compute, or wait in a collective, keep one vCPU busy each, and a download
+moves more. The guard judges EC2's own metrics by the same figures (templates/guard/quiet.py)."""
+_AT_WORK = (0, 1, 2, 5, 6, 7)
+"""Columns of the first line of /proc/stat, after its name: all but idle, iowait and guests' (proc_stat(5))."""
+_LOOPBACK = "lo"
+_ADAPTERS = "*/ports/*/hw_counters/*_bytes"
+"""What an EFA interface has moved past the kernel (EC2 user guide, Monitor an Elastic Fabric Adapter)."""
+
+
+class Counters(NamedTuple):
+    """What a node has done since it was started: seconds of its processors at work, and bytes of its interfaces."""
+
+    busy_s: float
+    moved: int
+
+
+class Stillness:
+    """Looks at a node's counters from time to time."""
+
+    def __init__(
+        self, now: float, *, proc: Path = Path("/proc"), adapters: Path = Path("/sys/class/infiniband")
+    ) -> None:
+        """Begin at a moment, in monotonic seconds; `proc` and `adapters` are where the kernel has its counters."""
+        self._proc, self._adapters = proc, adapters
+        self._since = self._at = now
+        self._last = self._counters()
+
+    def move(self, now: float) -> None:
+        """The job has made a step, or has finished a checkpoint."""
+        self._since = now
+
+    def still_s(self, now: float) -> float:
+        """Look, and give the seconds for which nothing was seen; counters that cannot be read count as work."""
+        last, found, seconds = self._last, self._counters(), now - self._at
+        if seconds > 0:
+            self._last, self._at = found, now
+            if last is None or found is None or _works(last, found, seconds):
+                self._since = now
+        return max(0.0, now - self._since)
+
+    def _counters(self) -> Counters | None:
+        try:
+            stat = (self._proc / "stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
+            ticks = sum(int(stat[index]) for index in _AT_WORK)
+            lines = (self._proc / "net" / "dev").read_text(encoding="ascii").splitlines()
+            fields = [line.partition(":") for line in lines if ":" in line]
+            # Received bytes come first, sent ones ninth (proc_pid_net(5)).
+            moved = sum(
+                int(rest.split()[0]) + int(rest.split()[8]) for name, _, rest in fields if name.strip() != _LOOPBACK
+            )
+            moved += sum(int(path.read_text(encoding="ascii")) for path in self._adapters.glob(_ADAPTERS))
+        except (OSError, ValueError, IndexError):
+            return None
+        return Counters(busy_s=ticks / os.sysconf("SC_CLK_TCK"), moved=moved)
+
+
+def _works(last: Counters, found: Counters, seconds: float) -> bool:
+    vcpus, bytes_per_s = (found.busy_s - last.busy_s) / seconds, (found.moved - last.moved) / seconds
+    return vcpus >= IDLE_VCPUS or bytes_per_s >= IDLE_BYTES_PER_S

@@ -1,0 +1,77 @@
+"""What is stored of a run's outputs: the manifest that the agent writes and `slipway outputs` reads."""
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from launcher.agent import safe_json
+from launcher.agent.errors import ManifestError
+from launcher.agent.manifest import StoredFile
+
+SCHEMA = "slipway.outputs/1"
+FOLDER, MANIFEST = "outputs", "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputManifest:
+    """What is stored of a run's outputs; keys are relative to the plan's place in the store."""
+
+    run: str
+    attempt: int
+    written_at: str
+    files: tuple[StoredFile, ...]
+
+    def to_json(self) -> str:
+        """The manifest's text."""
+        files = [
+            {"path": file.path, "bytes": file.bytes, "sha256": file.sha256, "key": file.key} for file in self.files
+        ]
+        document = {
+            "schema": SCHEMA,
+            "run": self.run,
+            "attempt": self.attempt,
+            "written_at": self.written_at,
+            "files": files,
+        }
+        return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def manifest_key(run: str) -> str:
+    """The key of a run's manifest."""
+    return f"{FOLDER}/{run}/{MANIFEST}"
+
+
+def parse_outputs(text: str) -> OutputManifest:
+    """The manifest in `text`.
+
+    Raises:
+        ManifestError: It is not one, or names a path outside.
+    """
+    try:
+        document = safe_json.loads(text)
+        if document.pop("schema") != SCHEMA:
+            raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
+        files = tuple(StoredFile(**file, part=0) for file in document.pop("files"))
+        found = OutputManifest(**document, files=files)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ManifestError(f"not a manifest of outputs: {error!r}") from error
+    for file in files:
+        if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
+            raise ManifestError(f"a path outside: {file.path!r} at {file.key!r}")
+    return found
+
+
+def stored_name(path: str) -> str:
+    """The name of an output in the store: a relative path itself, of an absolute one the last part; empty for none.
+
+    >>> stored_name("out/model"), stored_name("/fsx/eval/"), stored_name("${SLIPWAY_CHECKPOINT_DIR}/export")
+    ('out/model', 'eval', 'export')
+    >>> stored_name("../secret"), stored_name(".")
+    ('', '')
+    """
+    parts = PurePosixPath(path).parts
+    if ".." in parts or not parts:
+        return ""
+    alone = path.startswith(("/", "${"))
+    name = parts[-1] if alone else "/".join(parts)
+    return "" if name == "/" or name.startswith("${") else name

@@ -1,0 +1,123 @@
+"""The one reader of JSON that somebody else wrote: whatever it holds, a value of bounded depth or a `JsonError`.
+
+`json.loads` is refused everywhere else (`banned-api` in pyproject.toml): it answers a deep text with RecursionError, a
+long number with an integer that no float can hold, and takes NaN, which is no JSON.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+MOST_BYTES = 64 << 20
+MOST_DEPTH = 100
+"""Lists and mappings in each other. A CRD of Kubernetes has 40; functions that call themselves walk what is read, and
+Python allows 1,000 calls."""
+_MOST_DIGITS = 40
+
+
+class JsonError(ValueError):
+    """A text that is no JSON, or JSON beyond the bounds."""
+
+
+def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = False) -> Any:
+    """The value of a JSON text.
+
+    Args:
+        text: JSON; bytes are UTF-8.
+        most_bytes: How long it may be (characters, of a str).
+        figures: Take NaN, infinities and numbers of any length, as programs write them for measurements; a whole number
+            beyond 40 digits comes as an infinity.
+
+    Raises:
+        JsonError: It is none, or is too long or too deep.
+
+    >>> loads('{"a": [1, 2.5]}'), loads("[NaN]", figures=True)
+    ({'a': [1, 2.5]}, [nan])
+    """
+    if len(text) > most_bytes:
+        raise JsonError(f"it is longer than {most_bytes:,} bytes")
+    try:
+        found = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = (_FIGURES if figures else _STRICT).decode(found)
+    except (ValueError, RecursionError) as error:
+        raise _error(error) from error
+    _hold_depth(value, found)
+    return value
+
+
+def load(path: Path, *, most_bytes: int = MOST_BYTES) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+        JsonError: As `loads`.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return loads(file.read(most_bytes + 1), most_bytes=most_bytes)
+
+
+def value_at(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins at an index of a text, and the index behind it.
+
+    Raises:
+        JsonError: As `loads`; the value may end behind the text.
+    """
+    try:
+        value, end = _STRICT.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise _error(error) from error
+    _hold_depth(value, text[at:end])
+    return value, end
+
+
+def _error(error: ValueError | RecursionError) -> JsonError:
+    return (
+        error if isinstance(error, JsonError) else JsonError(_TOO_DEEP if type(error) is RecursionError else str(error))
+    )
+
+
+def _hold_depth(value: Any, text: str) -> None:
+    """Refuse a value with more than `MOST_DEPTH` levels; most texts have fewer brackets than that."""
+    if text.count("[") + text.count("{") <= MOST_DEPTH:
+        return
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise JsonError(_TOO_DEEP)
+
+
+_TOO_DEEP = f"it has more than {MOST_DEPTH} lists and mappings in each other"
+
+
+def _refuse(word: str) -> NoReturn:
+    raise JsonError(f"{word} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise JsonError(f"the number {text[:_MOST_DIGITS]} is beyond what is counted")
+    return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise JsonError(f"the number {text[:_MOST_DIGITS]}... has {len(text):,} digits")
+    return int(text)
+
+
+def _whole_or_infinite(text: str) -> int | float:
+    return int(text) if len(text) <= _MOST_DIGITS else math.copysign(math.inf, -1.0 if text[0] == "-" else 1.0)
+
+
+_STRICT = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)  # noqa: TID251 - here alone
+_FIGURES = json.JSONDecoder(parse_int=_whole_or_infinite)  # noqa: TID251 - here alone

@@ -1,0 +1,146 @@
+"""Commands before and after the job's own: data preparation, merging, evaluation. Each is done once per run.
+
+A mark in the store, `steps/RUN/WHICH/NODE` below the plan's place, says that a node has done a step. So an attempt that
+follows an interruption does the unfinished step again, and no other. If steps follow the command, the command has such
+marks too: when every node has left one, a later attempt goes on with the steps after it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from launcher.agent import ending, exits
+from launcher.agent.ending import Ending
+from launcher.agent.errors import StoreError
+from launcher.agent.events import EventLog
+from launcher.agent.job import StepSpec
+from launcher.agent.node.notice import Notice
+from launcher.agent.node.notices import Notices, heed
+from launcher.agent.node.peers import Peers
+from launcher.agent.node.process import Command, start_failure_code
+from launcher.agent.node.shutdown import Shutdown
+from launcher.agent.store.objects import Store
+
+BEFORE, AFTER, COMMAND = "before", "after", "command"
+_LOOK_S, _MARK_LOOK_S = 0.25, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepServices:
+    """What steps have beside their commands.
+
+    Attributes:
+        store: The plan's place, for the marks.
+        peers: The job's other nodes.
+        notices: What announces an end.
+        log: Where every step is written.
+        start: Starts a command in the job's folder and environment.
+        drain: Whether a node that goes is drained.
+    """
+
+    store: Store
+    peers: Peers
+    notices: Notices
+    log: EventLog
+    start: Callable[[Sequence[str]], Command]
+    drain: bool
+
+
+def heard(services: StepServices, wait_s: float) -> Notice | None:
+    """A notice that ends the attempt, passed on to the other nodes."""
+    notice = services.notices.next(wait_s=wait_s)
+    if notice is None:
+        return None
+    services.peers.publish(notice)
+    heed(notice, drain=services.drain, log=services.log)
+    return notice if notice.ends else None
+
+
+class Steps:
+    """The steps of one attempt on this node."""
+
+    def __init__(self, services: StepServices, *, run: str) -> None:
+        """Keep the services; `run` is the id under which marks are left."""
+        self._services = services
+        self._folder = f"steps/{run}"
+
+    def command_done(self) -> bool:
+        """Whether an earlier attempt completed the command on every node.
+
+        Raises:
+            StoreError: The store cannot be listed.
+        """
+        return len(self._services.store.sizes(f"{self._folder}/{COMMAND}/")) >= self._services.peers.parts
+
+    def mark(self, which: str) -> None:
+        """Say that this node has done a step.
+
+        Raises:
+            StoreError: The store did not take it.
+        """
+        self._services.store.put_new(f"{self._folder}/{which}/{self._services.peers.part}", b"{}\n")
+
+    def run(self, when: str, steps: Sequence[StepSpec]) -> Ending | None:
+        """Do the steps that are not done yet, in their order; how the attempt ends, or None: it goes on.
+
+        Args:
+            when: BEFORE or AFTER.
+            steps: All of them.
+        """
+        for number, step in enumerate(steps):
+            which = f"{when}-{number}"
+            try:
+                found = self._step(which, step, wait=when == BEFORE)
+            except StoreError as error:
+                return ending.failed(exits.STORE_FAILED, f"run.{when}[{number}]: its mark is not in the store: {error}")
+            if found is not None:
+                return found
+        return None
+
+    def _step(self, which: str, step: StepSpec, *, wait: bool) -> Ending | None:
+        part = self._services.peers.part
+        here = part == 0 or step.on == "all"
+        done = f"{self._folder}/{which}/{part if here else 0}"
+        if not here:
+            return self._waited(done) if wait else None
+        if self._services.store.find_text(done) is not None:
+            return None
+        begun = time.monotonic()
+        self._services.log.append("step-started", step=which)
+        try:
+            command = self._services.start(step.command)
+        except OSError as error:
+            return ending.failed(start_failure_code(error), f"{which} cannot be started: {error}")
+        notice = self._followed(command)
+        code = exits.exit_code_of(command.returncode or 0)
+        self._services.log.append("step-ended", step=which, code=code, seconds=round(time.monotonic() - begun, 1))
+        if notice is not None:
+            return ending.announced(notice)
+        if code != exits.COMPLETED:
+            return ending.failed(code, f"{which} ended with {code}")
+        self.mark(which)
+        return None
+
+    def _followed(self, command: Command) -> Notice | None:
+        """Follow a command to its end; the notice that ended it, if one did."""
+        shutdown = Shutdown(command, signal_name="none", log=self._services.log)
+        ended: Notice | None = None
+        while shutdown.lives():
+            notice = heard(self._services, _LOOK_S)
+            if notice is not None:
+                ended = ended or notice
+                shutdown.end_at(time.monotonic())
+            shutdown.go_on(time.monotonic())
+        return ended
+
+    def _waited(self, done: str) -> Ending | None:
+        """Wait until the first node has left its mark."""
+        look_at = 0.0
+        while True:
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + _MARK_LOOK_S
+                if self._services.store.find_text(done) is not None:
+                    return None
+            notice = heard(self._services, _LOOK_S)
+            if notice is not None:
+                return ending.announced(notice)

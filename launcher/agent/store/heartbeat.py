@@ -1,0 +1,87 @@
+"""A sign of life for the guard in the account: one object for each node of a job, written anew every few minutes.
+
+The guard ends machines that do nothing. A job that waits without using a processor looks like none: as long as its
+nodes write, the guard leaves them, unless all of them say that they have stood still for `guardrails.hung_minutes`.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from launcher.agent.errors import StoreError
+from launcher.agent.events import EventLog
+from launcher.agent.store.objects import Store
+
+SCHEMA = "slipway.heartbeat/1"
+FOLDER = "running"
+"""Below the place of the words (launcher/agent/store/word.py), where nodes may write already."""
+EVERY_S = 300.0
+"""Between two objects: 12 requests an hour and node, as often as the guard looks."""
+_SAMPLE_S = 60.0
+_AT_THE_END_S = 5.0
+_TIMEOUT_S = 5.0
+
+
+class Heartbeat(threading.Thread):
+    """Watches one node, and writes what it sees until the attempt is over."""
+
+    def __init__(self, uri: str, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> None:
+        """Prepare the thread.
+
+        Args:
+            uri: `s3://bucket/prefix` where the guard looks.
+            about: The job, its run, the attempt and the node's number.
+            still_s: Gives the seconds for which the node has done nothing, at a moment in monotonic seconds.
+            log: Is told once that the store takes nothing.
+        """
+        super().__init__(name="heartbeat", daemon=True)
+        self._store = Store(f"{uri}/{FOLDER}", timeout_s=_TIMEOUT_S)
+        self._about = about
+        self._still_s = still_s
+        self._log = log
+        self._troubled = False
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Write at once, every few minutes, and at the end."""
+        due = time.monotonic()
+        while not self._over.wait(0.0 if due <= time.monotonic() else _SAMPLE_S):
+            now = time.monotonic()
+            still_s = self._still_s(now)
+            if now >= due:
+                self._beat(still_s, over=False)
+                due = time.monotonic() + EVERY_S
+        self._beat(0.0, over=True)
+
+    def _beat(self, still_s: float, *, over: bool) -> None:
+        """Write the object; one that cannot be written is told once, and the next one comes."""
+        document = {"schema": SCHEMA, **self._about, "still_s": round(still_s), "over": over}
+        try:
+            self._store.write_text(f"{self._about['run']}-{self._about['part']}.json", json.dumps(document))
+        except StoreError as error:
+            if not self._troubled:
+                self._troubled = True
+                self._log.append("store-trouble", error=f"the guard may take this node for idle: {error}")
+
+    def finish(self) -> None:
+        """Say that the attempt is over; what takes longer than a few seconds is left, and goes out of date."""
+        self._over.set()
+        self.join(_AT_THE_END_S)
+        self._store.cancel()
+
+
+@contextlib.contextmanager
+def kept(uri: str | None, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> Iterator[None]:
+    """Write while the block runs; None: nobody looks."""
+    if uri is None:
+        yield
+        return
+    beats = Heartbeat(uri, about, still_s, log)
+    beats.start()
+    try:
+        yield
+    finally:
+        beats.finish()
