@@ -5,7 +5,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aws_cdk import Annotations, App, Stack
+from aws_cdk import Annotations, App, CfnRule, CfnRuleAssertion, Fn, Stack
 from constructs import Node
 
 from infra.build import build_app
@@ -17,21 +17,31 @@ from launcher.model.plan import Plan
 from launcher.model.request import PlanRequest
 from launcher.planning.pin import pinned_plan
 
+PLAN, EXAMPLE = "plan", "example"
+"""Context: the plan file; and cdk.json's own example, which is shown where none is named and can never be deployed."""
 GATE = "gate"
 """Context: 1 makes it an error when a plan has not passed its gate; else the stacks are annotated."""
 
 
 def main() -> int:
-    """Synthesise, or say in one screen why not; the exit code is that of the `slipway` command."""
+    """Synthesise as the CDK CLI asks in the environment; the exit code is that of the `slipway` command."""
+    return synthesise(App(auto_synth=False), account=os.environ.get("CDK_DEFAULT_ACCOUNT"))
+
+
+def synthesise(app: App, account: str | None = None) -> int:
+    """Build and synthesise the plan that an app's context names, or say in one screen why not; the exit code."""
     try:
-        app, catalog = App(auto_synth=False), load()
+        catalog = load()
         path, asked = _plan_path(app.node), _gate_is_asked_for(app.node)
+        named = app.node.try_get_context(PLAN) is not None
         plan = _plan(plan_file.load(path), catalog)
         passed = gate_word(path, plan, datetime.now(UTC))
         if passed.refusal is not None and asked:
             raise passed.refusal
-        build_app(plan, account=os.environ.get("CDK_DEFAULT_ACCOUNT"), app=app, catalog=catalog)
+        build_app(plan, account=account, app=app, catalog=catalog)
         _annotate(app, passed)
+        if not named:
+            _hold_back(app, path)
         app.synth()
     except SlipwayError as refusal:
         print(_refusal_text(refusal), file=sys.stderr)
@@ -75,13 +85,23 @@ def _annotate(app: App, passed: GateWord) -> None:
         Annotations.of(stack).add_warning_v2("slipway:gate", passed.words)
 
 
+def _hold_back(app: App, example: Path) -> None:
+    """Have CloudFormation refuse every stack of an example that nobody named, and say which line names one."""
+    text = f"{example} is an example, and nothing of it can be deployed: cdk deploy --all -c plan=FILE"
+    never = CfnRuleAssertion(assert_=Fn.condition_equals("example", "plan"), assert_description=text)
+    for stack in (each for each in app.node.children if isinstance(each, Stack)):
+        CfnRule(stack, "NamesNoPlan", assertions=[never])
+        Annotations.of(stack).add_warning_v2("slipway:example", text)
+
+
 def _plan_path(context: Node) -> Path:
-    """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's own.
+    """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's example.
 
     Raises:
         UnreadableInputError: the context names none.
     """
-    named = context.try_get_context("plan")
+    named = context.try_get_context(PLAN)
+    named = context.try_get_context(EXAMPLE) if named is None else named
     if not isinstance(named, str) or not named:
         raise UnreadableInputError("the context names no plan file", hint="cdk synth -c plan=FILE")
     return Path(named)

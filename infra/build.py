@@ -16,7 +16,7 @@ from launcher.model.budget_stop import stops_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
-from launcher.rendering import cluster
+from launcher.rendering.cluster import tags as tags_of
 
 RATE = "usd_per_hour"
 """Context: dollars an hour of all the plan's nodes, as its quote says. Without it there is no estimate of the spend."""
@@ -58,7 +58,7 @@ def build_app(
         app = App(
             context=dict(context) if context is not None else None, outdir=str(outdir) if outdir is not None else None
         )
-    tags = {each.key: each.value for each in cluster.tags(plan)}
+    tags = {each.key: each.value for each in tags_of(plan)}
     builder.build(app, plan=plan, catalog=catalog, account=account, tags=tags, limits=_limits(app, plan))
     if plan.request.storage.kms_key_arn is not None:
         # A network that several clusters share is made of its own part of the plan alone.

@@ -14,7 +14,7 @@ from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
-from launcher.rendering.targets import WRITERS
+from launcher.rendering.targets import writer_of
 
 
 class ClusterNetwork(NamedTuple):
@@ -34,7 +34,7 @@ class ClusterNetwork(NamedTuple):
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's cluster cannot be written or does not fit its network; empty when it can."""
-    found = WRITERS[plan.place.target].findings(plan, catalog.instance_types)
+    found = writer_of(plan.place.target).findings(plan, catalog.instance_types)
     return found or tuple(network_findings(plan.request, plan.place, catalog))
 
 
@@ -72,7 +72,7 @@ def _network(
 
 def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]) -> tuple[str, StoreAccess]:
     """The store's URI and how a policy names it: the plan's own, or a new bucket."""
-    named = plan.request.checkpoint.uri
+    named = plan.request.checkpoint.store_uri
     if named is not None:
         bucket, _, prefix = named.removeprefix("s3://").partition("/")
         return named, StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))

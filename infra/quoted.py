@@ -4,12 +4,12 @@ Slipway's own commands quote, gate and deploy in one go. `cdk deploy -c plan=FIL
 for the other, the stacks carry a word on it. The words are the quote's: no price is known here.
 """
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.errors import (
     ImpossibleError,
     OverBudgetError,
@@ -78,8 +78,8 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
         UnreadableInputError: what should be one is none.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        document = safe_json.load(path)
+    except (OSError, ValueError):
         document = None  # a plan file is YAML, and was read before
     if isinstance(document, dict) and document.get("schema") == SAVED:
         return _checked(document.get("quote"), f"the quote in {path}")
@@ -87,8 +87,8 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
     if path.name != RUN_PLAN or not beside.is_file():
         return None
     try:
-        found = json.loads(beside.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
+        found = safe_json.load(beside)
+    except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"{beside} is no quote: {problem!r}", hint=WRITTEN) from problem
     return _checked(found, str(beside))
 

@@ -1,7 +1,8 @@
-"""What builds the stacks of each target, by its kind; a plan loads its own target's part of the CDK and no other."""
+"""What builds the stacks of a target: the module of infra/stacks that bears its name, loaded for plans that need it."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol, cast
 
 from aws_cdk import App
 
@@ -11,6 +12,8 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
+from launcher.model.target import TARGETS, target_of
+from launcher.targets.load import folder
 
 
 class Builder(Protocol):
@@ -34,54 +37,14 @@ class Builder(Protocol):
         ...
 
 
-def _parallelcluster() -> Builder:
-    from infra.stacks import training
-
-    return training
-
-
-def _hyperpod_slurm() -> Builder:
-    from infra.stacks import hyperpod
-
-    return hyperpod
-
-
-def _sagemaker_endpoint() -> Builder:
-    from infra.stacks import serving
-
-    return serving
-
-
-def _eks() -> Builder:
-    from infra.stacks import eks
-
-    return eks
-
-
-def _hyperpod_eks() -> Builder:
-    from infra.stacks import hyperpod_eks
-
-    return hyperpod_eks
-
-
-BUILDERS: Mapping[TargetKind, Callable[[], Builder]] = {
-    TargetKind.PARALLELCLUSTER: _parallelcluster,
-    TargetKind.HYPERPOD_SLURM: _hyperpod_slurm,
-    TargetKind.SAGEMAKER_ENDPOINT: _sagemaker_endpoint,
-    TargetKind.EKS: _eks,
-    TargetKind.HYPERPOD_EKS: _hyperpod_eks,
-}
-"""What loads the builder of every target that is deployed."""
-
-
 def builder_of(kind: TargetKind) -> Builder:
     """What builds a target's stacks.
 
     Raises:
         ImpossibleError: this version has no stacks for it.
     """
-    loaded = BUILDERS.get(kind)
-    if loaded is None:
-        message = f"{kind} is not built from these stacks, which build {', '.join(BUILDERS)}"
+    if not target_of(kind).deployed:
+        built = ", ".join(kind for kind, facts in TARGETS.items() if facts.deployed)
+        message = f"{kind} is not built from these stacks, which build {built}"
         raise ImpossibleError(f"nothing builds {kind}", findings=[error("target-not-built", "target.kind", message)])
-    return loaded()
+    return cast("Builder", import_module(f"infra.stacks.{folder(kind)}"))

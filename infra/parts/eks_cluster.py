@@ -12,9 +12,9 @@ from constructs import Construct
 from launcher.model import sizing
 from launcher.model.eks import NEEDS_NODES
 from launcher.rendering.contexts import Tag
-from launcher.rendering.eks_contexts import EksContext
+from launcher.targets.eks.render import EksContext
 
-_ADMIN = "cluster-access-policy/AmazonEKSClusterAdminPolicy"
+_ADMIN = "AmazonEKSClusterAdminPolicy"
 
 
 class ControlSubnets(Construct):
@@ -71,6 +71,7 @@ class EksCluster(Construct):
         security_group_id: str,
         key_arn: str | None,
         role_arn: str | None = None,
+        access_arns: Sequence[str] = (),
     ) -> None:
         """Make the cluster.
 
@@ -82,6 +83,7 @@ class EksCluster(Construct):
             security_group_id: of the nodes, whose members reach the control plane.
             key_arn: encrypts secrets; None: EKS's own key.
             role_arn: of the control plane; None: one is made.
+            access_arns: who may take on the access role; none: whoever the account's IAM lets.
         """
         super().__init__(scope, id_)
         self._context = context
@@ -116,7 +118,7 @@ class EksCluster(Construct):
         # EKS would make the group without an end to what it keeps.
         self.resource.add_resource_dependency(log)
         self.security_group_id = self.resource.attr_cluster_security_group_id
-        self.access_role = self._access()
+        self.access_role = self._access(access_arns)
 
     def _role(self) -> iam.Role:
         """What EKS does with in this account."""
@@ -128,12 +130,13 @@ class EksCluster(Construct):
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKSClusterPolicy")],
         )
 
-    def _access(self) -> iam.Role:
+    def _access(self, arns: Sequence[str]) -> iam.Role:
         """A role that whoever may take it on in this account puts jobs into the cluster with."""
+        named = iam.CompositePrincipal(*map(iam.ArnPrincipal, arns)) if arns else None
         role = iam.Role(
             self,
             "Access",
-            assumed_by=iam.AccountPrincipal(Aws.ACCOUNT_ID),
+            assumed_by=named or iam.AccountPrincipal(Aws.ACCOUNT_ID),
             description=f"Jobs for {self._context.name}: an access entry of EKS, and lending its pods their role",
         )
         self.admit(self, "AccessEntry", role)
@@ -166,8 +169,17 @@ class EksCluster(Construct):
             ),
         )
 
-    def admit(self, scope: Construct, id_: str, role: iam.Role) -> eks.CfnAccessEntry:
-        """Make a role an administrator of this cluster."""
+    @property
+    def variables(self) -> dict[str, str]:
+        """Where its API is, as templates/chart reads it from the environment."""
+        return {
+            "CLUSTER_NAME": self.resource.ref,
+            "CLUSTER_ENDPOINT": self.resource.attr_endpoint,
+            "CLUSTER_AUTHORITY": self.resource.attr_certificate_authority_data,
+        }
+
+    def admit(self, scope: Construct, id_: str, role: iam.Role, *, policy: str = _ADMIN) -> eks.CfnAccessEntry:
+        """Let a role into this cluster, under one of EKS's access policies."""
         return eks.CfnAccessEntry(
             scope,
             id_,
@@ -176,7 +188,7 @@ class EksCluster(Construct):
             access_policies=[
                 eks.CfnAccessEntry.AccessPolicyProperty(
                     access_scope=eks.CfnAccessEntry.AccessScopeProperty(type="cluster"),
-                    policy_arn=f"arn:{Aws.PARTITION}:eks::aws:{_ADMIN}",
+                    policy_arn=f"arn:{Aws.PARTITION}:eks::aws:cluster-access-policy/{policy}",
                 )
             ],
         )
@@ -199,6 +211,7 @@ class EksCluster(Construct):
             addon_name=wanted.key,
             addon_version=wanted.value,
             cluster_name=self.resource.ref,
+            configuration_values=self._context.settings.get(wanted.key),
             resolve_conflicts="OVERWRITE",
         )
 

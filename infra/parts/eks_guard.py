@@ -1,4 +1,6 @@
-"""What the guardrails of an EKS cluster have of their own: emptying its node group, and what EC2 says of its nodes."""
+"""What the guardrails of an EKS cluster have of their own: emptying its node group, and who counts its pods."""
+
+from dataclasses import dataclass
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -12,17 +14,31 @@ from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 
 
-def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: look at instances, and set the size of one node group."""
-    group = f"nodegroup/{cluster_name(plan)}/{WORKERS}/*"
-    stop = iam.PolicyStatement(
-        sid="StopNodes",
-        actions=["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"],
-        resources=[f"arn:{Aws.PARTITION}:eks:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:{group}"],
-    )
-    return Rights(look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop,))
+def count_pods(asks: str, plan: Plan) -> tuple[iam.PolicyStatement, dict[str, str]]:
+    """The right to call the function that counts pods, by its ARN, and the variables that name it to the guard."""
+    call = iam.PolicyStatement(sid="CountPods", actions=["lambda:InvokeFunction"], resources=[asks])
+    return call, {"PODS_FUNCTION": asks, "WORKERS": str(plan.place.nodes)}
 
 
-def announce(plan: Plan, guardrails: Guardrails) -> None:
-    """The end of a Capacity Block."""
-    announce_block(plan, guardrails)
+@dataclass(frozen=True, slots=True)
+class EksGuard:
+    """EKS's, with a function in the cluster's network that counts pods, by its ARN."""
+
+    asks: str
+
+    def rights(self, plan: Plan, scope: Construct) -> Rights:
+        """What the guard may do: look at instances, set the size of one node group, and call that function."""
+        group = f"nodegroup/{cluster_name(plan)}/{WORKERS}/*"
+        stop = iam.PolicyStatement(
+            sid="StopNodes",
+            actions=["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"],
+            resources=[f"arn:{Aws.PARTITION}:eks:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:{group}"],
+        )
+        call, variables = count_pods(self.asks, plan)
+        return Rights(
+            look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, call), variables=variables
+        )
+
+    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
+        """The end of a Capacity Block."""
+        announce_block(plan, guardrails)

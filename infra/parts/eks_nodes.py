@@ -9,7 +9,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from launcher.rendering.eks_contexts import NodeGroupContext
+from launcher.targets.eks.render import NodeGroupContext
 
 _POLICIES = (
     "AmazonEKSWorkerNodePolicy",
@@ -107,10 +107,11 @@ class NodeGroup(Construct):
                 id=self.template.ref, version=self.template.attr_latest_version_number
             ),
             scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
-                min_size=context.minimum, max_size=context.count, desired_size=context.count
+                min_size=context.minimum, max_size=context.count, desired_size=context.wanted
             ),
             node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=context.repair),
             labels={"slipway/group": context.name},
+            taints=_taints(context.taint),
         )
 
     def _machines(self, groups: list[str], tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
@@ -167,6 +168,13 @@ class NodeGroup(Construct):
                 market_type="capacity-block"
             )
         return found
+
+
+def _taints(key: str | None) -> list[eks.CfnNodegroup.TaintProperty] | None:
+    """The taint that keeps other pods away where there is room elsewhere."""
+    if key is None:
+        return None
+    return [eks.CfnNodegroup.TaintProperty(key=key, value="present", effect="PREFER_NO_SCHEDULE")]
 
 
 def _root(context: NodeGroupContext) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:

@@ -22,6 +22,8 @@ from launcher.model.monitoring import GUARD_MEMORY_MB
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _RUNTIME = "python3.14"
+_TIMEOUT_S = 120
+"""Some services may not answer: each of a look's steps still has its turn (templates/guard/guard.py, CONFIG)."""
 
 
 class ReservedNodes(NamedTuple):
@@ -57,6 +59,7 @@ class GuardSettings:
     prepaid: bool
     ttl_h: float | None
     idle_minutes: float
+    hung_minutes: float
     usd_per_node_hour: Decimal | None
     ends_at: datetime | None = None
     key_arn: str | None = None
@@ -114,12 +117,17 @@ class GuardFunction(Construct):
             architectures=["x86_64"],
             role=role.role_arn,
             description=f"Slipway: watches cluster {settings.cluster}",
-            timeout=60,
+            timeout=_TIMEOUT_S,
             memory_size=GUARD_MEMORY_MB,
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
             environment=lambda_.CfnFunction.EnvironmentProperty(
                 variables={**self._variables(settings), **rights.variables}
             ),
+        )
+
+        # A look that fails is made again by the schedule; Lambda's own two retries would count it three times.
+        lambda_.CfnEventInvokeConfig(
+            self, "Once", function_name=self.function.ref, qualifier="$LATEST", maximum_retry_attempts=0
         )
 
     def call_by(self, rule: events.CfnRule) -> None:
@@ -144,6 +152,7 @@ class GuardFunction(Construct):
             "TOPICS": " ".join(settings.topics),
             "PREPAID": "true" if settings.prepaid else "false",
             "IDLE_MINUTES": f"{settings.idle_minutes:g}",
+            "HUNG_MINUTES": f"{settings.hung_minutes:g}",
         }
         if settings.ttl_h is not None:
             found["TTL_HOURS"] = f"{settings.ttl_h:g}"
@@ -173,7 +182,11 @@ class GuardFunction(Construct):
                 resources=["*"],
                 conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
             ),
-            iam.PolicyStatement(sid="OwnAge", actions=["cloudformation:DescribeStacks"], resources=[Aws.STACK_ID]),
+            iam.PolicyStatement(
+                sid="OwnAge",
+                actions=["cloudformation:DescribeStackEvents", "cloudformation:DescribeStacks"],
+                resources=[Aws.STACK_ID],
+            ),
             *rights.stop,
             iam.PolicyStatement(sid="Tell", actions=["sns:Publish"], resources=list(settings.topics)),
             *(settings.stop.statements if settings.stop is not None else ()),

@@ -20,10 +20,16 @@ from launcher.model.budget_stop import exempt
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES, is_prepaid
 from launcher.model.idle import idle_minutes
-from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, SPEND_METRIC, Alarm, alarms
+from launcher.model.monitoring import (
+    FAILED_CALLS,
+    GUARD_EVERY_MINUTES,
+    GUARD_METRICS,
+    SPEND_METRIC,
+    Alarm,
+    alarms,
+)
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
-from launcher.model.target_parts import Guard
+from launcher.model.target import Guard, target_of
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 
@@ -105,6 +111,8 @@ class Guardrails(Construct):
         for each in alarms(budgeted=limits.max_usd is not None, rated=limits.usd_per_node_hour is not None):
             if each is Alarm.SILENT:
                 self._silence_alarm()
+            elif each is Alarm.FAILING:
+                self._failure_alarm()
             elif limits.max_usd is not None:
                 self._spend_alarm(limits.max_usd)
 
@@ -159,6 +167,7 @@ class Guardrails(Construct):
             ends_at=_reclaimed_at(plan),
             ttl_h=plan.request.guardrails.ttl_h,
             idle_minutes=idle_minutes(plan.request) or 0,
+            hung_minutes=plan.request.guardrails.hung_minutes,
             usd_per_node_hour=limits.usd_per_node_hour,
             key_arn=plan.request.storage.kms_key_arn,
             stop=self._stop,
@@ -188,6 +197,21 @@ class Guardrails(Construct):
             comparison="LessThanThreshold",
             threshold=1,
             missing="breaching",
+        )
+
+    def _failure_alarm(self) -> None:
+        """Goes off when the guard could not do all that it is for: the function fails then, and its log says why."""
+        self._alarm(
+            Alarm.FAILING,
+            description="the guard could not do all of its work: see the log group of its function",
+            metric=FAILED_CALLS,
+            statistic="Sum",
+            period=_SAMPLE_S,
+            periods=1,
+            comparison="GreaterThanOrEqualToThreshold",
+            threshold=1,
+            missing="notBreaching",
+            of_function=True,
         )
 
     def _rule(
@@ -233,15 +257,17 @@ class Guardrails(Construct):
         comparison: str,
         threshold: float,
         missing: str,
+        of_function: bool = False,
     ) -> None:
-        """An alarm on one of the cluster's metrics that tells every topic."""
+        """An alarm that tells every topic: on one of the cluster's metrics, or on one of Lambda's of the guard."""
+        function = cloudwatch.CfnAlarm.DimensionProperty(name="FunctionName", value=self._function.function.ref)
         cloudwatch.CfnAlarm(
             self,
             id_,
             alarm_description=f"Slipway {self._plan.cluster_name}: {description}",
-            namespace=NAMESPACE,
+            namespace="AWS/Lambda" if of_function else NAMESPACE,
             metric_name=metric,
-            dimensions=self._dimensions,
+            dimensions=[function] if of_function else self._dimensions,
             statistic=statistic,
             period=period,
             evaluation_periods=periods,

@@ -19,7 +19,7 @@ RELEASE, NAMESPACE = "hyperpod-dependencies", "kube-system"
 KIND = "Custom::HyperPodChart"
 _RUNTIME = "python3.14"
 _SECONDS = 900
-_INTERFACES = (
+INTERFACES = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:CreateNetworkInterface",
     "ec2:DeleteNetworkInterface",
@@ -81,7 +81,6 @@ class HyperPodChart(Construct):
         self, role: iam.Role, log: logs.CfnLogGroup, layer: PinnedAsset, place: lambda_.CfnFunction.VpcConfigProperty
     ) -> lambda_.CfnFunction:
         """What installs the chart, with helm in its layer."""
-        code = assets.Asset(self, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
         helm = lambda_.CfnLayerVersion(
             self,
             "Helm",
@@ -90,29 +89,18 @@ class HyperPodChart(Construct):
             compatible_architectures=["x86_64"],
             content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket, s3_key=layer.key),
         )
-        return lambda_.CfnFunction(
+        function = function_in(
             self,
-            "Function",
-            code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
-            handler="chart.handler",
-            runtime=_RUNTIME,
-            architectures=["x86_64"],
-            role=role.role_arn,
-            description=f"Slipway: installs HyperPod's chart into {self._cluster.name}, counts its pods for the guard",
-            timeout=_SECONDS,
-            memory_size=CHART_MEMORY_MB,
-            layers=[helm.ref],
-            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
-            vpc_config=place,
-            # Where it counts pods.
-            environment=lambda_.CfnFunction.EnvironmentProperty(
-                variables={
-                    "CLUSTER_NAME": self._cluster.resource.ref,
-                    "CLUSTER_ENDPOINT": self._cluster.resource.attr_endpoint,
-                    "CLUSTER_AUTHORITY": self._cluster.resource.attr_certificate_authority_data,
-                }
-            ),
+            self._cluster,
+            role,
+            log,
+            place,
+            does=f"installs HyperPod's chart into {self._cluster.name}, counts its pods for the guard",
+            seconds=_SECONDS,
+            memory_mb=CHART_MEMORY_MB,
         )
+        function.layers = [helm.ref]
+        return function
 
     def _release(self, values: str) -> CfnResource:
         """The chart as CloudFormation has it installed."""
@@ -152,7 +140,7 @@ class HyperPodChart(Construct):
                             resources=[f"arn:{Aws.PARTITION}:s3:::{chart.bucket}/{chart.key}"],
                         ),
                         # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
-                        iam.PolicyStatement(sid="StandInSubnet", actions=list(_INTERFACES), resources=["*"]),
+                        iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),
                         iam.PolicyStatement(
                             sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]
                         ),
@@ -160,3 +148,44 @@ class HyperPodChart(Construct):
                 )
             },
         )
+
+
+def function_in(
+    scope: Construct,
+    cluster: EksCluster,
+    role: iam.Role,
+    log: logs.CfnLogGroup,
+    place: lambda_.CfnFunction.VpcConfigProperty,
+    *,
+    does: str,
+    seconds: int,
+    memory_mb: int,
+) -> lambda_.CfnFunction:
+    """A function of templates/chart in a cluster's network, which knows where the cluster's API is.
+
+    Args:
+        scope: whose function it is.
+        cluster: the cluster.
+        role: the function's.
+        log: where it logs.
+        place: its subnet and security group.
+        does: what it is for, in words.
+        seconds: how long it may take.
+        memory_mb: its memory.
+    """
+    code = assets.Asset(scope, "Code", path=str(asset("templates/chart")), exclude=["__pycache__"])
+    return lambda_.CfnFunction(
+        scope,
+        "Function",
+        code=lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key),
+        handler="chart.handler",
+        runtime=_RUNTIME,
+        architectures=["x86_64"],
+        role=role.role_arn,
+        description=f"Slipway: {does}",
+        timeout=seconds,
+        memory_size=memory_mb,
+        logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
+        vpc_config=place,
+        environment=lambda_.CfnFunction.EnvironmentProperty(variables=cluster.variables),
+    )

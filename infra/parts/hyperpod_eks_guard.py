@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.parts import hyperpod_guard
+from infra.parts.eks_guard import count_pods
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from launcher.model.plan import Plan
@@ -20,8 +20,8 @@ class HyperPodEksGuard:
     def rights(self, plan: Plan, scope: Construct) -> Rights:
         """What the guard may do: delete workers, and call that function."""
         base = hyperpod_guard.rights(plan, scope)
-        call = iam.PolicyStatement(sid="CountPods", actions=["lambda:InvokeFunction"], resources=[self.asks])
-        return Rights(look=base.look, stop=(*base.stop, call), variables={"PODS_FUNCTION": self.asks})
+        call, variables = count_pods(self.asks, plan)
+        return Rights(look=base.look, stop=(*base.stop, call), variables=variables)
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
         """What HyperPod says of its instances, whatever schedules their jobs."""

@@ -69,10 +69,9 @@ class HyperPodRole(Construct):
         role = iam.Role(
             self,
             "Role",
-            # Without the account SageMaker could be sent here from anybody's (IAM user guide, the confused deputy).
-            assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-            ),
+            # No condition, as in AWS's own samples (awsome-distributed-ai@95b939c, sagemaker_iam_role/main.tf): were
+            # aws:SourceAccount not sent, no machine would come.
+            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
             description=f"Machines of HyperPod cluster {cluster}",
             managed_policies=self._policies(node_policy, session_log_arn, nodes=eks_arn is not None),
             inline_policies={
@@ -153,7 +152,7 @@ class HyperPodRole(Construct):
         """The machines run in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
 
         EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
-        subnet: what is lent, tagged and deleted has to be in the cluster's (service authorization reference, EC2:
+        subnet: what is lent and deleted has to be in the cluster's (service authorization reference, EC2:
         `ec2:Subnet` holds for each of these actions on an interface, and not on an instance).
         """
         interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")
@@ -179,7 +178,6 @@ class HyperPodRole(Construct):
                 sid="LendInterfaces",
                 actions=[
                     "ec2:CreateNetworkInterfacePermission",
-                    "ec2:CreateTags",
                     "ec2:DeleteNetworkInterface",
                     "ec2:DeleteNetworkInterfacePermission",
                     "ec2:DetachNetworkInterface",
@@ -187,6 +185,8 @@ class HyperPodRole(Construct):
                 resources=[interfaces],
                 conditions=in_subnet,
             ),
+            # What is tagged while it is made may have no subnet yet; AWS's samples have no condition either.
+            iam.PolicyStatement(sid="TagInterfaces", actions=["ec2:CreateTags"], resources=[interfaces]),
             # The other resource of a detachment: a machine of SageMaker's own.
             iam.PolicyStatement(
                 sid="FreeMachines", actions=["ec2:DetachNetworkInterface"], resources=[self._arn("instance/*")]

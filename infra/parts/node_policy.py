@@ -1,6 +1,6 @@
 """What a cluster's nodes may do in the account beyond ParallelCluster's own needs: reach their jobs' part of S3."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from constructs import Construct
 
 from infra.parts.registry import pull_statements
 from launcher.model.monitoring import COMPILED_FOLDER, KEPT, STORE_TAG, SUPERSEDED
+from launcher.model.reach import Reach
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach policies below this path alone (its policies.yaml, statement IamPolicy)."""
@@ -55,6 +56,8 @@ class NodePolicy(Construct):
         path: str = PATH,
         in_store: Sequence[iam.PolicyStatement] | None = None,
         starts_machines: bool = False,
+        reached: Sequence[Reach] = (),
+        conditions: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Make the policy.
 
@@ -70,6 +73,8 @@ class NodePolicy(Construct):
             path: of the policy's name.
             starts_machines: whether one of them starts the others, whose root volumes may have the key.
             in_store: what they may do in the store; None: what all jobs may that have one role.
+            reached: what the plan names in S3 beside the store.
+            conditions: under which they may reach it.
         """
         super().__init__(scope, id_)
         statements = list(in_store) if in_store is not None else _store_statements(store, compile_cache=compile_cache)
@@ -83,6 +88,7 @@ class NodePolicy(Construct):
         if fetched:
             scripts = [each.bucket.arn_for_objects(each.s3_object_key) for each in fetched]
             statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
+        statements.extend(_reach_statements(reached, conditions or {}))
         statements.extend(_secret_statements(secrets))
         statements.extend(pull_statements(image))
         self.resource = iam.CfnManagedPolicy(
@@ -173,6 +179,35 @@ def _store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.Po
             )
         )
     return found
+
+
+def _reach_statements(
+    reached: Sequence[Reach], conditions: Mapping[str, Mapping[str, Any]]
+) -> Iterator[iam.PolicyStatement]:
+    """The trainer's own checkpoints, which it also deletes, and data that nodes fetch; with the keys of both."""
+    for writes, title in ((True, "OwnCheckpoints"), (False, "Data")):
+        places = [each for each in reached if each.writes is writes]
+        for number, each in enumerate(places):
+            bucket, _, prefix = each.uri.removeprefix("s3://").partition("/")
+            place = StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
+            listed = [place.prefix, f"{place.prefix}/*"] if place.prefix else ["*"]
+            changes = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject")
+            yield iam.PolicyStatement(
+                sid=f"Find{title}{number or ''}",
+                actions=["s3:ListBucket"],
+                resources=[place.bucket_arn],
+                conditions={**conditions, "StringLike": {"s3:prefix": listed}},
+            )
+            yield iam.PolicyStatement(
+                sid=f"{'Keep' if writes else 'Read'}{title}{number or ''}",
+                actions=sorted({"s3:GetObject", *(changes if writes else ())}),
+                resources=[place.objects()],
+                conditions=conditions,
+            )
+        keys = sorted({each.kms_key_arn for each in places if each.kms_key_arn is not None})
+        if keys:
+            actions = ["kms:Decrypt", *(["kms:GenerateDataKey"] if writes else [])]
+            yield iam.PolicyStatement(sid=f"UseKeyOf{title}", actions=actions, resources=keys, conditions=conditions)
 
 
 def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:

@@ -12,7 +12,7 @@ from launcher.rendering.cluster import cluster_name
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: look at the machines, and write the row of a table that the fleet's state is."""
+    """What the guard may do: see the machines, write the row of a table that is the fleet's state, end what stays."""
     table = f"table/parallelcluster-{cluster_name(plan)}"
     stop = iam.PolicyStatement(
         sid="StopFleet",
@@ -20,7 +20,19 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[f"arn:{Aws.PARTITION}:dynamodb:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:{table}"],
         conditions={"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
     )
-    return Rights(look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop,))
+    instances = f"arn:{Aws.PARTITION}:ec2:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:instance/*"
+    end = iam.PolicyStatement(
+        sid="EndWhatStays",
+        actions=["ec2:TerminateInstances"],
+        resources=[instances],
+        conditions={
+            "StringEquals": {
+                "aws:ResourceTag/parallelcluster:cluster-name": cluster_name(plan),
+                "aws:ResourceTag/parallelcluster:node-type": "Compute",
+            }
+        },
+    )
+    return Rights(look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, end))
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -75,7 +75,11 @@ class ProviderAccess(Construct):
 
 
 def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
-    """Linking a file system to a bucket (FSx for Lustre user guide, permissions to use data repositories)."""
+    """Linking a file system to a bucket: the union of AWS's two lists for the call.
+
+    They are ParallelCluster's published policies (aws/aws-parallelcluster 003dc38, parallelcluster-policies.yaml,
+    EnableFSxS3Access) and CloudFormation's handler (registry, AWS::FSx::DataRepositoryAssociation).
+    """
     bucket, _, prefix = data_uri.removeprefix("s3://").partition("/")
     arn = f"arn:{Aws.PARTITION}:s3:::{bucket}"
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
@@ -88,10 +92,8 @@ def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:
             actions=["iam:AttachRolePolicy", "iam:CreateServiceLinkedRole", "iam:PutRolePolicy"],
             resources=[linked],
         ),
-        iam.PolicyStatement(
-            sid="LookAtData", actions=["s3:GetBucketAcl", "s3:GetBucketLocation", "s3:ListBucket"], resources=[arn]
-        ),
-        iam.PolicyStatement(sid="ReadData", actions=["s3:GetObject"], resources=[f"{arn}/{folder}*"]),
+        iam.PolicyStatement(sid="LinkData", actions=["s3:Get*", "s3:List*", "s3:PutBucketPolicy"], resources=[arn]),
+        iam.PolicyStatement(sid="ReadData", actions=["s3:Get*", "s3:PutObject"], resources=[f"{arn}/{folder}*"]),
     ]
 
 

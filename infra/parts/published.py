@@ -3,7 +3,7 @@
 from aws_cdk import Aws, Stack
 from constructs import Construct
 
-from launcher.rendering.cluster import PARALLELCLUSTER_VERSION
+from launcher.rendering.image import PARALLELCLUSTER_VERSION
 
 
 def published_template(scope: Construct, path: str) -> str:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from aws_cdk import Acknowledgment, CfnResource, Validations
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
 from infra.parts.hyperpod_cluster import HyperPodCluster
-from launcher.rendering.hyperpod_eks import governance_text
-from launcher.rendering.hyperpod_eks_contexts import GovernanceContext
+from launcher.catalog import safe_yaml
+from launcher.targets.hyperpod_eks.render import GovernanceContext, governance_text
 
 _UNKNOWN_TYPE = "CloudFormation-Validate::F3006"
 _WHY_UNKNOWN = (
@@ -44,7 +43,7 @@ class TaskGovernance(Construct):
         """
         super().__init__(scope, id_)
         self._arn = cluster.resource.attr_cluster_arn
-        told = yaml.safe_load(governance_text(context))
+        told = safe_yaml.loads(governance_text(context))
         self.policy = self._made("ClusterSchedulerConfig", told)
         self.policy.node.add_dependency(addon)
         self.quota = self._made("ComputeQuota", told)

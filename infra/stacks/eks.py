@@ -7,27 +7,29 @@ from aws_cdk import CfnOutput
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings
-from infra.parts import eks_guard
 from infra.parts.dashboard import eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
+from infra.parts.eks_guard import EksGuard
 from infra.parts.eks_nodes import NodeGroup, node_role
 from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.pod_counter import PodCounter
 from infra.parts.pod_role import lend, pod_role
 from infra.parts.pods_policy import pod_statements
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.load import Catalog
 from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
+from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.plan import Plan
+from launcher.model.reach import reached
 from launcher.planning.addresses import control_ranges, ranges
 from launcher.planning.networks import control_zones
 from launcher.planning.pin import zone
 from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG, cluster_name
-from launcher.rendering.eks import eks_context
-from launcher.rendering.eks_contexts import EksContext
 from launcher.rendering.names import OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.targets.eks.render import EksContext, eks_context
 
 
 class EksStack(ClusterStack):
@@ -54,6 +56,7 @@ class EksStack(ClusterStack):
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
             role_arn=plan.request.security.roles.control_plane,
+            access_arns=plan.request.security.kubernetes_access,
         )
         self.session_log = session_log(self, plan)
         groups = self._groups(plan, context, network, group, self._plan_tags)
@@ -66,7 +69,11 @@ class EksStack(ClusterStack):
         lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES, account=plan.name)
         self.cluster.lends(role_arn)
         self._outputs(plan, network, group_id=group_id, policy=policy.arn, pods_role=role_arn)
-        self._watch(eks_guard, eks_widgets(plan))
+        counter = PodCounter(
+            self, "Pods", cluster=self.cluster, subnet_id=network.subnet_id, security_group_id=group_id
+        )
+        counter.function.node.add_dependency(*group.rules)
+        self._watch(EksGuard(counter.function.attr_arn), eks_widgets(plan))
 
     def _groups(
         self,
@@ -153,7 +160,7 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: Clu
 def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:
     """What jobs may do, and the ARN of the role that EKS lends their pods: the plan's, or one that is made."""
     compiles = keeps_compiled_programs(catalog.instance_types[plan.place.instance_type])
-    owner = plan.name if plan.request.checkpoint.uri is not None else None
+    owner = plan.name if plan.request.checkpoint.store_uri is not None else None
     policy = NodePolicy(
         scope,
         "NodePolicy",
@@ -165,6 +172,8 @@ def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: Cluster
         image=None,
         path=OWN_PATH,
         in_store=pod_statements(network.store, compile_cache=compiles, owner=owner),
+        reached=reached(plan.request),
+        conditions={"StringEquals": {ACCOUNT_KEY: plan.name}},
     )
     named = plan.request.security.roles.pods
     return policy, named or pod_role(scope, "PodRole", cluster=plan.cluster_name, policy=policy.resource).role_arn

@@ -31,8 +31,8 @@ from launcher.model.eks import CERTIFICATES, GOVERNANCE, OPERATOR, OPERATOR_ACCO
 from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
-from launcher.rendering.hyperpod import ENTRY_POINT
-from launcher.rendering.hyperpod_eks import (
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+from launcher.targets.hyperpod_eks.render import (
     FOR_THE_OPERATOR,
     chart_values,
     control_context,
@@ -42,7 +42,7 @@ from launcher.rendering.hyperpod_eks import (
     nodes_context,
     nodes_request,
 )
-from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+from launcher.targets.hyperpod_slurm.render import ENTRY_POINT
 
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 
@@ -82,6 +82,7 @@ class HyperPodEksStack(ClusterStack):
             security_group_id=group_id,
             key_arn=plan.request.storage.kms_key_arn,
             role_arn=plan.request.security.roles.control_plane,
+            access_arns=plan.request.security.kubernetes_access,
         )
         chart = self._chart(plan, group_id)
         self.session_log = session_log(self, plan)

@@ -17,6 +17,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,14 @@ class ChartError(Exception):
     """The chart cannot be installed."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, int] | None:
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any] | None:
     """What Lambda calls: for CloudFormation, or for the guard, which asks how many pods need the cluster's machines.
 
     Whatever happens is answered: CloudFormation waits an hour for those that say nothing.
     """
     if "RequestType" not in event:
-        return {"pods": pods.working(pods.api(token_for(os.environ["CLUSTER_NAME"], boto3.client)))}
+        api = pods.api(token_for(os.environ["CLUSTER_NAME"], boto3.client))
+        return pods.counted(api, event, datetime.now(UTC))
     try:
         if event["RequestType"] != "Delete":
             install(event["ResourceProperties"], boto3.client, time.sleep)

@@ -102,6 +102,6 @@ def moment_of(body: bytes, otherwise: datetime) -> datetime:
     """When the word was given; `otherwise` where the object is not the guard's own."""
     try:
         found = datetime.fromisoformat(json.loads(body)["at"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return otherwise
     return found if found.tzinfo is not None else otherwise

@@ -1,7 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """The guard of an EKS cluster: its jobs' machines are one managed node group, and stopping it is setting it to none.
 
-Whether they are idle is read from EC2's own metrics, as of a ParallelCluster's: what runs in pods is nobody's business.
+Whether they are idle is read from EC2's own metrics, as of a ParallelCluster's. Before idle machines end, a function in
+the cluster's network counts the pods that they are there for (asks.py): those keep them, until they stand still too.
 """
 
 import os
@@ -9,25 +10,76 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
-from guard import Guard, Node, Settings, respond
+from asks import pods_of
+from failures import first_within
+from guard import AFTER_SLURM, SETTLED, Guard, Node, Settings, aws, its, respond
+from looks import HOUR
+from trouble import Beat
 
 WORKERS = "workers"
 """The node group that runs jobs; the system's own machine stays."""
+DELETING = "DELETING"
+"""The one status (botocore 1.43, eks, NodegroupStatus) in which a group's machines go by themselves. One that is
+DEGRADED or CREATE_FAILED keeps those that did come, and is scaled like any other (aws/containers-roadmap#2326); one
+that is UPDATING refuses, which is told, and is asked again at the next look."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
-    respond(EksGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)), event)
+    settings = Settings.of(os.environ)
+    asks, workers = os.environ["PODS_FUNCTION"], int(os.environ["WORKERS"])
+    respond(EksGuard(settings, aws, datetime.now(UTC), asks=asks, workers=workers), event)
 
 
 class EksGuard(Guard):
     """One call of the guard of an EKS cluster, at the moment `now`."""
 
-    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
-        """Use `client(service)` to reach AWS."""
+    slurm = False
+    others = "in pods"
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Callable[[str], Any],
+        now: datetime,
+        *,
+        asks: str | None = None,
+        workers: int = 0,
+    ) -> None:
+        """The same; `asks` is the function that counts pods, None where nobody does, `workers` the plan's nodes."""
         super().__init__(settings, client, now)
         self.eks = client("eks")
+        self.asks = asks
+        self.wanted = workers
+
+    def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:
+        """The same, and those of pods: at work, or still where EC2's metrics show nothing for `hung_minutes`.
+
+        The pods are counted where machines might end by it.
+
+        Raises:
+            ClientError: CloudWatch does not answer, or the function may not be called.
+            RefusedError: the function failed.
+        """
+        settings, at_work = self.settings, Beat("", 0.0)
+        hung = settings.hung
+        if self.asks is None or any(not hung or each.still_s < hung.total_seconds() for each in beats):
+            return beats
+        limits = [hung] if hung else []
+        limits += [settings.idle + AFTER_SLURM] if settings.idle and not beats else []
+        if not limits:
+            return beats
+        if not self.quiet(nodes, min(limits)):
+            # Without a job of Slipway's nothing is to be ended; with one that hangs, others may be at work.
+            return [*beats, at_work] if not beats or self.pods(nodes)["others"] else beats
+        if beats or not self.pods(nodes)["pods"]:
+            return beats
+        return [Beat("", hung.total_seconds()) if hung and self.quiet(nodes, hung) else at_work]
+
+    def pods(self, nodes: list[Node]) -> Mapping[str, Any]:
+        """The counts of pods that the machines are there for."""
+        hosts = [node["PrivateIpAddress"] for node in nodes if "PrivateIpAddress" in node]
+        return pods_of(self, self.asks or "", whole=len(nodes) >= self.wanted, hosts=hosts)
 
     def nodes(self) -> list[Node]:
         """The machines of the jobs, as EC2 describes them; EKS tags them with cluster and group."""
@@ -43,8 +95,12 @@ class EksGuard(Guard):
         """Whether an instance with these tags is the cluster's."""
         return tags.get("eks:cluster-name") == self.settings.name
 
-    def stop(self, reason: str, count: int) -> None:
-        """Set the group to no nodes, once; pods on them are told, and wait as Pending for new ones."""
+    def stop(self, reason: str, count: int | None) -> None:
+        """Set the group to no nodes, once; pods on them are told, and wait as Pending for new ones.
+
+        Raises:
+            ClientError: EKS refuses.
+        """
         name = self.settings.name
         try:
             group = self.eks.describe_nodegroup(clusterName=name, nodegroupName=WORKERS)["nodegroup"]
@@ -52,15 +108,30 @@ class EksGuard(Guard):
             print(f"no nodes to stop: {name} has no group {WORKERS} yet, or no longer")  # noqa: T201 - the log
             return
         sizes = group["scalingConfig"]
-        if sizes["desiredSize"] == 0 or group["status"] != "ACTIVE":
+        if sizes["desiredSize"] == 0 or group["status"] == DELETING:
+            self.tell_what_stays(group)
             return
         self.eks.update_nodegroup_config(
             clusterName=name, nodegroupName=WORKERS, scalingConfig={"minSize": 0, "desiredSize": 0}
         )
         self.tell(
             "nodes stopped",
-            f"{reason}. Its {count} nodes are being stopped; jobs wait as Pending.\n"
+            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs wait as Pending.\n"
             f"Make them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
             f" --region {self.settings.region} --scaling-config desiredSize={sizes['maxSize']}\n"
             f"Control plane, system node and network cost on: slipway down {self.settings.cluster}",
         )
+
+    def tell_what_stays(self, group: Mapping[str, Any]) -> None:
+        """Tell every hour of machines that a group of none has still: EKS ends them, and says why it cannot."""
+        left = [node["InstanceId"] for node in self.nodes()]
+        if not left or self.now - group.get("modifiedAt", self.now) < SETTLED:
+            return
+        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
+            issues = "; ".join(each["message"] for each in group.get("health", {}).get("issues", []))
+            self.tell(
+                "nodes stayed after the stop",
+                f"its node group is to have no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"
+                f" {len(left)}: {', '.join(left[:10])}. {issues or 'EKS names no reason'}\nEnd them by hand: aws ec2"
+                f" terminate-instances --region {self.settings.region} --instance-ids {' '.join(left[:10])}",
+            )

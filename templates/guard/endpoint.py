@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
-from guard import Guard, Node, Settings, respond
+from guard import Guard, Node, Settings, aws, its, respond
 
 MISSING = "ValidationException"
 """What SageMaker answers to the name of an endpoint that does not exist."""
@@ -25,11 +24,13 @@ SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["ENDPOINT"]})
-    respond(EndpointGuard(settings, boto3.client, datetime.now(UTC)), event)
+    respond(EndpointGuard(settings, aws, datetime.now(UTC)), event)
 
 
 class EndpointGuard(Guard):
     """One call of the guard of an endpoint, at the moment `now`."""
+
+    slurm = False
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -56,11 +57,11 @@ class EndpointGuard(Guard):
         """Never: an hour without a request is a night, not the end of a service."""
         return False
 
-    def end_service(self, reason: str, count: int) -> None:
+    def end_service(self, reason: str, count: int | None) -> None:
         """To no instance, where the plan lets it be at none: its range ends there, so that no request wakes it."""
         limit = self.settings.sum
         if limit is None or not limit.to_zero:
-            self.stop(reason, count)
+            self.end(reason, count)
             return
         autoscaling = self.client("application-autoscaling")
         pages = autoscaling.get_paginator("describe_scalable_targets").paginate(
@@ -78,8 +79,8 @@ class EndpointGuard(Guard):
         if open_ones:
             self.tell(
                 "endpoint scaled to zero",
-                f"{reason}. Its endpoint {self.settings.name} ({count} instances) goes to none and stays there:"
-                f" requests fail or wait from now on.\nMake it answer again: raise the sum, then slipway down"
+                f"{reason}. The endpoint {self.settings.name} goes from {its(count, 'instances')} to none and stays"
+                f" there: requests fail or wait from now on.\nMake it answer again: raise the sum, then slipway down"
                 f" {self.settings.cluster} and slipway deploy",
             )
 
@@ -88,8 +89,12 @@ class EndpointGuard(Guard):
         name = self.settings.name
         return [f"inference-component/{name}", f"endpoint/{name}/variant/{VARIANT}"]
 
-    def stop(self, reason: str, count: int) -> None:
-        """Delete the endpoint, its component first: the next call deletes what this one had to leave."""
+    def stop(self, reason: str, count: int | None) -> None:
+        """Delete the endpoint, its component first: the next call deletes what this one had to leave.
+
+        Raises:
+            ClientError: SageMaker refuses.
+        """
         status = self.described().get("EndpointStatus", "Deleting")
         if status == "Deleting":
             return
@@ -105,6 +110,6 @@ class EndpointGuard(Guard):
         self.sagemaker.delete_endpoint(EndpointName=self.settings.name)
         self.tell(
             "endpoint deleted",
-            f"{reason}. Its endpoint {self.settings.name} ({count} instances) is being deleted; requests fail from now"
-            f" on.\nMake it again: slipway down {self.settings.cluster}, then slipway deploy",
+            f"{reason}. The endpoint {self.settings.name} is being deleted with {its(count, 'instances')}; requests"
+            f" fail from now on.\nMake it again: slipway down {self.settings.cluster}, then slipway deploy",
         )

@@ -4,10 +4,11 @@
 `Guard` is that of a ParallelCluster; hyperpod.py holds what HyperPod does in another way.
 
 A Lambda function, called every five minutes, for every interruption notice of the account, and for the events of this
-cluster that people are told of. It works without anybody
-being there, and it keeps nothing: the number of running nodes is a CloudWatch metric, and node-hours are that metric
-added up since the last deployment of the stack. budget.py holds the sum at which it ends a job. Standard library and
-boto3 alone; infra/parts/guardrails.py sets the environment variables that `Settings` reads.
+cluster that people are told of. It works without anybody being there, and it keeps nothing: the number of running nodes
+is a CloudWatch metric, and node-hours are its looks added up since the last deployment of the stack (looks.py).
+budget.py holds the sum at which it ends a job. It stops before it reports, each step on its own; what a step could not
+do is told once a day (failures.py) and fails the call. Standard library and boto3 alone; infra/parts/guardrails.py sets
+the environment variables that `Settings` reads.
 """
 
 import json
@@ -16,17 +17,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at
+from failures import Failure, GuardError, failure_of, first_within
+from looks import EVERY, HOUR, NAMESPACE, counted, scheduled_at
 from quiet import Node, Reserved, is_idle, query
-from trouble import Folder
+from trouble import FRESH, Beat, Folder
 
-NAMESPACE = "Slipway"
-EVERY = timedelta(minutes=5)
-"""Time between two calls: the schedule of infra/parts/guardrails.py."""
+T = TypeVar("T")
+CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
+"""A service that does not answer leaves time for the others: Lambda ends a call after two minutes."""
 WARNING = timedelta(minutes=30)
 """How long before the end of a cluster's time people are told."""
 AFTER_SLURM = timedelta(minutes=15)
@@ -34,6 +37,15 @@ AFTER_SLURM = timedelta(minutes=15)
 NODES_A_CALL = 150
 """GetMetricData takes 500 queries; a node needs three."""
 STOPPED = {"STOPPED", "STOPPING", "STOP_REQUESTED"}
+SETTLED = timedelta(minutes=15)
+"""After a stop the machines are gone by then: ParallelCluster's own daemons end them in a minute or two, and the nodes
+themselves where the head node is silent for ten (computemgtd)."""
+DEPLOYED = {"UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
+BEGAN, WENT_WELL = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}, {"CREATE_COMPLETE", "UPDATE_COMPLETE"}
+"""Of the events of a stack (CloudFormation API reference, StackEvent)."""
+INSTANCES_A_CALL = 500
+JOB_STILL = "JobStillMinutes"
+"""For how long a node with a job of Slurm's shows no CPU and no network (templates/parallelcluster/metrics.py)."""
 SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER")
 """What names the cluster in the service that runs it."""
 NOTICES = {
@@ -63,6 +75,8 @@ rules, which let only this cluster's through."""
 class Settings:
     """What the guard is told: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
 
+    `idle` and `hung` are how long nodes, and a job on them, may do nothing (0: for any time).
+
     `name` is the cluster's in its service; `ends` the moment at which the service takes the instances back; `folder`
     where jobs leave word for people, None where there are none.
     """
@@ -75,6 +89,7 @@ class Settings:
     prepaid: bool
     ttl: timedelta | None
     idle: timedelta
+    hung: timedelta
     usd_per_node_hour: float | None
     ends: datetime | None
     sum: Sum | None = None
@@ -95,6 +110,7 @@ class Settings:
             prepaid=variables["PREPAID"] == "true",
             ttl=timedelta(hours=float(ttl)) if ttl else None,
             idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
+            hung=timedelta(minutes=float(variables.get("HUNG_MINUTES", "0"))),
             usd_per_node_hour=float(rate) if rate else None,
             ends=datetime.fromisoformat(ends) if ends else None,
             sum=Sum.of(variables),
@@ -105,7 +121,12 @@ class Settings:
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
-    respond(Guard(Settings.of(os.environ), boto3.client, datetime.now(UTC)), event)
+    respond(Guard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
+
+
+def aws(service: str) -> Any:
+    """A client that does not wait for long."""
+    return boto3.client(service, config=CONFIG)
 
 
 def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
@@ -116,6 +137,7 @@ def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
     elif kind in ANNOUNCED:
         guard.announce(event)
     else:
+        guard.look = scheduled_at(event, guard.now)
         guard.watch()
 
 
@@ -123,40 +145,142 @@ class Guard:
     """One call of the guard of a ParallelCluster, at the moment `now`."""
 
     prepaid = "the nodes of a Capacity Block are left"
+    slurm = True
+    """Whether its nodes report the jobs that Slurm runs on them."""
+    others = "in Slurm"
+    """What jobs are called that have no agent of Slipway's."""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
-        """Use `client(service)` to reach AWS."""
+        """Use `client(service)` to reach AWS; `look` is when this look was due, if that is not now."""
         self.settings = settings
-        self.now = now
+        self.now = self.look = now
         self.client = client
         self.spent = 0.0
         self.ran_until: datetime | None = None
+        self.failures: list[Failure] = []
+        self.told: set[str] = set()
+        self.ended = False
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
             client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
         )
 
     def watch(self) -> None:
-        """Count, add up, and stop the fleet when its time or its money is over, or nothing happens on it."""
-        nodes = self.nodes()
-        began = self.deployed_at()
-        self.measure(len(nodes), began)
-        self.watch_sum(len(nodes))
-        self.watch_time(began, len(nodes))
+        """Stop the nodes when their time or their money is over, or nothing happens on them; then tell and report.
+
+        Raises:
+            GuardError: something could not be done; the rest was.
+        """
+        nodes = self.attempt("count its nodes", self.nodes)
+        began = self.attempt("read when it was deployed", self.deployed_at)
+        count = None if nodes is None else len(nodes)
+        values = self.attempt("add up what it has cost", lambda: self.figures(nodes, began)) or {}
+        if began is not None:
+            self.attempt("watch its time", lambda: self.watch_time(began, count))
+        self.attempt("watch its budget", lambda: self.watch_sum(count))
         folder = None if self.settings.folder is None else Folder(self.client("s3"), self.settings.folder)
-        if self.all_idle(nodes):
+        if nodes is not None and not self.ended:
+            self.attempt("look for idle nodes", lambda: self.watch_idle(nodes, began, folder))
+        if folder is not None:
+            self.attempt("pass on what jobs say", lambda: folder.pass_on(self.now, self.tell))
+        self.tell_failures()
+        if nodes is not None:
+            values["RunningNodes"] = count
+        self.attempt("report its metrics", lambda: self.report(values))
+        self.tell_failures()
+        if self.failures:
+            raise GuardError("; ".join(each.words for each in self.failures))
+
+    def attempt(self, what: str, act: Callable[[], T]) -> T | None:
+        """Do one step of a look; None where it fails, which is kept for people and keeps no other step from its turn.
+
+        Args:
+            what: the step, as "count its nodes".
+            act: does it.
+        """
+        try:
+            return act()
+        except Exception as problem:  # noqa: BLE001 - told, and raised again as a GuardError at the end
+            self.failures.append(failure_of(what, problem))
+            print(self.failures[-1].words)  # noqa: T201 - the function's log
+            return None
+
+    def tell_failures(self) -> None:
+        """Tell people what this look could not do: each call once a day, since it is tried again at every look."""
+        fresh = [each for each in self.failures if each.call not in self.told]
+        self.told |= {each.call for each in fresh}
+        words = [
+            each.words for each in fresh if first_within(self.cloudwatch, self.settings.cluster, each.call, self.now)
+        ]
+        if words:
+            text = "\n".join(
+                (*words, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
+            )
+            self.attempt("tell people", lambda: self.tell("the guard could not act", text))
+
+    @property
+    def by_hand(self) -> str:
+        """What people can do where the guard cannot."""
+        rate, cluster = self.settings.usd_per_node_hour, self.settings.cluster
+        costs = "" if rate is None else f" at ${rate:,.2f} an hour for each node"
+        return f"Until then nothing else may end what runs{costs}. By hand: slipway down {cluster}"
+
+    def end(self, reason: str, count: int | None) -> None:
+        """Stop the nodes, once a look: a refusal is told, and the next look tries again."""
+        if not self.ended:
+            self.ended = True
+            self.attempt("stop its nodes", lambda: self.stop(reason, count))
+
+    def watch_idle(self, nodes: list[Node], began: datetime | None, folder: Folder | None) -> None:
+        """Stop nodes that do nothing; of those that are paid for all the same people are told."""
+        reserved, beats = self.settings.reserved, [] if folder is None else folder.beats(self.now)
+        if nodes:
+            beats = self.with_others(nodes, beats)
+        if nodes and beats:
+            self.watch_job(beats, len(nodes), folder)
+        elif self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
             idle = f"its {len(nodes)} nodes have done nothing for {minutes} minutes"
             if not self.settings.prepaid:
-                self.stop(idle, len(nodes))
+                self.end(idle, len(nodes))
             elif folder is not None:
                 self.tell_idle(folder, idle, len(nodes))
-        elif folder is not None and self.settings.reserved is not None and not nodes and self.settings.idle:
-            window = self.settings.idle + AFTER_SLURM
-            unused = self.settings.reserved.unused(self.ran_until or began, self.now, window)
+        elif folder is not None and reserved is not None and not nodes and self.settings.idle and began is not None:
+            unused = reserved.unused(self.ran_until or began, self.now, self.settings.idle + AFTER_SLURM)
             if unused:
-                self.tell_idle(folder, unused, self.settings.reserved.nodes)
-        if folder is not None:
-            folder.pass_on(self.now, self.tell)
+                self.tell_idle(folder, unused, reserved.nodes)
+
+    def watch_job(self, beats: list[Beat], count: int, folder: Folder | None) -> None:
+        """Leave the nodes of a job that is at work; one that stands still on all of them is told of and stopped."""
+        hung = self.settings.hung
+        if not hung or any(each.still_s < hung.total_seconds() for each in beats):
+            return
+        jobs = ", ".join(sorted({each.job for each in beats if each.job})) or self.others
+        words = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
+        if not self.settings.prepaid:
+            self.end(words, count)
+        elif folder is not None:
+            self.tell_idle(folder, words, count)
+
+    def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:  # noqa: ARG002 - other guards do
+        """Signs of life of Slipway's jobs, and of whatever else runs on the nodes."""
+        return beats + self.slurm_beats() if self.slurm else beats
+
+    def slurm_beats(self) -> list[Beat]:
+        """What nodes have said of late of the jobs that Slurm runs on them, whoever submitted those: the least still.
+
+        Raises:
+            ClientError: CloudWatch does not answer.
+        """
+        answer = self.cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName=JOB_STILL,
+            Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
+            StartTime=self.now - FRESH,
+            EndTime=self.now,
+            Period=int(FRESH.total_seconds()),
+            Statistics=["Minimum"],
+        )
+        return [Beat("", timedelta(minutes=each["Minimum"]).total_seconds()) for each in answer["Datapoints"]]
 
     def tell_idle(self, folder: Folder, idle: str, count: int) -> None:
         """Tell people of machines that are paid for and do nothing, with what they cost an hour, once a day."""
@@ -174,10 +298,23 @@ class Guard:
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
 
     def deployed_at(self) -> datetime:
-        """When the stack was last changed: time, and the money of the estimate, are counted from there."""
+        """When the stack was last changed: time, and the money of the estimate, are counted from there.
+
+        A change that was rolled back, or is still under way, is none.
+        """
         stack = self.stack()
         began: datetime = stack.get("LastUpdatedTime", stack["CreationTime"])
-        return began
+        if "LastUpdatedTime" not in stack or stack["StackStatus"] in DEPLOYED:
+            return began
+        went_well = False
+        pages = self.cloudformation.get_paginator("describe_stack_events").paginate(StackName=self.settings.stack)
+        for event in (each for page in pages for each in page["StackEvents"]):
+            if event["PhysicalResourceId"] == event["StackId"]:
+                went_well = went_well or event["ResourceStatus"] in WENT_WELL
+                if went_well and event["ResourceStatus"] in BEGAN:
+                    found: datetime = event["Timestamp"]
+                    return found
+        return self.made_at()
 
     def made_at(self) -> datetime:
         """When the stack was made: the sum is counted from there."""
@@ -190,91 +327,83 @@ class Guard:
         found: Mapping[str, Any] = stack
         return found
 
-    def measure(self, count: int, began: datetime) -> None:
-        """Report the number of nodes and, where the rate is known, what they have cost by it."""
-        hours = self.node_hours(began) + count * EVERY / timedelta(hours=1)
-        values = {"RunningNodes": count, "NodeHours": hours}
-        if self.settings.usd_per_node_hour is not None:
-            values["EstimatedSpend"] = hours * self.settings.usd_per_node_hour
-        if self.settings.sum is not None:
-            values[DOLLARS] = self.dollars_a_look(count)
-            self.spent = self.total(DOLLARS, self.made_at()) + values[DOLLARS]
+    def figures(self, nodes: list[Node] | None, began: datetime | None) -> dict[str, float]:
+        """Node-hours so far and, where the rate is known, what they have cost by it; this look is in them.
+
+        Nodes that cannot be counted cost, up to the sum that ends them, what all nodes of the plan do.
+        """
+        limit, values = self.settings.sum, {}
+        if limit is not None:
+            values[DOLLARS] = self.dollars_a_look(limit.nodes if nodes is None else len(nodes))
+            self.spent = values[DOLLARS] + self.total(DOLLARS, self.made_at())
+        if nodes is not None and began is not None:
+            values["NodeHours"] = self.node_hours(began) + len(nodes) * EVERY / HOUR
+            if self.settings.usd_per_node_hour is not None:
+                values["EstimatedSpend"] = values["NodeHours"] * self.settings.usd_per_node_hour
+        return values
+
+    def report(self, values: Mapping[str, float]) -> None:
+        """Record what this look counted, under the time at which it was due: the guard's sign of life."""
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
         data = [
-            {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.now, "Value": value}
+            {"MetricName": name, "Dimensions": dimensions, "Timestamp": self.look, "Value": value}
             for name, value in values.items()
         ]
-        self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+        if data:
+            self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
         print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
 
     def node_hours(self, began: datetime) -> float:
-        """Node-hours since the deployment, from the samples so far; the first hour (day) is counted whole."""
-        samples = self.samples("RunningNodes", began)
-        self.ran_until = max((end for end, nodes in samples if nodes > 0), default=None)
-        return sum(nodes for _, nodes in samples) * (EVERY / timedelta(hours=1))
+        """Node-hours of the looks since the deployment."""
+        periods = counted(self.cloudwatch, self.settings.cluster, "RunningNodes", began, self.look)
+        self.ran_until = max((each.end for each in periods if each.average > 0), default=None)
+        return sum(each.total for each in periods) * (EVERY / HOUR)
 
     def total(self, metric: str, began: datetime) -> float:
-        """A metric of the cluster's, added up since a moment."""
-        return sum(value for _, value in self.samples(metric, began))
-
-    def samples(self, metric: str, began: datetime) -> list[tuple[datetime, float]]:
-        """A metric of the cluster's added up by the hour (day) since a moment, each with the end of the hour."""
-        days = (self.now - began) / timedelta(days=1)
-        # An answer holds 1,440 values: 60 days of hours.
-        period = timedelta(hours=1) if days < 50 else timedelta(days=1)  # noqa: PLR2004 - see above
-        answer = self.cloudwatch.get_metric_statistics(
-            Namespace=NAMESPACE,
-            MetricName=metric,
-            Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
-            # A deployment may have ended just now, by another clock.
-            StartTime=min(began, self.now - EVERY),
-            EndTime=self.now,
-            Period=int(period.total_seconds()),
-            Statistics=["Sum"],
-        )
-        return [(each["Timestamp"] + period, each["Sum"]) for each in answer["Datapoints"]]
+        """A metric of the cluster's, its looks added up since a moment."""
+        return sum(each.total for each in counted(self.cloudwatch, self.settings.cluster, metric, began, self.look))
 
     def dollars_a_look(self, count: int) -> float:
         """What the cluster costs between two looks at the quoted rates."""
         limit = self.settings.sum
         an_hour = count * (self.settings.usd_per_node_hour or 0.0) + (limit.beside if limit is not None else 0.0)
-        return an_hour * (EVERY / timedelta(hours=1))
+        return an_hour * (EVERY / HOUR)
 
-    def watch_sum(self, count: int) -> None:
+    def watch_sum(self, count: int | None) -> None:
         """Have the job save and leave while the sum still pays for that, and end its nodes when it had the time."""
         limit = self.settings.sum
         if limit is None:
             return
         spent, rate = self.spent, self.settings.usd_per_node_hour or 0.0
-        if not limit.reached(spent, rate, count):
+        if not limit.reached(spent, rate, count or 0):
             return
         reason = f"{limit.words(spent)}. {GO_ON}"
         if limit.uri is None:
-            self.end_service(reason, count)
+            self.attempt("end what serves requests", lambda: self.end_service(reason, count))
             return
-        try:
-            told_at, first = said_at(self.client("s3"), limit, spent, self.now)
-        except ClientError as refusal:
+        said = self.attempt("tell the job to stop", lambda: said_at(self.client("s3"), limit, spent, self.now))
+        if said is None:
             # The job is not told. Its nodes go when nothing is left but what that takes.
-            print(f"the job cannot be told to stop: {refusal}")  # noqa: T201 - the function's log
-            if limit.reached(spent, rate, count, late=True):
-                self.stop(f"{limit.words(spent)}, and its job could not be told: {refusal}. {GO_ON}", count)
+            if limit.reached(spent, rate, count or 0, late=True):
+                why = self.failures[-1].words.partition("\n")[0]
+                self.end(f"{limit.words(spent)}; the guard {why}. {GO_ON}", count)
             return
+        told_at, first = said
         if first:
             minutes = round(limit.settle.total_seconds() / 60)
             self.tell(
                 "stopped at the budget",
                 f"{reason}: it resumes from its last checkpoint.\nIts job is told to save and leave, and does not come"
-                f" back; its {count} nodes end in {minutes} minutes.",
+                f" back; {its(count, 'nodes')} end in {minutes} minutes.",
             )
-        elif self.now >= told_at + limit.settle and count:
-            self.stop(reason, count)
+        elif self.now >= told_at + limit.settle and count != 0:
+            self.end(reason, count)
 
-    def end_service(self, reason: str, count: int) -> None:
+    def end_service(self, reason: str, count: int | None) -> None:
         """End what serves requests, where that is what is watched."""
-        self.stop(reason, count)
+        self.end(reason, count)
 
-    def watch_time(self, began: datetime, count: int) -> None:
+    def watch_time(self, began: datetime, count: int | None) -> None:
         """Warn before the end of the cluster's time, and stop it from then on, however often it is started."""
         if self.settings.ttl is None:
             return
@@ -284,13 +413,16 @@ class Guard:
             what = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
             self.tell("time is nearly over", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
         if self.now >= end and not self.settings.prepaid:
-            self.stop(f"its {hours} hours are over", count)
+            self.end(f"its {hours} hours are over", count)
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether every node has done nothing for the idle time, where there is one; a young node says nothing."""
         if not self.settings.idle:
             return False
-        window = self.settings.idle + AFTER_SLURM
+        return self.quiet(nodes, self.settings.idle + AFTER_SLURM)
+
+    def quiet(self, nodes: list[Node], window: timedelta) -> bool:
+        """Whether EC2's metrics show nothing on any node for so long."""
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False
         chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
@@ -316,7 +448,7 @@ class Guard:
                 values.setdefault(result["Id"], []).extend(result["Values"])
         return all(is_idle(node, index, values, window) for index, node in enumerate(nodes))
 
-    def stop(self, reason: str, count: int) -> None:
+    def stop(self, reason: str, count: int | None) -> None:
         """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""
         table = f"parallelcluster-{self.settings.name}"
         key = {"Id": {"S": "COMPUTE_FLEET"}}
@@ -329,6 +461,7 @@ class Guard:
             return
         status = item["Data"]["M"]["status"]["S"]
         if status in STOPPED:
+            self.end_what_stays(status, moment_of(item["Data"]["M"].get("lastStatusUpdatedTime", {}).get("S")))
             return
         self.dynamodb.update_item(
             TableName=table,
@@ -344,11 +477,30 @@ class Guard:
         )
         self.tell(
             "compute fleet stopped",
-            f"{reason}. Its compute fleet ({count} nodes) is being stopped; jobs go back into the queue and wait.\n"
+            f"{reason}. Its compute fleet is being stopped with {its(count, 'nodes')}; jobs go back into the queue and"
+            " wait.\n"
             f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.name}"
             f" --region {self.settings.region} --status START_REQUESTED\n"
             f"Head node, file systems and network cost on: slipway down {self.settings.cluster}",
         )
+
+    def end_what_stays(self, status: str, since: datetime | None) -> None:
+        """End the machines of a fleet that is stopped and has them still, by their tags, and tell it every hour."""
+        if since is not None and self.now - since < SETTLED:
+            return
+        left = [node["InstanceId"] for node in self.nodes()]
+        if not left:
+            return
+        for start in range(0, len(left), INSTANCES_A_CALL):
+            self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
+        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
+            self.tell(
+                "nodes stayed after the stop",
+                f"its fleet is {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
+                f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates them"
+                " itself. ParallelCluster's daemon on the head node may hang: look at"
+                " /var/log/parallelcluster/clustermgtd there.",
+            )
 
     def pass_on(self, event: Mapping[str, Any]) -> None:
         """Tell people of a notice for one of this cluster's nodes; notices come for every instance of the account."""
@@ -375,6 +527,28 @@ class Guard:
             self.sns.publish(
                 TopicArn=topic, Subject=f"slipway {self.settings.cluster}: {subject}"[:100], Message=message
             )
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """A moment as ParallelCluster writes it; None of another text.
+
+    >>> moment_of("2026-11-20 12:02:00+00:00").hour, moment_of("before"), moment_of(None)
+    (12, None, None)
+    """
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def its(count: int | None, what: str) -> str:
+    """So many of a cluster's, in words.
+
+    >>> its(2, "nodes"), its(None, "nodes")
+    ('its 2 nodes', 'its nodes')
+    """
+    return f"its {what}" if count is None else f"its {count} {what}"
 
 
 def found_at(detail: Mapping[str, Any], path: str) -> str:

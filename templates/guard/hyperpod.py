@@ -7,27 +7,32 @@ one. They are idle when the controller reports an empty queue (on_create.sh), an
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
-from guard import AFTER_SLURM, EVERY, NAMESPACE, WARNING, Guard, Node, Settings, respond
+from failures import RefusedError
+from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
+from looks import EVERY, NAMESPACE
 from quiet import SAMPLE
 
 WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes stay."""
 BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 """States of an instance that is there."""
+GOING = {"ShuttingDown", "NotFound"}
+"""States (botocore 1.43, sagemaker, ClusterInstanceStatus) of one that needs no stop."""
 QUEUED = "QueuedJobs"
 """Jobs in Slurm's queue, running and waiting, as the controller reports them every minute."""
+SILENT = timedelta(hours=1)
+"""After which people hear that nothing reports what there is to do: idle workers are not stopped then."""
 NODES_A_CALL = 50
 """Of one BatchDeleteClusterNodes: the least of the numbers in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
-    respond(HyperPodGuard(Settings.of(os.environ), boto3.client, datetime.now(UTC)), event)
+    respond(HyperPodGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
 
 
 class HyperPodGuard(Guard):
@@ -45,7 +50,11 @@ class HyperPodGuard(Guard):
         self.sagemaker = client("sagemaker")
 
     def nodes(self) -> list[Node]:
-        """The workers that are there, as SageMaker lists them; none of a cluster that is not made yet, or no longer."""
+        """The workers that are there."""
+        return [node for node in self.workers() if node["InstanceStatus"]["Status"] in BILLED]
+
+    def workers(self) -> list[Node]:
+        """All workers, as SageMaker lists them; none of a cluster that is not made yet, or no longer."""
         pages = self.sagemaker.get_paginator("list_cluster_nodes").paginate(
             ClusterName=self.settings.name, InstanceGroupNameContains=WORKERS
         )
@@ -53,13 +62,9 @@ class HyperPodGuard(Guard):
             listed = [node for page in pages for node in page["ClusterNodeSummaries"]]
         except self.sagemaker.exceptions.ResourceNotFound:
             return []
-        return [
-            node
-            for node in listed
-            if node["InstanceGroupName"] == WORKERS and node["InstanceStatus"]["Status"] in BILLED
-        ]
+        return [node for node in listed if node["InstanceGroupName"] == WORKERS]
 
-    def watch_time(self, began: datetime, count: int) -> None:
+    def watch_time(self, began: datetime, count: int | None) -> None:
         """The same, and a word before a training plan's instances are taken back."""
         super().watch_time(began, count)
         ends = self.settings.ends
@@ -70,6 +75,10 @@ class HyperPodGuard(Guard):
         """Whether no job has been in the queue for the idle time, where there is one.
 
         A silent controller and a young node say nothing.
+
+        Raises:
+            ClientError: CloudWatch does not answer.
+            RefusedError: the controller has been silent for long.
         """
         if not self.settings.idle:
             return False
@@ -80,36 +89,49 @@ class HyperPodGuard(Guard):
             Namespace=NAMESPACE,
             MetricName=self.queued,
             Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
-            StartTime=self.now - window,
+            StartTime=self.now - max(window, SILENT),
             EndTime=self.now,
             Period=int(SAMPLE.total_seconds()),
             Statistics=["Maximum"],
         )
         most = [each["Maximum"] for each in answer["Datapoints"]]
+        if not most and self.queued == QUEUED and all(self.now - node["LaunchTime"] >= SILENT for node in nodes):
+            raise RefusedError("its controller has not reported its queue for an hour: idle workers are not stopped")
+        late = [each["Maximum"] for each in answer["Datapoints"] if each["Timestamp"] >= self.now - window]
         # The newest values come late.
-        return len(most) >= window // SAMPLE - 2 and max(most) == 0
+        return len(late) >= window // SAMPLE - 2 and max(late) == 0
 
-    def stop(self, reason: str, count: int) -> None:
-        """Delete the workers, which is the only stop there is; new ones come when the group is enlarged again."""
-        found = [node["InstanceId"] for node in self.nodes()]
+    def stop(self, reason: str, count: int | None) -> None:  # noqa: ARG002 - it lists them itself
+        """Delete the workers, which is the only stop there is; new ones come when the group is enlarged again.
+
+        Raises:
+            ClientError: SageMaker does not list them, or refuses them all.
+            RefusedError: it refuses some.
+        """
+        found = [node["InstanceId"] for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
         if not found:
             return
         stay: dict[str, list[str]] = {}
+        problem: ClientError | None = None
         for start in range(0, len(found), NODES_A_CALL):
-            for node, why in self.refused(found[start : start + NODES_A_CALL]):
-                stay.setdefault(why, []).append(node)
-        left = "".join(f"\nto be tried again, {', '.join(nodes)}: {why}" for why, nodes in stay.items())
-        self.tell(
-            "workers stopped",
-            f"{reason}. Its {count} workers are being deleted; {self.waits}.{left}\n"
-            f"Make them again: the command in the stack's output StartFleet\n"
-            f"{self.costs_on} cost on: slipway down {self.settings.cluster}",
-        )
-
-    def refused(self, ids: list[str]) -> list[tuple[str, str]]:
-        """Have instances deleted; those that are not, and why. Where none can be, the whole call fails."""
-        try:
-            answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, NodeIds=ids)
-        except ClientError as problem:
-            return [(each, str(problem)) for each in ids]
-        return [(each["NodeId"], each["Message"]) for each in answer.get("Failed", [])]
+            ids = found[start : start + NODES_A_CALL]
+            try:
+                answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, NodeIds=ids)
+            except ClientError as refusal:
+                problem = refusal
+                stay.setdefault(str(refusal), []).extend(ids)
+            else:
+                for each in answer.get("Failed", []):
+                    stay.setdefault(each["Message"], []).append(each["NodeId"])
+        gone = len(found) - sum(map(len, stay.values()))
+        if gone:
+            self.tell(
+                "workers stopped",
+                f"{reason}. {its(gone, 'workers').capitalize()} are being deleted; {self.waits}.\n"
+                f"Make them again: the command in the stack's output StartFleet\n"
+                f"{self.costs_on} cost on: slipway down {self.settings.cluster}",
+            )
+        if problem is not None and not gone:
+            raise problem
+        if stay:
+            raise RefusedError("; ".join(f"{', '.join(nodes)}: {why}" for why, nodes in stay.items()))

@@ -3,24 +3,27 @@
 
 Its instances run in SageMaker's own account, and no controller reports a queue. At each look it has a function inside
 the cluster's network count the pods that need machines (templates/chart/pods.py), and keeps the count as a metric.
+People hear of pods that cannot start, which count for nothing.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError
-from guard import NAMESPACE, Node, Settings, respond
+from asks import pods_of
+from guard import Node, Settings, aws, respond
 from hyperpod import HyperPodGuard
+from looks import NAMESPACE
 
 
 def handler(event: Mapping[str, Any], _context: object) -> None:
     """What Lambda calls."""
     settings = Settings.of(os.environ)
-    respond(HyperPodEksGuard(settings, boto3.client, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"]), event)
+    own = HyperPodEksGuard(
+        settings, aws, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
+    )
+    respond(own, event)
 
 
 class HyperPodEksGuard(HyperPodGuard):
@@ -29,13 +32,21 @@ class HyperPodEksGuard(HyperPodGuard):
     waits = "their pods wait as Pending"
     costs_on = "Control plane, system node and network"
     queued = "WorkingPods"
+    slurm = False
 
     def __init__(
-        self, settings: Settings, client: Callable[[str], Any], now: datetime, *, asks: str | None = None
+        self,
+        settings: Settings,
+        client: Callable[[str], Any],
+        now: datetime,
+        *,
+        asks: str | None = None,
+        workers: int = 0,
     ) -> None:
-        """The same; `asks` is the function that counts pods, None where nobody does."""
+        """The same; `asks` is the function that counts pods, None where nobody does, `workers` the plan's nodes."""
         super().__init__(settings, client, now)
         self.asks = asks
+        self.wanted = workers
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether no pod has needed a machine for the idle time, where there is one.
@@ -44,25 +55,22 @@ class HyperPodEksGuard(HyperPodGuard):
         """
         if not self.settings.idle or not nodes:
             return False
-        count = self.pods()
+        count = self.pods(nodes)
         if count is None:
             return False
         dimensions = [{"Name": "Cluster", "Value": self.settings.cluster}]
-        data = {"MetricName": self.queued, "Dimensions": dimensions, "Timestamp": self.now, "Value": count}
+        data = {"MetricName": self.queued, "Dimensions": dimensions, "Timestamp": self.look, "Value": count}
         self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=[data])
         return count == 0 and super().all_idle(nodes)
 
-    def pods(self) -> int | None:
-        """How many pods need machines; None where nobody can say."""
+    def pods(self, nodes: list[Node]) -> int | None:
+        """How many pods need machines; None where nobody can say.
+
+        Raises:
+            ClientError: the function may not be called.
+            RefusedError: it failed.
+        """
         if self.asks is None:
             return None
-        try:
-            answer = self.client("lambda").invoke(FunctionName=self.asks, Payload=b"{}")
-        except (BotoCoreError, ClientError) as refusal:
-            print(f"the pods cannot be counted: {refusal}")  # noqa: T201 - the function's log
-            return None
-        said = answer["Payload"].read().decode()
-        if "FunctionError" in answer:
-            print(f"the pods cannot be counted: {said}")  # noqa: T201 - the function's log
-            return None
-        return int(json.loads(said)["pods"])
+        running = sum(node["InstanceStatus"]["Status"] == "Running" for node in nodes)
+        return int(pods_of(self, self.asks, whole=running >= self.wanted)["pods"])

@@ -57,12 +57,12 @@ def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
 
 def is_idle(node: Node, index: int, values: Mapping[str, list[float]], window: timedelta) -> bool:
     """Whether a node's metrics show nothing but the operating system; False where too many of them are missing."""
-    cpu = values.get(f"m{index}_cpu", [])
+    cpu, received, sent = (values.get(f"m{index}_{each}", []) for each in ("cpu", "in", "out"))
     # The newest values come late.
-    if len(cpu) < window // SAMPLE - 2:
+    if min(len(cpu), len(received), len(sent)) < window // SAMPLE - 2:
         return False
     options = node["CpuOptions"]
     vcpus = options["CoreCount"] * options["ThreadsPerCore"]
-    moved = sum(values.get(f"m{index}_in", [])) + sum(values.get(f"m{index}_out", []))
+    moved = sum(received) + sum(sent)
     busiest = max(cpu, default=100.0) / 100 * vcpus
     return bool(busiest < IDLE_VCPUS and moved / window.total_seconds() < IDLE_BYTES_PER_S)

@@ -1,14 +1,15 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""A guard's own folder in the store: what jobs want people to hear, and what the guard has told already.
+"""A guard's own folder in the store: what jobs want people to hear, which nodes run one, what was told already.
 
 Nodes have no right to publish. Below `trouble/` they leave one object for each thing that people must hear of
-(launcher/agent/store/word.py); the guard tells it and removes it. Below `told/` it leaves a mark of what it must not
-tell twice, written under the condition that there is none, so that two calls at once tell it once.
+(launcher/agent/store/word.py); the guard tells it and removes it. Below `trouble/running/` each node of a job writes a
+sign of life every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard leaves a mark of what it
+must not tell twice, written under the condition that there is none, so that two calls at once tell it once.
 """
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -21,9 +22,16 @@ MOST = 20
 LONGEST = 4096
 """Bytes of one object: nodes may write anything."""
 WORDS = 300
+RUNNING = "running/"
+FRESH = timedelta(minutes=15)
+"""A node of a job writes every five minutes: one that has not for so long runs none."""
 SUBJECTS = {
     "checkpoint-dropped": ("checkpoint dropped", "checkpoints are not in the store"),
+    "checkpoint-removed": ("files removed", "files were removed from a node whose disk had no room"),
+    "checkpoints-not-recognised": ("checkpoints not recognised", "what jobs write is not stored"),
     "forecast": ("cost forecast", "jobs will not cost what they were quoted"),
+    "no-checkpoint-yet": ("no checkpoint yet", "jobs have written no checkpoint"),
+    "signal-not-handled": ("signal not handled", "trainers do not save when they are interrupted"),
 }
 """Subject and first line for each event of a job's agent."""
 OTHERWISE = ("word of a job", "jobs want this to be heard")
@@ -37,6 +45,13 @@ class Said(NamedTuple):
     words: str
 
 
+class Beat(NamedTuple):
+    """What a node that runs a job says of itself: whose it is, and for how many seconds it has done nothing."""
+
+    job: str
+    still_s: float
+
+
 class Folder:
     """The folder of one guard, `s3://bucket/prefix`."""
 
@@ -44,15 +59,17 @@ class Folder:
         """Nothing is asked yet."""
         self.s3 = s3
         self.bucket, _, self.prefix = uri.removeprefix("s3://").partition("/")
+        self.listed: list[dict[str, Any]] | None = None
 
     def pass_on(self, now: datetime, tell: Callable[[str, str], None]) -> None:
-        """Tell people what jobs have left for them; a store that does not answer is asked at the next look."""
-        try:
-            found = self.said()
-            for event in sorted({each.event for each in found}):
-                self.tell_all([each for each in found if each.event == event], now, tell)
-        except ClientError as refusal:
-            print(f"what jobs say is not passed on: {refusal}")  # noqa: T201 - the function's log
+        """Tell people what jobs have left for them.
+
+        Raises:
+            ClientError: the store does not answer, or nobody could be told.
+        """
+        found = self.said()
+        for event in sorted({each.event for each in found}):
+            self.tell_all([each for each in found if each.event == event], now, tell)
 
     def tell_all(self, said: list[Said], now: datetime, tell: Callable[[str, str], None]) -> None:
         """Tell things of one kind in one message, and remove them.
@@ -79,13 +96,13 @@ class Folder:
             idle: what is idle and for how long, in words.
             usd_per_hour: what they cost by the quote; None where the guard was not told.
             cluster: which plans name that want them.
+
+        Raises:
+            ClientError: the store takes no mark, or nobody could be told.
         """
         costs = "at a rate that the guard was not told" if usd_per_hour is None else f"${usd_per_hour:,.2f} an hour"
         text = f"{idle}: {costs}, paid for whatever runs. A plan with target.cluster: {cluster} uses them."
-        try:
-            self.once(f"idle-{now:%Y-%m-%d}", now, lambda: tell("reserved nodes idle", text))
-        except ClientError as refusal:
-            print(f"idle nodes are not told of: {refusal}")  # noqa: T201 - the function's log
+        self.once(f"idle-{now:%Y-%m-%d}", now, lambda: tell("reserved nodes idle", text))
 
     def said(self) -> list[Said]:
         """What jobs have left, oldest first.
@@ -93,9 +110,32 @@ class Folder:
         Raises:
             ClientError: the store does not answer.
         """
-        listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/").get("Contents", [])
+        listed = (each for each in self.left() if not self.is_beat(each["Key"]))
         found = sorted(listed, key=lambda each: each["LastModified"])[:MOST]
         return [Said(each["Key"], *parsed(self.text(each["Key"]))) for each in found]
+
+    def beats(self, now: datetime) -> list[Beat]:
+        """What the nodes that run a job say of themselves; one that cannot be read is at work.
+
+        Raises:
+            ClientError: the store does not answer.
+        """
+        fresh = (each for each in self.left() if self.is_beat(each["Key"]) and now - each["LastModified"] < FRESH)
+        found = (beat_of(self.text(each["Key"])) for each in fresh)
+        return [each for each in found if each is not None]
+
+    def left(self) -> list[dict[str, Any]]:
+        """All that nodes have left, listed once a look."""
+        if self.listed is None:
+            pages = self.s3.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/"
+            )
+            self.listed = [each for page in pages for each in page.get("Contents", [])]
+        return self.listed
+
+    def is_beat(self, key: str) -> bool:
+        """Whether an object is a sign of life."""
+        return key.startswith(f"{self.prefix}/trouble/{RUNNING}")
 
     def text(self, key: str) -> str:
         """The beginning of an object."""
@@ -137,6 +177,21 @@ def parsed(text: str) -> tuple[str, str]:
     except (ValueError, TypeError, KeyError, RecursionError):
         return "", f"what is no word of a job's agent: {plain(text)}"
     return event, f"job {job}, attempt {attempt}{what}: {reason} ({at})"
+
+
+def beat_of(text: str) -> Beat | None:
+    """What a node says of itself; None where its job is over.
+
+    >>> beat_of('{"job": "tiny", "still_s": 60, "over": false}'), beat_of('{"job": "tiny", "still_s": 0, "over": true}')
+    (Beat(job='tiny', still_s=60.0), None)
+    >>> beat_of("what?")
+    Beat(job='?', still_s=0.0)
+    """
+    try:
+        document = json.loads(text)
+        return None if document["over"] is True else Beat(plain(document["job"]), float(document["still_s"]))
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return Beat("?", 0.0)
 
 
 def plain(value: Any) -> str:

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, T201 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
+# ruff: noqa: INP001 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
 """Starts the agent in a pod: says which of the job's pods this is, fetches secrets, counts EFA, and becomes the agent.
 
 It reads SLIPWAY_ROOT, SLIPWAY_OPERATOR, SLIPWAY_PARTS, SLIPWAY_MEETING (the first pod of a Job), SLIPWAY_EFA and
@@ -40,6 +40,8 @@ def rendezvous(environment: MutableMapping[str, str]) -> None:
     address, _, port = meeting.rpartition(":")
     environment.setdefault("MASTER_ADDR", address)
     environment.setdefault("MASTER_PORT", port)
+    environment.setdefault("SLIPWAY_MASTER_ADDR", environment["MASTER_ADDR"])
+    environment.setdefault("SLIPWAY_MASTER_PORT", environment["MASTER_PORT"])
     environment.setdefault("PET_RDZV_BACKEND", "c10d")
     environment.setdefault("PET_RDZV_ENDPOINT", meeting)
     environment.setdefault("PET_RDZV_ID", environment["SLIPWAY_RUN_KEY"])
@@ -87,11 +89,10 @@ def main() -> None:
     if efa and own.get("SLIPWAY_SANDBOX") != "1":
         problem = efa_problem(efa, len(list(DEVICES.glob("uverbs*"))))
         if problem:
-            print(f"slipway: {problem}", file=sys.stderr)
-            sys.exit(78)
+            own["SLIPWAY_UNFIT"] = problem
     rendezvous(own)
     wanted = json.loads(own.get("SLIPWAY_SECRETS", "{}"))
-    if wanted:
+    if wanted and "SLIPWAY_UNFIT" not in own:
         own.update(secrets(wanted, session()))
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, str(AGENT), "run", "--config", str(JOB)])  # noqa: S606 - the agent

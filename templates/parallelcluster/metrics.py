@@ -1,22 +1,30 @@
 # ruff: noqa: INP001 - one file that nodes fetch
-"""Reports a node's accelerators to CloudWatch every minute: utilisation, memory in use, uncorrectable memory errors.
+"""Reports a node of Slurm to CloudWatch: its accelerators, or for how long a job on it has done nothing.
 
     metrics.py --cluster NAME --chips nvidia|neuron [--once]
+    metrics.py --cluster NAME --jobs [--once]
 
-Three custom metrics a node, whatever the number of its chips. NVIDIA's chips are read with DCGM, which the images of
-ParallelCluster have, and with nvidia-smi where it does not answer; Neuron's with neuron-monitor. node.sh makes a
-service of this file. Standard library alone; Python 3.10 or later; the AWS CLI does the sending.
+Accelerators: utilisation, memory in use and uncorrectable memory errors, every minute; three custom metrics a node,
+whatever the number of its chips. NVIDIA's chips are read with DCGM, which the images of ParallelCluster have, and with
+nvidia-smi where it does not answer; Neuron's with neuron-monitor. Jobs: one custom metric of the cluster, every five
+minutes while Slurm runs a job on the node, whoever submitted it; the guard goes by it (templates/guard/guard.py).
+node.sh makes a service of each. Standard library alone; Python 3.10 or later; the AWS CLI does the sending.
 """
 
 import argparse
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from launcher.agent.node.stillness import Stillness
 
 NAMESPACE = "Slipway"
 PERIOD_S = 60
@@ -25,6 +33,11 @@ DCGM_FIELDS = "203,252,311"
 """GPU utilisation in percent, frame buffer in use in MiB, double-bit errors since boot (DCGM, field identifiers)."""
 SMI_FIELDS = "utilization.gpu,memory.used,ecc.errors.uncorrected.volatile.total"
 METADATA = "http://169.254.169.254"
+JOBS_PERIOD_S = 300
+SLURM = "slurm*/bin"
+"""Below /opt, where the images of ParallelCluster and HyperPod have Slurm's programs."""
+HOLDING = "CONFIGURING,RUNNING,COMPLETING"
+"""States of a job that holds its nodes (squeue, job state codes)."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +53,14 @@ def main() -> int:
     """Report until stopped, or once."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cluster", required=True)
-    parser.add_argument("--chips", choices=["nvidia", "neuron"], required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--chips", choices=["nvidia", "neuron"])
+    what.add_argument("--jobs", action="store_true")
     parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
+    if options.jobs:
+        report_jobs(options.cluster, metadata("placement/region"), once=options.once)
+        return 0
     instance, region = metadata("instance-id"), metadata("placement/region")
     for sample in neuron_samples() if options.chips == "neuron" else nvidia_samples():
         send(sample, cluster=options.cluster, instance=instance, region=region)
@@ -50,6 +68,42 @@ def main() -> int:
             return 0
     print("metrics.py: neuron-monitor has ended", file=sys.stderr)  # noqa: T201 - the service's log
     return 1
+
+
+def report_jobs(cluster: str, region: str, *, once: bool) -> None:
+    """Report, while Slurm runs a job here, for how many minutes it has shown no CPU and no network."""
+    began = due = time.monotonic()
+    stillness, jobs = Stillness(began), frozenset[str]()
+    while True:
+        now = time.monotonic()
+        still_s = stillness.still_s(now)
+        found = running_jobs(jobs)
+        if found != jobs:
+            # What was still before a job came, or left, says nothing of those that are there.
+            stillness.move(now)
+            jobs, still_s, due = found, 0.0, now
+        if jobs and now >= due:
+            due = now + JOBS_PERIOD_S
+            try:
+                put({"Cluster": cluster}, (("JobStillMinutes", still_s / 60, "None"),), region=region)
+            except subprocess.SubprocessError as problem:
+                due = now
+                print(f"metrics.py: not reported: {problem}", file=sys.stderr)  # noqa: T201 - the service's log
+        if once:
+            return
+        time.sleep(PERIOD_S)
+
+
+def running_jobs(last: frozenset[str]) -> frozenset[str]:
+    """The ids of the jobs that Slurm runs on this node; where it does not answer, those that it ran before."""
+    path = os.pathsep.join((*map(str, Path("/opt").glob(SLURM)), os.environ.get("PATH", os.defpath)))
+    squeue = shutil.which("squeue", path=path) or "squeue"
+    words = ("--noheader", f"--states={HOLDING}", f"--nodelist={socket.gethostname().partition('.')[0]}")
+    try:
+        return frozenset(said(squeue, *words, "--format=%A").split())
+    except (OSError, subprocess.SubprocessError) as problem:
+        print(f"metrics.py: Slurm does not say what it runs: {problem}", file=sys.stderr)  # noqa: T201 - the log
+        return last
 
 
 def nvidia_samples() -> Iterator[Sample]:
@@ -157,15 +211,18 @@ def metadata(path: str) -> str:
 
 def send(sample: Sample, *, cluster: str, instance: str, region: str) -> None:
     """Hand a sample to CloudWatch."""
-    dimensions = [{"Name": "Cluster", "Value": cluster}, {"Name": "InstanceId", "Value": instance}]
     values = (
         ("AcceleratorUtilization", sample.utilization, "Percent"),
         ("AcceleratorMemoryUsed", sample.memory_bytes, "Bytes"),
         ("AcceleratorErrors", sample.errors, "Count"),
     )
-    data = [
-        {"MetricName": name, "Dimensions": dimensions, "Value": value, "Unit": unit} for name, value, unit in values
-    ]
+    put({"Cluster": cluster, "InstanceId": instance}, values, region=region)
+
+
+def put(dimensions: dict[str, str], values: tuple[tuple[str, float, str], ...], *, region: str) -> None:
+    """Hand values to CloudWatch, each with its name and its unit."""
+    named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+    data = [{"MetricName": name, "Dimensions": named, "Value": value, "Unit": unit} for name, value, unit in values]
     words = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]
     subprocess.run([*words, "--metric-data", json.dumps(data)], check=True, timeout=PERIOD_S)
 

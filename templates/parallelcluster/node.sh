@@ -1,10 +1,10 @@
 #!/bin/bash
 # Sets up a compute node: of ParallelCluster (OnNodeConfigured), or of HyperPod (called by on_create.sh). Run as root.
 #
-#   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME --chips=nvidia|neuron --python=python3] [PACKAGE[=VERSION] ...]
+#   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME [--chips=nvidia|neuron] --python=python3] [PACKAGE[=VERSION] ...]
 #
-# Installs the packages; where one is aws-neuronx-..., Neuron's package repository is added first. With --metrics a service
-# reports the accelerators to CloudWatch. SLIPWAY_BAKE=1 (while an image is made): drivers are installed and not loaded.
+# Installs the packages; where one is aws-neuronx-..., Neuron's package repository is added first. With --metrics services
+# report the jobs that Slurm runs here and, with --chips, the accelerators to CloudWatch. SLIPWAY_BAKE=1 (while an image is made): drivers are installed and not loaded.
 # With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are written below SLIPWAY_ROOT.
 set -euo pipefail
 
@@ -131,15 +131,24 @@ report_metrics() {
     else
         cp "$1" "$root/opt/slipway/metrics.py" || return 1
     fi
-    cat >"$root/etc/systemd/system/slipway-metrics.service" <<UNIT || return 1
+    run_always slipway-node-jobs "jobs of Slurm to CloudWatch" "$4 /opt/slipway/metrics.py --cluster $2 --jobs" || return 1
+    if [[ -n "$3" ]]; then
+        run_always slipway-metrics "accelerator metrics to CloudWatch" \
+            "$4 /opt/slipway/metrics.py --cluster $2 --chips $3" || return 1
+    fi
+}
+
+# run_always NAME DESCRIPTION COMMAND: makes a service and starts it.
+run_always() {
+    cat >"$root/etc/systemd/system/$1.service" <<UNIT || return 1
 [Unit]
-Description=Slipway: accelerator metrics to CloudWatch
+Description=Slipway: $2
 Wants=network-online.target
 After=network-online.target
 
 [Service]
 Environment=PATH=/opt/aws/neuron/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-ExecStart=/usr/bin/env $4 /opt/slipway/metrics.py --cluster $2 --chips $3
+ExecStart=/usr/bin/env $3
 Restart=always
 RestartSec=60
 Nice=10
@@ -152,7 +161,7 @@ PrivateTmp=yes
 WantedBy=multi-user.target
 UNIT
     run systemctl daemon-reload || return 1
-    run systemctl enable --now slipway-metrics.service
+    run systemctl enable --now "$1.service"
 }
 
 metrics="" cluster="" chips="" python=python3 neuron=0 wanted=()
@@ -182,5 +191,5 @@ if ((neuron)); then
 fi
 # A node without metrics is worth more than no node.
 if [[ -n "$metrics" ]] && ! report_metrics "$metrics" "$cluster" "$chips" "$python"; then
-    echo "node.sh: the accelerators are not reported" >&2
+    echo "node.sh: accelerators and jobs are not reported" >&2
 fi

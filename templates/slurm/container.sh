@@ -1,4 +1,5 @@
-# Runs a command in a container, with the job's folder, the scratch folder and the job's variables as they are outside.
+# Runs a command in a container, with the job's folder, the scratch folder, FSx, the folders of SLIPWAY_MOUNTS and the
+# job's variables as they are outside.
 #   RUNTIME IMAGE COUNT NAME... COMMAND...     NAMEs: COUNT variables that go in even where the image has its own
 # The variables go in by standard input: a secret is in no file, and in no list of processes.
 # shellcheck shell=bash
@@ -45,6 +46,12 @@ mounts=("$SLURM_SUBMIT_DIR" "$SLIPWAY_SCRATCH")
 if [[ -d /fsx ]]; then
     mounts+=(/fsx)
 fi
+IFS=: read -r -a further <<<"${SLIPWAY_MOUNTS:-}" # the trainer's own checkpoints, and data
+for each in "${further[@]}"; do
+    if [[ "$each/" != /fsx/* ]]; then
+        mounts+=("$each")
+    fi
+done
 for each in "${mounts[@]}"; do
     if [[ "$each" == *[:[:space:]]* ]]; then
         fail "$each cannot be mounted in a container: its name has a colon or a blank" 78

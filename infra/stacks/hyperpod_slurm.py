@@ -20,10 +20,11 @@ from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.reach import reached
 from launcher.rendering.cluster import cluster_name
-from launcher.rendering.hyperpod import cluster_request, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.targets.hyperpod_slurm.render import cluster_request, hyperpod_context, lifecycle_files
 
 
 class HyperPodStack(ClusterStack):
@@ -78,6 +79,7 @@ class HyperPodStack(ClusterStack):
             compile_cache=keeps_compiled_programs(instances[plan.place.instance_type]),
             image=plan.request.run.image,
             path=OWN_PATH,
+            reached=reached(plan.request),
         )
         role = HyperPodRole(
             self,

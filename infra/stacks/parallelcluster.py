@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from aws_cdk import CfnOutput
 from aws_cdk import aws_s3_assets as assets
@@ -11,6 +13,7 @@ from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import parallelcluster_guard
 from infra.parts.dashboard import parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
+from infra.parts.entered_policy import entered_policy
 from infra.parts.node_policy import PATH, NodePolicy
 from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
@@ -22,11 +25,18 @@ from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
+from launcher.model.reach import reached
 from launcher.model.target import target_of
-from launcher.rendering.cluster import agent_findings, cluster_configuration, cluster_context, cluster_name
+from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.rendering.node import METRICS_SCRIPT, NODE_SCRIPT, is_measured, node_packages
+from launcher.rendering.node import NODE_SCRIPT, metrics_script
+from launcher.targets.parallelcluster.render import (
+    METRICS_FILE,
+    agent_findings,
+    cluster_configuration,
+    cluster_context,
+)
 
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
@@ -81,29 +91,28 @@ class TrainingStack(ClusterStack):
     ) -> ClusterNames:
         """What the cluster refers to, as tokens; what its nodes fetch and may do is made on the way."""
         types = [instances[each] for each in (plan.place.instance_type, *plan.request.target.fallback_types)]
-        target = plan.request.target
-        measured = any(is_measured(each) for each in types)
-        lacking = target.ami is None and any(node_packages(each, target.os) for each in types)
-        script = self._script("NodeScript", NODE_SCRIPT) if measured or lacking else None
-        metrics = self._script("NodeMetrics", METRICS_SCRIPT) if measured else None
+        script = assets.Asset(self, "NodeScript", path=str(asset(NODE_SCRIPT)))
+        metrics = self._metrics()
         policy = NodePolicy(
             self,
             "NodePolicy",
             store=network.store,
             kms_key_arn=plan.request.storage.kms_key_arn,
-            fetched=tuple(each for each in (script, metrics) if each is not None),
+            fetched=(script, metrics),
             secrets=tuple(plan.request.run.secrets.values()),
             compile_cache=any(keeps_compiled_programs(each) for each in types),
             image=plan.request.run.image,
             starts_machines=True,
+            reached=reached(plan.request),
         )
         return ClusterNames(
             subnet_id=network.subnet_id,
             security_group_id=group.group.attr_group_id,
             node_policy_arn=policy.arn,
             store_uri=network.store_uri,
-            node_setup_uri=script.s3_object_url if script is not None else None,
-            node_metrics_uri=metrics.s3_object_url if metrics is not None else None,
+            node_setup_uri=script.s3_object_url,
+            node_metrics_uri=metrics.s3_object_url,
+            entered_policy_arn=entered_policy(self, "EnteredPolicy", path=PATH),
             session_log_policy_arn=self.session_log.policy_arn if self.session_log is not None else None,
         )
 
@@ -112,9 +121,12 @@ class TrainingStack(ClusterStack):
         command = f"aws ssm start-session --region {plan.place.region} --target {head_node}"
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
-    def _script(self, id_: str, name: str) -> assets.Asset:
-        """A script that nodes fetch, in S3."""
-        return assets.Asset(self, id_, path=str(asset(name)))
+    def _metrics(self) -> assets.Asset:
+        """The script that reports of a node, in S3: made of two files, and copied into the assembly here."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / METRICS_FILE
+            path.write_text(metrics_script(), encoding="utf-8", newline="\n")
+            return assets.Asset(self, "NodeMetrics", path=str(path))
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
         """What the launcher and a person need after a deployment."""

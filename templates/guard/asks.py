@@ -1,0 +1,43 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""What a guard asks of the function in its cluster's network, which counts pods (templates/chart/pods.py)."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from failures import RefusedError, first_within
+
+if TYPE_CHECKING:
+    from guard import Guard
+
+
+def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]:
+    """The counts of a cluster's pods. People are told of those that cannot start, which count for nothing.
+
+    Raises:
+        ClientError: the function may not be called.
+        RefusedError: it failed.
+    """
+    asked = {"hung_minutes": guard.settings.hung / timedelta(minutes=1), **question}
+    answer = guard.client("lambda").invoke(FunctionName=function, Payload=json.dumps(asked).encode())
+    said = answer["Payload"].read().decode()
+    if "FunctionError" in answer:
+        raise RefusedError(f"the function that counts pods failed: {said}")
+    found: Mapping[str, Any] = json.loads(said)
+    if found["stuck"]:
+        tell_stuck(guard, found["stuck"])
+    return found
+
+
+def tell_stuck(guard: "Guard", stuck: list[str]) -> None:
+    """Tell people, once a day each, of pods that cannot start."""
+    cluster = guard.settings.cluster
+    new = [each for each in stuck if first_within(guard.cloudwatch, cluster, each.partition(": ")[0], guard.now)]
+    if new:
+        minutes = f"{guard.settings.hung / timedelta(minutes=1):g}"
+        guard.tell(
+            "pods cannot start",
+            f"for {minutes} minutes and longer, and count as idle:\n" + "\n".join(new) + "\nMend them, or end their"
+            " job: slipway cancel NAME",
+        )

@@ -1,0 +1,87 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""What a look could not do, in words for people: the call, what AWS answered, and the right that is missing."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+from looks import EVERY, NAMESPACE
+
+TOLD = "FailedCalls"
+"""The metric that remembers what was told: one value for each message, under the cluster and the call."""
+AGAIN = timedelta(days=1)
+RIGHT = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
+"""How AWS's services name the action in a refusal."""
+LONGEST = 600
+MOST_CHARACTERS = 200
+"""Of a call as a dimension; CloudWatch takes 1,024."""
+
+
+class GuardError(Exception):
+    """A look that could not do all that it was to do: Lambda counts it among the function's errors."""
+
+
+class RefusedError(Exception):
+    """A service took a call and refused a part of it."""
+
+
+class Failure(NamedTuple):
+    """One thing that a look could not do: `call` is what it is told once a day for, `words` is for people."""
+
+    call: str
+    words: str
+
+
+def failure_of(what: str, problem: Exception) -> Failure:
+    """A failure in words.
+
+    Args:
+        what: what was tried, as "stop its nodes".
+        problem: what came of it.
+
+    >>> failure_of("count its nodes", ValueError("no number"))
+    Failure(call='count its nodes: ValueError', words='could not count its nodes: no number')
+    """
+    said = f"could not {what}: {problem}"[:LONGEST]
+    if not isinstance(problem, ClientError):
+        return Failure(f"{what}: {type(problem).__name__}"[:MOST_CHARACTERS], said)
+    code = problem.response.get("Error", {}).get("Code", "")
+    right = RIGHT.search(str(problem))
+    missing = f"\nMissing right of the guard's role: {right[1]}" if right is not None else ""
+    return Failure(f"{problem.operation_name}: {code}"[:MOST_CHARACTERS], said + missing)
+
+
+def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again: timedelta = AGAIN) -> bool:
+    """Whether something is to be told now: nothing was told of that call for so long.
+
+    Where CloudWatch cannot remember it, once an hour.
+    """
+    dimensions = [{"Name": "Cluster", "Value": cluster}, {"Name": "Call", "Value": plain(call)}]
+    try:
+        answer = cloudwatch.get_metric_statistics(
+            Namespace=NAMESPACE,
+            MetricName=TOLD,
+            Dimensions=dimensions,
+            StartTime=now - again,
+            EndTime=now,
+            Period=int(again.total_seconds()),
+            Statistics=["SampleCount"],
+        )
+        if answer["Datapoints"]:
+            return False
+        mark = {"MetricName": TOLD, "Dimensions": dimensions, "Timestamp": now, "Value": 1}
+        cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=[mark])
+    except (BotoCoreError, ClientError) as problem:
+        print(f"what is told cannot be remembered: {problem}")  # noqa: T201 - the function's log
+        return timedelta(minutes=now.minute, seconds=now.second) < EVERY
+    return True
+
+
+def plain(call: str) -> str:
+    """A call as CloudWatch takes it as a dimension: printable ASCII, not blank.
+
+    >>> plain("UpdateItem: 5 µs")
+    'UpdateItem: 5 ?s'
+    """
+    return "".join(each if " " <= each <= "~" else "?" for each in call).strip(" :") or "?"
