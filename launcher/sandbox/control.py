@@ -5,6 +5,7 @@ The sockets are multiprocessing's, with a secret that only the two have; nothing
 
 import contextlib
 import json
+import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from launcher.agent import safe_json
 
 Operation: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
@@ -32,8 +35,7 @@ class ControlServer:
         """Start it.
 
         Args:
-            operations: by name; each gets the arguments and gives JSON values. The caller is told of a LookupError,
-                ValueError, RuntimeError or OSError.
+            operations: by name; each gets the arguments and gives JSON values. What it raises the caller is told.
             secret: what a caller has to show.
             address: the socket, in a folder of its owner's alone; the path is at most 107 bytes.
         """
@@ -66,7 +68,7 @@ class ControlServer:
 
     def _answer(self, connection: "Connection[Any, Any]") -> None:
         with connection, contextlib.suppress(*_BROKEN):
-            asked = json.loads(connection.recv_bytes())
+            asked = safe_json.loads(connection.recv_bytes())
             connection.send_bytes(json.dumps(self._outcome(asked)).encode())
 
     def _outcome(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +79,9 @@ class ControlServer:
             return {"result": operation(asked["arguments"])}
         except (LookupError, ValueError, RuntimeError, OSError) as error:
             return {"error": str(error.args[0] if error.args else error)}
+        except Exception as error:
+            logging.getLogger(__name__).exception("operation %s", asked["operation"])
+            return {"error": f"{asked['operation']}: {error!r}"}
 
 
 class ControlClient:
@@ -98,7 +103,7 @@ class ControlClient:
                 connection.send_bytes(json.dumps({"operation": operation, "arguments": arguments}).encode())
                 if not connection.poll(TIMEOUT_S):
                     raise ControlError(f"the sandbox's server does not answer within {TIMEOUT_S:g} s")
-                answer = json.loads(connection.recv_bytes())
+                answer = safe_json.loads(connection.recv_bytes())
         except _BROKEN as error:
             raise ControlError(f"the sandbox's server does not answer: {error}") from error
         if "error" in answer:

@@ -2,13 +2,11 @@
 
 The owner holds the server's standard input, the server holds the keeper's. When the owner ends, however it ends, the
 server ends in order; when the server ends, however it ends, the keeper kills what is left of the sandbox and removes
-its folder. A server that stays has no owner and ends when it is told to; its keeper is as all others.
+its folder. `leave` tells a server to go on without an owner: from then on it ends when it is told to.
 """
 
 import contextlib
-import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,10 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.control import ControlClient
-from launcher.sandbox.server import PORT_TAKEN, READY
+from launcher.sandbox.keeper import remove
+from launcher.sandbox.keys import AccessKey
+from launcher.sandbox.processes import MARK
+from launcher.sandbox.server import PORT_TAKEN, READY, STAY
 
 _SHORT = 20
 """Characters that a folder's path may have, so that the sockets of Slurm below it stay within 108 bytes."""
@@ -33,18 +35,16 @@ _LOG_LINES = 15
 class EmbeddedServer:
     """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
 
-    def __init__(self, *, mark: str, port: int, with_slurm: bool, stays_at: Path | None = None) -> None:
+    def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
         """Make its folder and start both processes; `wait` tells when they are ready.
 
         Args:
             mark: what the processes of this sandbox carry in their environment.
             port: of the AWS endpoint, 0 for any that is free.
             with_slurm: whether its clusters get a private Slurm.
-            stays_at: the file that tells where one is that outlives this process; removed with it. None: it ends with
-                this process.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="slw-"))
-        link = None if _is_short(self.folder) else Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
+        link = None if _is_short(self.folder) else link_of(mark)
         if link is not None:
             link.symlink_to(self.folder)
         self.short = link or self.folder
@@ -53,17 +53,14 @@ class EmbeddedServer:
         self._log = (self.folder / "server.log").open("w+b", buffering=0)
         words = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
         words.append("--slurm" if with_slurm else "--no-slurm")
-        words += [] if stays_at is None else ["--stays"]
-        goes = [*([] if stays_at is None else [stays_at]), *self._paths]
-        owned = subprocess.PIPE if stays_at is None else subprocess.DEVNULL
-        own = environment.without_aws(os.environ)
+        own = {**environment.without_aws(os.environ), MARK: mark}
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as kept, os.fdopen(writer, "wb") as held:
-            self._keeper = _start("keeper", [mark, *map(str, goes)], kept, self._log, own)
-            self._server = _start("server", words, owned, self._log, own, hold=(held.fileno(),))
+            self._keeper = _start("keeper", [mark, *map(str, self._paths)], kept, self._log, own)
+            self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
 
-    def wait(self) -> tuple[int, ControlClient]:
-        """Wait until it answers: the port of its AWS, and how it is told things.
+    def wait(self) -> tuple[int, ControlClient, AccessKey]:
+        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes.
 
         Raises:
             ImpossibleError: the port that was asked for is taken.
@@ -73,7 +70,8 @@ class EmbeddedServer:
         while time.monotonic() < deadline:
             if (self.folder / READY).is_file():
                 ready = self.ready()
-                return ready["port"], ControlClient(ready["control"], ready["secret"])
+                key = AccessKey(id=ready["key_id"], secret=ready["key_secret"])
+                return ready["port"], ControlClient(ready["control"], ready["secret"]), key
             if self._server.poll() is not None:
                 if self._server.returncode == PORT_TAKEN:
                     why = self.end_of_log().splitlines()[-1]
@@ -83,12 +81,16 @@ class EmbeddedServer:
         raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
 
     def ready(self) -> dict[str, Any]:
-        """What a server that answers says of itself: `port`, `pid`, `control`, `secret`."""
-        found: dict[str, Any] = json.loads((self.folder / READY).read_text(encoding="utf-8"))
+        """What a server that answers says of itself: `port`, `pid`, `control`, `secret`, `key_id`, `key_secret`."""
+        found: dict[str, Any] = safe_json.load(self.folder / READY)
         return found
 
     def leave(self) -> None:
-        """Let one that stays be: it goes on when this process has ended."""
+        """Have it go on when this process has ended; before that an end of this process, of any kind, ends it."""
+        stdin = self._server.stdin
+        if stdin is not None:
+            with stdin:
+                stdin.write(STAY)
         self._log.close()
         for process in (self._server, self._keeper):
             # Not ours to wait for any more, and no fault.
@@ -96,11 +98,9 @@ class EmbeddedServer:
 
     def begin_to_stop(self) -> None:
         """Have it end by itself; from here on it does, whatever becomes of this process."""
-        if self._server.stdin is None:
-            self._server.terminate()
-            return
-        with contextlib.suppress(OSError):
-            self._server.stdin.close()
+        if self._server.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._server.stdin.close()
 
     def stop(self) -> None:
         """End both processes and remove the folder."""
@@ -112,11 +112,7 @@ class EmbeddedServer:
                 process.kill()
                 process.wait()
         self._log.close()
-        for path in self._paths:
-            if path.is_symlink():
-                path.unlink(missing_ok=True)
-            else:
-                shutil.rmtree(path, ignore_errors=True)
+        remove(self._paths)
 
     def end_of_log(self) -> str:
         """The last lines that the server wrote; empty once everything has ended in order."""
@@ -124,6 +120,11 @@ class EmbeddedServer:
             return ""
         text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
         return "\n".join(text.splitlines()[-_LOG_LINES:]) or "nothing in its log"
+
+
+def link_of(mark: str) -> Path:
+    """The short path to the folder of a sandbox whose own is long."""
+    return Path("/tmp", f"slw-{mark[:8]}")  # noqa: S108  a link, and unguessable
 
 
 def _is_short(folder: Path) -> bool:

@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping
 
+from launcher.sandbox.keys import AccessKey
+
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
-_ACCESS_KEY = "SANDBOX"
-_SECRET_KEY = "sandbox"  # noqa: S105  opens nothing
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
-def of_sandbox(endpoint: str, region: str) -> dict[str, str]:
-    """The variables that point SDKs and the CDK at an endpoint.
+def of_sandbox(endpoint: str, region: str, key: AccessKey) -> dict[str, str]:
+    """The variables that point SDKs and the CDK at an endpoint, and let them in.
 
     The person's own profiles and credentials are put out of reach, so that nothing of theirs is used by mistake.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
+        "AWS_ACCESS_KEY_ID": key.id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         "AWS_CONFIG_FILE": "/dev/null",

@@ -1,6 +1,7 @@
 """The guard of a cluster in the sandbox, as it would be called in an account: its own code, on a clock that runs fast.
 
-Five minutes pass in a second, so that a sum of dollars is used up while somebody watches. When the guard has told the
+Five minutes pass in a second, so that a sum of dollars is used up while somebody watches; the clock goes on from the
+newest look that an earlier play has left. When the guard has told the
 job to save, the clock waits until the job has left, since saving takes the time that it takes; then one more
 call comes after the time that the guard gives it, which ends the machines. Emulated: the calls by the schedule, with
 the deployed function's variables. Not emulated: Lambda, and the calls for events.
@@ -21,10 +22,10 @@ STOP_VARIABLE = "STOP_URI"
 LOOK_S = 1.0
 PERIOD = timedelta(minutes=5)
 """What passes between two looks for the guard: its schedule."""
-_READY, _FAILED = "ready", "failed"
+_READY, _FAILED, _WATCHED, _TOLD = "ready", "failed", "watched", "told"
 _PROGRAM = """
 import importlib, os, sys, traceback
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 import boto3
 from botocore.exceptions import ClientError
 
@@ -38,7 +39,16 @@ def told():
         return False
     return True
 
-print("ready", flush=True)
+def newest():
+    now = datetime.now(UTC)
+    found = boto3.client("cloudwatch").get_metric_statistics(
+        Namespace="Slipway", MetricName="RunningNodes",
+        Dimensions=[{"Name": "Cluster", "Value": os.environ["CLUSTER"]}],
+        StartTime=now, EndTime=now + timedelta(days=60), Period=300, Statistics=["SampleCount"],
+    )["Datapoints"]
+    return max([now, *(each["Timestamp"] + timedelta(minutes=5) for each in found)])
+
+print("ready", newest().isoformat(), flush=True)
 for line in sys.stdin:
     moment = datetime.fromisoformat(line.strip())
     clock = type("Clock", (datetime,), {"now": classmethod(lambda _, zone=None: moment)})
@@ -49,7 +59,6 @@ for line in sys.stdin:
     except Exception:
         print("failed " + repr(traceback.format_exc()), flush=True)
 """
-_WORDS = ("watched", "told")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,8 +122,10 @@ class GuardPlay:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        if self._answer((_READY,)) is None:
+        began = self._answer((_READY,))
+        if began is None:
             return
+        self._moment = datetime.fromisoformat(began)
         while not (self.told or self.failure or self._over.wait(self.look_s)):
             self._call()
 
@@ -129,10 +140,10 @@ class GuardPlay:
         except OSError as problem:
             self.failure = str(problem)
             return
-        self.told = self._answer(_WORDS) == _WORDS[1] or self.told
+        self.told = self._answer((_TOLD, _WATCHED)) == _TOLD or self.told
 
     def _answer(self, wanted: tuple[str, ...]) -> str | None:
-        """The next of some words that it prints, past its log; None where it fails or ends."""
+        """What follows the next of some words that it prints, else the word; None where it fails or ends."""
         stream = self._process.stdout if self._process is not None else None
         for line in stream or ():
             word, _, rest = line.strip().partition(" ")
@@ -140,6 +151,6 @@ class GuardPlay:
                 self.failure = rest
                 return None
             if word in wanted:
-                return word
+                return rest or word
         self.failure = self.failure or "its process ended"
         return None

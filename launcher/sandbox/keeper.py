@@ -7,6 +7,7 @@ The pipe ends when the server does, however that came about: SIGKILL included.
 import shutil
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from launcher.sandbox.processes import MARK, end, marked, with_descendants
@@ -16,9 +17,14 @@ def keep(mark: str, paths: list[Path]) -> None:
     """Wait for the end of standard input, end the processes that carry the mark, and remove the paths."""
     sys.stdin.buffer.read()
     end(lambda: with_descendants(marked(MARK, mark)))
+    remove(paths)
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove folders and links; what is gone already is none to remove."""
     for path in paths:
-        if path.is_symlink() or path.is_file():
-            path.unlink()
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
         else:
             shutil.rmtree(path, ignore_errors=True)
 

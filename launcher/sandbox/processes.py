@@ -71,13 +71,17 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
         What was still there at the end; empty when all are gone.
     """
     deadline = time.monotonic() + within_s
+    killed: set[int] = set()
     while True:
-        left = {pid for pid in find() if pid != os.getpid() and is_running(pid)}
+        found = find() - {os.getpid()}
+        # One that is about to end shows no environment any more, and is found no more.
+        left = {pid for pid in found | killed if is_running(pid)}
         if not left or time.monotonic() > deadline:
             return left
         # Parents first, as their numbers go: a shell that outlives its child for a moment would write of its end.
-        for pid in sorted(left):
+        for pid in sorted(left & found):
             send(pid, signal.SIGKILL)
+        killed |= left
         time.sleep(_PAUSE_S)
 
 

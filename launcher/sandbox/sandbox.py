@@ -36,12 +36,14 @@ from launcher.sandbox.embedded import EmbeddedServer
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.guard_play import STOP_VARIABLE, GuardPlay
 from launcher.sandbox.inventory import NotEmulated, Resource, not_emulated, resources_of
+from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.processes import MARK
-from launcher.sandbox.server import ACCESS_LOG
+from launcher.sandbox.server import ACCESS_LOG, TEMPORARY
 from launcher.sandbox.slurm import daemons
 from launcher.sandbox.staying import StayingSandbox
 from launcher.submit.shell import LocalShell
+from launcher.submit.slurm_output import state_of
 
 NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
@@ -85,6 +87,7 @@ class Sandbox:
         self._mark = secrets.token_hex(8)
         self._server: EmbeddedServer | None = None
         self._control: ControlClient | None = None
+        self._key: AccessKey | None = None
         self._folder = Path()
         self._unwinds = False
         self._stays: StayingSandbox | None = None
@@ -99,7 +102,7 @@ class Sandbox:
         """
         made = cls(region=region, scheduler="local")
         made._stays, made._mark, made._folder = stays, stays.mark, Path(stays.folder)
-        made._port, made._control = stays.port, stays.client
+        made._port, made._control, made._key = stays.port, stays.client, stays.key
         return made
 
     @property
@@ -119,7 +122,7 @@ class Sandbox:
         self._end_on_signals()
         try:
             self._server = EmbeddedServer(mark=self._mark, port=self._port, with_slurm=self._with_slurm)
-            self._port, self._control = self._server.wait()
+            self._port, self._control, self._key = self._server.wait()
             self._folder = self._server.folder
         except BaseException:
             self.stop()
@@ -139,15 +142,23 @@ class Sandbox:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make a process see the sandbox as AWS."""
-        return environment.of_sandbox(self.endpoint, self.region)
+        """The variables that make a process see the sandbox as AWS.
+
+        Raises:
+            AwsError: it is not running.
+        """
+        if self._key is None:
+            raise AwsError("the sandbox is not running")
+        return environment.of_sandbox(self.endpoint, self.region, self._key)
 
     def process_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A whole environment for a process that talks to AWS: `base`, with the sandbox in the place of AWS.
 
-        It carries the sandbox's mark: should this process be killed, what it started ends with the sandbox.
+        It carries the sandbox's mark: should this process be killed, what it started ends with the sandbox, and its
+        temporary files with it.
         """
-        return {**environment.without_aws(base), **self.environment, MARK: self._mark}
+        own = {MARK: self._mark, "TMPDIR": str(self._folder / TEMPORARY)}
+        return {**environment.without_aws(base), **self.environment, **own}
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
@@ -184,6 +195,14 @@ class Sandbox:
         """
         return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
 
+    def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
+        """What a cluster of Slurm may have at most, by queue: also while its fleet is stopped.
+
+        Raises:
+            ImpossibleError: there is no such cluster.
+        """
+        return tuple(self._cluster(cluster)["groups"])
+
     def scheduler_name(self, cluster: str) -> str:
         """What answers Slurm's commands on a cluster: "slurm" or "local".
 
@@ -200,6 +219,15 @@ class Sandbox:
         """
         self._cluster(cluster)
         return tuple(self._call("jobs", cluster=cluster))
+
+    def running_jobs(self) -> tuple[str, ...]:
+        """The jobs that wait or run, each with its cluster, in words."""
+        return tuple(
+            f"{job['name']} on {cluster}"
+            for cluster in self.clusters()
+            for job in self.jobs(cluster)
+            if not state_of(job["state"]).final
+        )
 
     def s3_requests(self) -> tuple[S3Request, ...]:
         """Every request to its S3 so far, oldest first."""

@@ -2,8 +2,8 @@
 
 moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the
 control socket of its owner. It says that it is ready by `ready.json` in its folder, which appears whole; what goes
-wrong is in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM; one that stays
-has no owner, and ends when it is told to.
+wrong is in its log. It ends when its standard input ends, which is when its owner does, and on SIGTERM. Whose standard
+input ended with the word to stay has no owner any more, and ends when it is told to.
 """
 
 import argparse
@@ -27,12 +27,15 @@ from launcher.sandbox import environment
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.keys import AccessKey, KeyRing
 from launcher.submit.jobs import SchedulerError
 
 READY = "ready.json"
 PORT_TAKEN = 5
 """The exit code of a server whose port belongs to somebody else; the last line of its log says which."""
-ACCESS_LOG = "s3-access.jsonl"
+STAY = b"stay"
+"""What an owner says before it goes: the server goes on without one."""
+ACCESS_LOG, TEMPORARY = "s3-access.jsonl", "tmp"
 _HOST = "127.0.0.1"
 _HOST_6 = "::1"
 _BACKLOG = 128
@@ -43,7 +46,7 @@ _TRIES = 20
 class Settings:
     """What a server is told.
 
-    `folder` is private; `short` is a short path to it; port 0 is any that is free. `stays`: it has no owner.
+    `folder` is private; `short` is a short path to it; port 0 is any that is free.
     """
 
     folder: Path
@@ -51,7 +54,6 @@ class Settings:
     mark: str
     port: int
     with_slurm: bool
-    stays: bool
 
 
 class PortTakenError(Exception):
@@ -98,21 +100,22 @@ def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket
 
 def prepare_environment(folder: Path) -> None:
     """Set what moto reads while it is imported, and keep what it spills to disk inside the folder."""
-    (folder / "tmp").mkdir(mode=0o700)
+    (folder / TEMPORARY).mkdir(mode=0o700)
     os.environ.update(
         {
-            "TMPDIR": str(folder / "tmp"),
-            "AWS_ACCESS_KEY_ID": "SANDBOX",
-            "AWS_SECRET_ACCESS_KEY": "sandbox",
+            "TMPDIR": str(folder / TEMPORARY),
+            # moto signs nothing with them; without any, the SDK would look for the person's own.
+            "AWS_ACCESS_KEY_ID": "none",
+            "AWS_SECRET_ACCESS_KEY": "none",
             "AWS_EC2_METADATA_DISABLED": "true",
             "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
         }
     )
 
 
-def pod_environment(port: int, region: str) -> dict[str, str]:
+def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     """What a command finds on a node of Kubernetes: this machine's programs, Python's first, and the sandbox as AWS."""
-    found = {**environment.without_aws(os.environ), **environment.of_sandbox(f"http://localhost:{port}", region)}
+    found = {**environment.without_aws(os.environ), **environment.of_sandbox(f"http://localhost:{port}", region, key)}
     found["PATH"] = f"{Path(sys.executable).parent}:{found.get('PATH', '/usr/bin:/bin')}"
     return {**found, "SLIPWAY_SANDBOX": "1"}
 
@@ -136,6 +139,7 @@ class Server:
         """
         sockets = bind(settings.port)
         # moto takes a second to import and is imported by nothing else than this process.
+        from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
         from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
         from launcher.sandbox.aws.registration import install  # noqa: PLC0415
         from launcher.sandbox.aws.web import serve  # noqa: PLC0415
@@ -144,14 +148,18 @@ class Server:
         from launcher.sandbox.endpoint.model_server import Conduct  # noqa: PLC0415
 
         self._end = end
+        self._making = threading.Lock()
         self._ledger = Ledger()
         self.port = sockets[0].getsockname()[1]
+        self._keys = KeyRing(issued_keys.issued)
+        pods = partial(pod_environment, self.port, self._keys.owner)
         self._registry = Registry(
-            settings.short, settings.mark, with_slurm=settings.with_slurm, pods=partial(pod_environment, self.port)
+            settings.short, settings.mark, with_slurm=settings.with_slurm, pods=pods, keys=self._keys
         )
         self._conduct = Conduct()
         install(self._ledger, self._registry, self._conduct)
-        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct)
+        issued_keys.install(self._keys)
+        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys)
         self.secret = secrets.token_urlsafe(32)
         self._address = settings.short / "control"
         self._control = ControlServer(self._operations(), self.secret, self._address)
@@ -213,11 +221,13 @@ class Server:
         from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
 
         bought = [TrainingPlan.of(each) for each in args["training_plans"]]
-        made = make_stand_ins(
-            args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
-        )
         wanted = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
-        is_new = wanted is not None and make_existing(args["region"], wanted, self._registry)
+        # Who comes second finds all of it: a cluster has its name before it has its own API.
+        with self._making:
+            made = make_stand_ins(
+                args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
+            )
+            is_new = wanted is not None and make_existing(args["region"], wanted, self._registry)
         return [*made, *([wanted.name] if wanted is not None and is_new else [])]
 
     def _behave(self, args: Mapping[str, Any]) -> None:
@@ -231,7 +241,15 @@ class Server:
 
     def ready(self) -> dict[str, Any]:
         """What the owner has to know."""
-        return {"port": self.port, "pid": os.getpid(), "control": str(self._address), "secret": self.secret}
+        key = self._keys.owner
+        return {
+            "port": self.port,
+            "pid": os.getpid(),
+            "control": str(self._address),
+            "secret": self.secret,
+            "key_id": key.id,
+            "key_secret": key.secret,
+        }
 
     def stop(self) -> None:
         """End the clusters, then the servers."""
@@ -260,11 +278,8 @@ def _arguments(words: list[str]) -> Settings:
     parser.add_argument("--mark", required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--stays", action="store_true")
     got = parser.parse_args(words)
-    return Settings(
-        folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm, stays=got.stays
-    )
+    return Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
 
 
 def main(words: list[str]) -> int:
@@ -285,8 +300,7 @@ def main(words: list[str]) -> int:
     except PortTakenError as error:
         sys.stderr.write(f"{error}\n")
         return PORT_TAKEN
-    if not settings.stays:
-        threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
+    threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
     write_whole(settings.folder / READY, server.ready())
     over.wait()
     server.stop()
@@ -294,10 +308,12 @@ def main(words: list[str]) -> int:
 
 
 def _watch_owner(over: threading.Event) -> None:
-    """Wait for the end of standard input: its other end is the owner's."""
+    """Wait for the end of standard input, whose other end is the owner's; the server ends with it, or stays."""
+    said = b""
     with suppress(OSError):
-        sys.stdin.buffer.read()
-    over.set()
+        said = sys.stdin.buffer.read()
+    if said != STAY:
+        over.set()
 
 
 if __name__ == "__main__":

@@ -1,32 +1,39 @@
 """A sandbox that stays: started by one command, used by others from any terminal of the same person, ended by a third.
 
-Where it is stands in one file, for its owner alone. The file goes with the sandbox, however that ends; one that a
-crash of the whole machine has left is seen by its process, which is not there any more.
+Where it is stands in one file, for its owner alone, which is written and removed under a lock by `start` and `stop`
+and by nothing else. One that is left when the sandbox was killed is seen by its server, which does not answer.
+
+A person can have several, each with a name. A folder uses the one that `.slipway/sandbox` names, else the default one.
 """
 
 import fcntl
-import json
 import os
+import re
 import secrets
 import shutil
-import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from launcher.model.errors import AwsError, ImpossibleError
+from launcher.agent import safe_json
+from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.records.cache_folder import cache_folder, own_folder
 from launcher.records.shape import hold
 from launcher.sandbox import processes
 from launcher.sandbox.control import ControlClient, ControlError
-from launcher.sandbox.embedded import EmbeddedServer
+from launcher.sandbox.embedded import EmbeddedServer, link_of
+from launcher.sandbox.keeper import remove
+from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.needs import refuse_unless_possible
 from launcher.sandbox.server import write_whole
 from launcher.sandbox.slurm import daemons
 
+DEFAULT = "default"
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+_USED = Path(".slipway") / "sandbox"
 _END_S = 60.0
 _LOOK_S = 0.05
 
@@ -35,10 +42,13 @@ _LOOK_S = 0.05
 class StayingSandbox:
     """Where a sandbox that stays is. `since` is an ISO moment, UTC; `folder` is private to it and goes with it."""
 
+    name: str
     port: int
     pid: int
     control: str
     secret: str
+    key_id: str
+    key_secret: str
     folder: str
     mark: str
     scheduler: str
@@ -48,6 +58,11 @@ class StayingSandbox:
     def client(self) -> ControlClient:
         """How it is told things."""
         return ControlClient(self.control, self.secret)
+
+    @property
+    def key(self) -> AccessKey:
+        """The access key that its AWS takes."""
+        return AccessKey(id=self.key_id, secret=self.key_secret)
 
     @property
     def running(self) -> bool:
@@ -61,27 +76,86 @@ class StayingSandbox:
         return True
 
 
-def place(environment: Mapping[str, str]) -> Path:
-    """The file that says where a person's sandbox is; it need not exist."""
-    return own_folder(environment) / "sandbox.json"
+def used_in(folder: Path) -> str:
+    """The name of the sandbox that a folder uses.
 
-
-def find(environment: Mapping[str, str]) -> StayingSandbox | None:
-    """The sandbox that stays, None where none runs."""
+    Raises:
+        UnreadableInputError: the folder's file holds no name.
+    """
+    path = folder / _USED
     try:
-        document = json.loads(place(environment).read_text(encoding="utf-8"))
+        name = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return DEFAULT
+    except (OSError, ValueError) as problem:
+        raise UnreadableInputError(f"cannot read {path}: {problem}", hint="remove it") from problem
+    return checked(name, f"{path}: ")
+
+
+def checked(name: str, where: str = "") -> str:
+    """A name that a sandbox can have.
+
+    Raises:
+        UnreadableInputError: it cannot.
+    """
+    if _NAME.fullmatch(name) is None:
+        message = f"{where}a sandbox's name has 1 to 40 of a to z, 0 to 9 and -, got {name[:60]!r}"
+        raise UnreadableInputError(message, hint="slipway sandbox start --name team")
+    return name
+
+
+def use(folder: Path, name: str) -> None:
+    """Have a folder use a sandbox from here on."""
+    path = folder / _USED
+    if name == DEFAULT:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_text(f"{name}\n", encoding="utf-8")
+
+
+def place(environment: Mapping[str, str], name: str | None = None) -> Path:
+    """The file that says where a person's sandbox is; it need not exist.
+
+    Args:
+        environment: says where the person's files are.
+        name: the sandbox's, None for that of the current folder.
+    """
+    name = used_in(Path()) if name is None else name
+    return own_folder(environment) / ("sandbox.json" if name == DEFAULT else f"sandbox-{name}.json")
+
+
+def find(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
+    """The sandbox of a name, or of the current folder; None where it does not run."""
+    found = _recorded(place(environment, name))
+    return found if found is not None and found.running else None
+
+
+def every(environment: Mapping[str, str]) -> tuple[StayingSandbox, ...]:
+    """All sandboxes of a person that run, by name."""
+    recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
+    running = [each for each in recorded if each is not None and each.running]
+    return tuple(sorted(running, key=lambda each: each.name))
+
+
+def _recorded(path: Path) -> StayingSandbox | None:
+    """What the file says; None where there is none, or one that is damaged."""
+    try:
+        document = safe_json.load(path)
         hold(document, {each.name: each.type for each in fields(StayingSandbox)})
-        found = StayingSandbox(**document)
-    except (OSError, ValueError, LookupError, TypeError):
+        return StayingSandbox(**document)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
-    return found if found.running else None
 
 
-def start(environment: Mapping[str, str], *, scheduler: str = "auto", port: int = 0) -> StayingSandbox:
+def start(
+    environment: Mapping[str, str], *, scheduler: str = "auto", port: int = 0, name: str | None = None
+) -> StayingSandbox:
     """Start a sandbox that stays.
 
     Args:
         environment: says where the person's files are.
+        name: what it is called, None for the one that the current folder uses.
         scheduler: "slurm", "local", or "auto": Slurm where it is installed.
         port: of its AWS, 0 for any that is free.
 
@@ -90,55 +164,71 @@ def start(environment: Mapping[str, str], *, scheduler: str = "auto", port: int 
         AwsError: it does not come up.
     """
     refuse_unless_possible()
-    with_slurm, path, mark = daemons.chosen(scheduler), place(environment), secrets.token_hex(8)
+    name = used_in(Path()) if name is None else checked(name)
+    with_slurm, path, mark = daemons.chosen(scheduler), place(environment, name), secrets.token_hex(8)
     with _alone(path):
-        there = find(environment)
-        if there is not None:
+        there = find(environment, name)
+        if there is None:
+            _end_rest(environment, path)
+        else:
             raise ImpossibleError(
-                f"a sandbox runs already, since {there.since}: http://localhost:{there.port}",
-                hint="slipway sandbox status shows it, slipway sandbox stop ends it",
+                f"the sandbox {name} runs already, since {there.since}: http://localhost:{there.port}",
+                hint="slipway sandbox status shows it, slipway sandbox stop ends it; --name starts another",
             )
-        server = EmbeddedServer(mark=mark, port=port, with_slurm=with_slurm, stays_at=path)
+        server = EmbeddedServer(mark=mark, port=port, with_slurm=with_slurm)
         try:
             server.wait()
             made = StayingSandbox(
                 **server.ready(),
+                name=name,
                 folder=str(server.folder),
                 mark=mark,
                 scheduler="slurm" if with_slurm else "local",
                 since=datetime.now(UTC).isoformat(timespec="seconds"),
             )
             write_whole(path, asdict(made))
+            server.leave()
         except BaseException:
+            path.unlink(missing_ok=True)
             server.stop()
             raise
-        server.leave()
         return made
 
 
-def stop(environment: Mapping[str, str]) -> StayingSandbox | None:
-    """End the sandbox that stays, with all that runs in it; what it was, None where none runs.
+def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
+    """End a sandbox that stays, with all that runs in it or is left of it; what it was, None where there is none.
+
+    Args:
+        environment: says where the person's files are.
+        name: the sandbox's, None for that of the current folder.
 
     Raises:
         AwsError: something of it does not end.
     """
-    with _alone(place(environment)):
-        found = find(environment)
-        if found is None:
-            return None
-        try:
-            found.client.call("end")
-        except ControlError:
-            # Its server is beyond being asked; the keeper ends the rest.
-            processes.send(found.pid, signal.SIGKILL)
-        deadline = time.monotonic() + _END_S
-        while Path(found.folder).exists() or processes.marked(processes.MARK, found.mark):
-            if time.monotonic() > deadline:
-                left = ", ".join(map(str, sorted(processes.marked(processes.MARK, found.mark)))) or "none"
-                raise AwsError(f"the sandbox does not end within {_END_S:g} s; its processes: {left}")
-            time.sleep(_LOOK_S)
-        _forget_prices(environment, found.port)
-        return found
+    path = place(environment, name)
+    with _alone(path):
+        return _end_rest(environment, path)
+
+
+def _end_rest(environment: Mapping[str, str], path: Path) -> StayingSandbox | None:
+    """End whatever there is of the sandbox in a file: its server, what that started, its folder, the file."""
+    found = _recorded(path)
+    if found is None:
+        return None
+    with suppress(ControlError):
+        found.client.call("end")
+    deadline = time.monotonic() + _END_S
+    # The file may be of another day: the number is its server's only where the mark is there as well.
+    while found.pid in processes.marked(processes.MARK, found.mark) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+    # The keeper does the same, where it was not killed itself.
+    left = processes.end(lambda: processes.with_descendants(processes.marked(processes.MARK, found.mark)))
+    if left:
+        raise AwsError(f"the sandbox does not end; its processes: {', '.join(map(str, sorted(left)))}")
+    remove([Path(found.folder), link_of(found.mark)])
+    path.unlink(missing_ok=True)
+    _forget_prices(environment, found.port)
+    return found
 
 
 def _forget_prices(environment: Mapping[str, str], port: int) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+from launcher.agent import safe_json
+
 Environ: TypeAlias = dict[str, Any]
 Application: TypeAlias = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
@@ -87,7 +89,7 @@ def read(path: Path) -> tuple[S3Request, ...]:
         return ()
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
-    return tuple(S3Request(**json.loads(line)) for line in whole.splitlines())
+    return tuple(S3Request(**safe_json.loads(line)) for line in whole.splitlines())
 
 
 def service_of(environ: Environ) -> str:

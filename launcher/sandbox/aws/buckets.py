@@ -16,6 +16,7 @@ from moto.s3.exceptions import MissingBucket
 from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.utilities.utils import get_partition
 
+from launcher.agent import safe_json
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 
 UNCONDITIONAL = {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
@@ -149,7 +150,7 @@ def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResu
     """
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
-    policy = json.loads(bucket.policy)
+    policy = safe_json.loads(bucket.policy)
     statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
     policy["Statement"] = [one for one in statements if not one.get("Condition") or _asked_unconditionally(one)]
     # moto calls the end of an upload in parts by its method.

@@ -47,6 +47,20 @@ def make(wanted: Wanted, cluster: str) -> None:
     known.put_item(table, {**_KEY, "Data": {"M": {"status": {"S": "RUNNING"}, "lastStatusUpdatedTime": {"S": "0"}}}})
 
 
+def is_stopped(wanted: Wanted, cluster: str) -> bool:
+    """Whether no node of a cluster can come (`has_running_capacity` in pcluster/models/cluster.py)."""
+    row = dynamodb_backends[wanted.account_id][wanted.region_name].get_item(f"{_PREFIX}{cluster}", _KEY, None)
+    return row is not None and row.to_json()["Attributes"]["Data"]["M"]["status"]["S"] == "STOPPED"
+
+
+def stop(wanted: Wanted, cluster: str, fleets: Fleets) -> None:
+    """Have the fleet of a cluster be stopped, as it was before an update."""
+    backend, table = dynamodb_backends[wanted.account_id][wanted.region_name], f"{_PREFIX}{cluster}"
+    data = {"status": {"S": "STOP_REQUESTED"}, "lastStatusUpdatedTime": {"S": "0"}}
+    backend.put_item(table, {**_KEY, "Data": {"M": data}})
+    _follow(backend, table, fleets)
+
+
 def remove(wanted: Wanted, cluster: str) -> None:
     """The table goes with its cluster."""
     dynamodb_backends[wanted.account_id][wanted.region_name].tables.pop(f"{_PREFIX}{cluster}", None)

@@ -16,9 +16,12 @@ from typing import Any, Protocol
 from moto.ec2.models import ec2_backends
 from moto.eks.models import Cluster, EKSBackend, eks_backends
 
+from launcher.agent import safe_json
 from launcher.catalog.load import load
 from launcher.model.eks import GOVERNANCE, OPERATOR
 from launcher.model.instance_type import InstanceType
+from launcher.model.service_updates import eks_version
+from launcher.model.update import Needs
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
@@ -149,8 +152,23 @@ def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:
         raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
 
 
+def _change_cluster(wanted: Wanted, made: Made) -> Made:
+    """Its version, one minor up, and from where its API is reached."""
+    cluster, network = _eks(wanted).clusters[made.physical_resource_id], dict(wanted.need("ResourcesVpcConfig"))
+    for each in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
+        if each.needs is Needs.NEW_CLUSTER:
+            raise ResourceRefusedError(f"Unsupported Kubernetes minor version update from {each.old} to {each.new}")
+    cluster.version = str(wanted.get("Version"))
+    cluster.resources_vpc_config |= {
+        "endpointPublicAccess": _flag(network.get("EndpointPublicAccess", True)),
+        "endpointPrivateAccess": _flag(network.get("EndpointPrivateAccess", False)),
+        "publicAccessCidrs": network.get("PublicAccessCidrs", []),
+    }
+    return made
+
+
 def _remove_cluster(wanted: Wanted, made: Made) -> None:
-    forget(_eks(wanted).clusters[made.physical_resource_id])
+    forget(_eks(wanted).clusters[made.physical_resource_id], wanted.account_id, wanted.region_name)
     _eks(wanted).delete_cluster(made.physical_resource_id)
 
 
@@ -216,6 +234,10 @@ def _make_addon(wanted: Wanted) -> Made:
     version = wanted.get("AddonVersion")
     if version is not None and not _ADDON_VERSION.fullmatch(version):
         raise ResourceRefusedError(f"Addon version specified is not supported: {version}")
+    try:
+        safe_json.loads(wanted.get("ConfigurationValues") or "{}")
+    except ValueError as problem:
+        raise ResourceRefusedError(f"ConfigurationValue provided in request is not supported: {problem}") from problem
     parts_of(cluster).addons[name] = version or ""
     return Made(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
 
@@ -261,9 +283,13 @@ class Eks:
     def models(self) -> tuple[Model, ...]:
         """All of them."""
         return (
-            Model(type="AWS::EKS::Cluster", make=self._make_cluster, change=_keep, remove=self._remove_cluster),
+            Model(
+                type="AWS::EKS::Cluster", make=self._make_cluster, change=_change_cluster, remove=self._remove_cluster
+            ),
             Model(type="AWS::EKS::Addon", make=self._make_addon, change=_keep, remove=_nothing),
-            Model(type="AWS::EKS::Nodegroup", make=self._make_group, change=_keep, remove=self._remove_group),
+            Model(
+                type="AWS::EKS::Nodegroup", make=self._make_group, change=self._change_group, remove=self._remove_group
+            ),
             *_WITHOUT_MACHINES,
         )
 
@@ -302,6 +328,11 @@ class Eks:
             raise ResourceRefusedError(str(problem)) from problem
         node_groups.match(_eks(wanted), cluster, group)
         return made
+
+    def _change_group(self, wanted: Wanted, made: Made) -> Made:
+        """Machines go and come again: EKS replaces those of another template, one after the other."""
+        self._remove_group(wanted, made)
+        return self._make_group(wanted)
 
     def _remove_group(self, wanted: Wanted, made: Made) -> None:
         _remove_group(wanted, made)

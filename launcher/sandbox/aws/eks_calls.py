@@ -2,8 +2,9 @@
 
 Emulated: DescribeAddon, DescribeAccessEntry, ListAssociatedAccessPolicies, of what CloudFormation made; pod identity
 associations, listed, made and deleted, one for a namespace and a service account; UpdateNodegroupConfig, whose number
-of nodes is that of the machines at once. Not emulated: the time that it takes, and the other parts made by any other
-call.
+of nodes is that of the machines at once; the log group of a cluster that is gone, which EKS writes to once more and so
+makes anew after its deletion (terraform-aws-eks, issues 2763 and 2446). Not emulated: the time that it takes, and the
+other parts made by any other call.
 """
 
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from moto.eks import urls
 from moto.eks.exceptions import InvalidParameterException, ResourceInUseException, ResourceNotFoundException
 from moto.eks.models import Cluster, EKSBackend
 from moto.eks.responses import EKSResponse
+from moto.logs.models import LogsBackend
 
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
@@ -43,6 +45,8 @@ class Parts:
 
 
 _PARTS: dict[str, Parts] = {}
+_UNWRITTEN: set[tuple[str, str, str]] = set()
+"""The log groups to which EKS has still to write: account, region, name."""
 
 
 def parts_of(cluster: Cluster) -> Parts:
@@ -50,9 +54,10 @@ def parts_of(cluster: Cluster) -> Parts:
     return _PARTS.setdefault(cluster.arn, Parts())
 
 
-def forget(cluster: Cluster) -> None:
-    """Forget a cluster that is gone."""
+def forget(cluster: Cluster, account: str, region: str) -> None:
+    """Forget a cluster that is gone; its log is written once more."""
     _PARTS.pop(cluster.arn, None)
+    _UNWRITTEN.add((account, region, f"/aws/eks/{cluster.name}/cluster"))
 
 
 def install(hosts: Resizable) -> None:
@@ -89,6 +94,17 @@ def install(hosts: Resizable) -> None:
         return done
 
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]
+    deleted = LogsBackend.delete_log_group
+
+    def delete_log_group(backend: LogsBackend, log_group_name: str) -> None:
+        """Delete it as moto does; EKS, which has not written everything, makes it again."""
+        deleted(backend, log_group_name)
+        place = (backend.account_id, backend.region_name, log_group_name)
+        if place in _UNWRITTEN:
+            _UNWRITTEN.remove(place)
+            backend.create_log_group(log_group_name, {})
+
+    LogsBackend.delete_log_group = delete_log_group  # type: ignore[method-assign,assignment]
 
 
 def _invalid(cluster: str, group: str, text: str) -> InvalidParameterException:

@@ -1,9 +1,9 @@
 """A stand-in for a Kubernetes cluster that a plan names as being there.
 
 Emulated: a cluster in moto's EKS with a Kubernetes of its own; as many machines as the job wants, of its type, in its
-zone, bought as planned, which show their chips and EFA interfaces; the operator, the queue with room for all of them
-and the priority that the plan names; a role lent to the job's pods. Not emulated: whatever else the person's own
-cluster holds, who else works there, and HyperPod's side of one.
+zone, bought as planned, which show their chips and EFA interfaces; the operator, the queue with room for all of them,
+the priority and the claims that the plan names; a role lent to the job's pods. Not emulated: whatever else the person's
+own cluster holds, who else works there, and HyperPod's side of one.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ from launcher.sandbox.aws.eks_calls import parts_of
 from launcher.sandbox.aws.hyperpod_nodes import COMPUTE
 from launcher.sandbox.aws.task_governance import queue_objects
 from launcher.sandbox.cluster.existing import ExistingCluster
+from launcher.sandbox.kubernetes.claims import standing
 from launcher.sandbox.kubernetes.hosted import Machines
 from launcher.sandbox.kubernetes.kueue import VERSION
 
@@ -41,7 +42,9 @@ def make_existing(region: str, wanted: ExistingCluster, hosts: Hosts) -> bool:
     parts_of(cluster).lent[wanted.namespace, SERVICE_ACCOUNT] = role
     hosts.join(wanted.name, _machines(region, wanted))
     hosts.install(wanted.name, wanted.operators, (), "")
-    hosts.put(wanted.name, list(_queue(wanted)))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wanted.namespace}}
+    claims = [namespace, *standing(wanted.namespace, wanted.claims)] if wanted.claims else []
+    hosts.put(wanted.name, [*_queue(wanted), *claims])
     return True
 
 

@@ -14,6 +14,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.fsx.models import FileSystem, FSxBackend, fsx_backends
 from moto.fsx.responses import FSxResponse
 
+from launcher.agent import safe_json
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 
@@ -157,7 +158,7 @@ def describe_data_repository_associations(response: Any) -> str:
     Raises:
         JsonRESTError: one of the ids is nobody's.
     """
-    asked = json.loads(response.body)
+    asked = safe_json.loads(response.body)
     ids = asked.get("AssociationIds")
     filters = {each["Name"]: each["Values"] for each in asked.get("Filters", ())}
     of_systems = filters.pop("file-system-id", None)

@@ -1,12 +1,14 @@
-"""What watches a cluster and moto passes over: alarms, topics with their policies and subscriptions, budgets.
+"""What watches a cluster and moto passes over: alarms, topics, budgets, how often a failed call is repeated.
 
-Emulated: what a template says of them can be read back from CloudWatch, SNS and Budgets, and goes away with its stack.
+Emulated: what a template says of them can be read back from CloudWatch, SNS, Budgets and Lambda, and goes away with its
+stack.
 Not emulated: that anything sets them off or reaches anybody.
 """
 
 import json
 from typing import Any
 
+from moto.awslambda.models import LambdaBackend, lambda_backends
 from moto.budgets.models import BudgetsBackend, budgets_backends
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.sns.models import Topic, sns_backends
@@ -116,7 +118,26 @@ def _remove_budget(wanted: Wanted, budget: Made) -> None:
     _budgets(wanted).delete_budget(wanted.account_id, budget.physical_resource_id)
 
 
+def _lambda(wanted: Wanted) -> LambdaBackend:
+    return lambda_backends[wanted.account_id][wanted.region_name]
+
+
+def _repeats(wanted: Wanted, before: Any = None) -> Made:
+    """How Lambda takes a function's asynchronous calls (CloudFormation reference, AWS::Lambda::EventInvokeConfig)."""
+    function, qualifier = wanted.need("FunctionName"), wanted.need("Qualifier")
+    if before is not None:
+        _remove_repeats(wanted, before)
+    _lambda(wanted).put_function_event_invoke_config(function, dict(wanted.properties))
+    return Made(physical_resource_id=f"{function}|{qualifier}")
+
+
+def _remove_repeats(wanted: Wanted, config: Made) -> None:
+    function, _, _ = config.physical_resource_id.partition("|")
+    _lambda(wanted).delete_function_event_invoke_config(function)
+
+
 MODELS = (
+    Model(type="AWS::Lambda::EventInvokeConfig", make=_repeats, change=_repeats, remove=_remove_repeats),
     Model(type="AWS::CloudWatch::Alarm", make=_alarm, change=_alarm, remove=_remove_alarm),
     Model(type="AWS::SNS::Topic", make=_topic, change=_change_topic, remove=_remove_topic),
     Model(type="AWS::SNS::TopicPolicy", make=_topic_policy, change=_topic_policy, remove=_remove_topic_policy),

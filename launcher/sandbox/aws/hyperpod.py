@@ -17,6 +17,8 @@ from typing import Any
 from moto.fsx.models import fsx_backends
 from moto.sagemaker.models import ClusterNode, SageMakerModelBackend, sagemaker_backends
 
+from launcher.model.service_updates import hyperpod_groups
+from launcher.model.update import Needs
 from launcher.sandbox.aws import hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.eks import Hosts
@@ -196,12 +198,21 @@ class HyperPod:
             _checked(wanted)
         else:
             hyperpod_nodes.checked(wanted, self.hosts)
+        there: Any = _sagemaker(wanted).clusters[name]
+        _refuse_changes(there.request, wanted.properties)
         self._delete(wanted, before)
         return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
     def _delete(self, wanted: Wanted, cluster: Made) -> None:
         found = _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
         end(found, self.clusters, self.hosts)
+
+
+def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse what UpdateCluster refuses of a group that is there."""
+    for each in hyperpod_groups(old, new):
+        if each.needs is Needs.NEW_CLUSTER:
+            raise ResourceRefusedError(f"{each.path} cannot be changed: it is {each.old}, got {each.new}")
 
 
 def end(found: Any, clusters: Clusters, hosts: Hosts) -> None:

@@ -1,7 +1,7 @@
 """ParallelCluster: the custom resource Custom::PclusterCluster; its provider's stack is in `published`.
 
-Emulated: the check of the configuration; instances in EC2 for the head node and
-for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the attributes of
+Emulated: the check of the configuration and, in an update, of every key that changes; instances in EC2 for the head
+node and for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; what is in
 `describe-cluster`. Not emulated: anything that would run on the head node, storage, login nodes, images, launch
 templates, and that nodes of an idle queue are stopped: all nodes up to MaxCount are there from the beginning. The
 stack that ParallelCluster itself makes for a cluster, under the cluster's name, does not exist.
@@ -19,6 +19,7 @@ from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet
+from launcher.targets.parallelcluster.updates import Patch
 
 _PROPERTIES = frozenset(
     {"ServiceToken", "ServiceTimeout", "ClusterName", "ClusterConfiguration", "DeletionPolicy", "SuppressValidators"}
@@ -46,12 +47,22 @@ class Clusters(Protocol):
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
         """Take instances of a cluster away; jobs on them go back into its queue."""
 
+    def set_fleet(self, name: str, *, up: bool) -> None:
+        """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
+
     def enlist(self, name: str, group: str, count: int) -> None:
         """Bring so many instances of a cluster's group.
 
         Raises:
             ClusterFailedError: they do not come.
         """
+
+
+@dataclass(slots=True, kw_only=True)
+class MadeCluster(Made):
+    """A cluster with the configuration that it was made from."""
+
+    configuration: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +84,26 @@ class ParallelCluster:
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
         compute_fleet.make(wanted, name)
-        return Made(physical_resource_id=name, attributes=self._attributes(wanted, spec, head_node))
+        return MadeCluster(
+            physical_resource_id=name,
+            attributes=self._attributes(wanted, spec, head_node),
+            configuration=wanted.need("ClusterConfiguration"),
+        )
 
-    def _update(self, wanted: Wanted, before: Made) -> Made:
+    def _update(self, wanted: Wanted, before: MadeCluster) -> Made:
         name = wanted.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
         self._checked(wanted, name)
+        is_stopped = compute_fleet.is_stopped(wanted, name)
+        _refuse_changes(before.configuration, wanted.need("ClusterConfiguration"), fleet=not is_stopped)
         self.clusters.stop(name)
-        return self._create(wanted)
+        made = self._create(wanted)
+        if is_stopped:
+            compute_fleet.stop(wanted, name, self.clusters)
+        return made
 
     def _delete(self, wanted: Wanted, cluster: Made) -> None:
         if wanted.get("DeletionPolicy") != "Retain":
@@ -128,3 +148,12 @@ class ParallelCluster:
             "logGroupName": f"/aws/parallelcluster/{spec.name}",
             "validationMessages": "",
         }
+
+
+def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, fleet: bool) -> None:
+    """Refuse what pcluster refuses of an update (ClusterUpdateError in pcluster/models/cluster.py of 3.16.1)."""
+    logins = any(int(each["Count"]) for each in old.get("LoginNodes", {}).get("Pools", ()))
+    patch = Patch(old=old, new=new, fleet=fleet, logins=logins)
+    refused = [f"{each.spoken} ({each.policy})" for each in patch.differences if not patch.allows(each)]
+    if refused:
+        raise ResourceRefusedError(f"Update failure: {'; '.join(refused)}")

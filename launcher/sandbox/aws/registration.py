@@ -16,6 +16,7 @@ from launcher.sandbox.aws import (
     hyperpod_calls,
     intrinsics,
     network,
+    offerings,
     roles,
     scaling,
     security_groups,
@@ -90,3 +91,4 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     eks_calls.install(clusters)
     task_governance.install()
     training_plans.install()
+    offerings.install()

@@ -4,7 +4,7 @@ moto makes a resource the first time somebody looks for it; here it is made when
 holds, progress can be told and a failure names the resource.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -17,6 +17,8 @@ from moto.ec2.models.core import TaggedEC2Resource
 from moto.ssm.models import ssm_backends
 from werkzeug.exceptions import HTTPException
 
+from launcher.catalog.replacement import load_replacing
+from launcher.cdk.difference import at_path, fixed_name
 from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Entry, Ledger, Properties
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, reason, stand_in
@@ -155,7 +157,16 @@ class Resources(ResourceMap):
             # A name that CloudFormation made up stays with the resource.
             physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
         wanted = self._want(name, json, physical_name)
+        replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
+        if replaced and fixed_name(self.type_of(name), json["Properties"]) is not None:
+            raise ResourceFailedError(
+                name,
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename "
+                f"{physical_name} and update the stack again. ({', '.join(replaced)})",
+            )
         change = _change_of(model)
+        if replaced and isinstance(model, Model) and change is None:
+            change = _made_anew(model)
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
             return True
@@ -285,6 +296,19 @@ class _Attributes:
         except (UnformattedGetAttTemplateException, NotImplementedError, AttributeError, KeyError):
             return self._missing(attribute)
         return self._missing(attribute) if found is None else found
+
+
+def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> list[str]:
+    """The create-only properties that differ; of a name, that is no trouble."""
+    rules = load_replacing().get(resource_type, {})
+    moved = [path for path, certain in rules.items() if certain and at_path(was, path) != at_path(becomes, path)]
+    name = fixed_name(resource_type, becomes)
+    return [] if name in moved else moved
+
+
+def _made_anew(model: Model) -> Callable[[Wanted, Any], Any]:
+    """A replacement: the new one is made before the old one goes."""
+    return lambda wanted, _original: model.make(wanted)
 
 
 def _change_of(model: Any) -> Callable[[Wanted, Any], Any] | None:

@@ -18,6 +18,7 @@ from moto.cloudformation.utils import generate_stack_id
 
 from launcher.sandbox.aws.references import CircularTemplateError, imports_of
 from launcher.sandbox.aws.resources import ResourceFailedError, Resources
+from launcher.sandbox.aws.template_rules import broken_rules
 
 _DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
 _MOMENT = timedelta(milliseconds=1)
@@ -87,6 +88,8 @@ class EmulatedStack(Stack):
         self.template, self.parameters = template, parameters
         try:
             self._parse_template()
+            if broken := broken_rules(self.template_dict, self.stack_parameters):
+                raise ValidationError(message=f"Template validation error: {'; '.join(broken)}")
             fresh = self._create_resource_map()
             fresh.order()
         except (CircularTemplateError, ValueError) as problem:

@@ -1,21 +1,22 @@
 """moto behind its sockets: the access log around it, and a plain answer for what it cannot do."""
 
-import json
 import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from launcher.sandbox.aws.access_log import AccessLog, Application, Environ, service_of
+from launcher.sandbox.aws.answers import refuse
 from launcher.sandbox.aws.component_calls import EmulatedHosts
+from launcher.sandbox.aws.entrance import Entrance
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.endpoint.model_server import Conduct, ModelServer
+from launcher.sandbox.keys import KeyRing
 
 _POLL_S = 0.05
 _LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
@@ -40,24 +41,8 @@ class PlainAnswers:
             logging.getLogger(__name__).warning("not emulated", exc_info=problem)
             service = service_of(environ)
             self._ledger.missing_action(f"{service}: {problem}")
-            kind, body = _refusal(environ, f"the sandbox cannot do this ({service}): {problem!r}")
-            headers = [
-                ("Content-Type", kind),
-                ("Content-Length", str(len(body))),
-                ("x-amzn-ErrorType", "NotImplemented"),
-            ]
-            start_response("501 Not Implemented", headers)
-            return [body]
-
-
-def _refusal(environ: Environ, message: str) -> tuple[str, bytes]:
-    """An error in the words of the protocol that the request came in."""
-    kind = environ.get("CONTENT_TYPE", "")
-    if "json" in kind:
-        return kind, json.dumps({"__type": "NotImplemented", "message": message}).encode()
-    error = f"<Error><Code>NotImplemented</Code><Message>{escape(message)}</Message></Error>"
-    whole = error if service_of(environ) == "s3" else f"<ErrorResponse>{error}</ErrorResponse>"
-    return "text/xml", whole.encode()
+            message = f"the sandbox cannot do this ({service}): {problem!r}"
+            return refuse(environ, start_response, "501 Not Implemented", "NotImplemented", message)
 
 
 class _QuietHandler(MotoRequestHandler):
@@ -85,7 +70,7 @@ class Web:
             server.server_close()
 
 
-def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct) -> Web:
+def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing) -> Web:
     """Answer on sockets that listen already.
 
     Args:
@@ -93,10 +78,12 @@ def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Cond
         log: where the access log of S3 is written.
         ledger: where calls are written down that moto does not have.
         conduct: how what endpoints run behaves.
+        keys: the access keys that are taken.
     """
     moto = DomainDispatcherApplication(create_backend_app)
     # The log holds a part of an answer back until the next is there: a stream would come too late.
-    application = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct)
+    served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
+    application = Entrance(served, keys)
     servers = []
     for each in sockets:
         host, port = each.getsockname()[:2]

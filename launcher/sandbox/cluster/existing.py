@@ -11,6 +11,7 @@ class ExistingCluster:
 
     `managed`: HyperPod's, whose `instance_type` begins with `ml.`. `operators` are names of
     launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is Kueue's, in `namespace`; None for none.
+    `claims` are PersistentVolumeClaims there, each bound to a file system that every node may write to.
     """
 
     name: str
@@ -23,6 +24,7 @@ class ExistingCluster:
     operators: tuple[str, ...]
     queue: str | None
     priority: str | None
+    claims: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """It as JSON values."""
@@ -31,4 +33,4 @@ class ExistingCluster:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """The one that a document holds."""
-        return cls(**{**document, "operators": tuple(document["operators"])})
+        return cls(**{**document, "operators": tuple(document["operators"]), "claims": tuple(document["claims"])})

@@ -108,7 +108,7 @@ def script_place(group: Mapping[str, Any]) -> tuple[str, str] | None:
     """Bucket and key of a group's script; None where it names none that could be."""
     scripts = group.get("LifeCycleConfig", {})
     bucket, _, folder = str(scripts.get("SourceS3Uri", "")).removeprefix("s3://").partition("/")
-    name = scripts.get("OnCreate")
+    name = scripts.get("OnInitComplete") or scripts.get("OnCreate")
     return (bucket, f"{folder.rstrip('/')}/{name}".lstrip("/")) if bucket and name else None
 
 
@@ -120,7 +120,8 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
     for index, group in enumerate(request.get("InstanceGroups", [])):
         path = f"InstanceGroups[{index}]"
         yield from (Problem(path=f"{path}.{key}", message="missing") for key in _OF_A_GROUP if key not in group)
-        for key in ("SourceS3Uri", "OnCreate"):
+        # With OnCreate nothing but the script sets up Slurm (awsome-distributed-ai@95b939c, 5.sagemaker-hyperpod).
+        for key in ("SourceS3Uri", "OnInitComplete"):
             if key not in group.get("LifeCycleConfig", {key: ""}):
                 yield Problem(path=f"{path}.LifeCycleConfig.{key}", message="missing")
 
@@ -209,7 +210,7 @@ def file_problems(group: Mapping[str, Any], account: Account, path: str) -> Iter
     """A script that can be fetched, and file systems that can be mounted."""
     script = script_place(group)
     if script is None or not account.aws.has_object(*script):
-        uri = f"{group['LifeCycleConfig']['SourceS3Uri']}/{group['LifeCycleConfig']['OnCreate']}"
+        uri = f"s3://{'/'.join(script)}" if script else "that it names"
         yield Problem(path=f"{path}.LifeCycleConfig", message=f"no object {uri}")
     for storage in group.get("InstanceStorageConfigs", []):
         name = storage.get("FsxLustreConfig", {}).get("DnsName")
@@ -251,7 +252,7 @@ def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     yield "srun --auto-resume (a job whose machine failed is put back into the queue)"
     for group in request["InstanceGroups"]:
         name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)
-        yield f"{name}: {group['LifeCycleConfig']['OnCreate']} (not run)"
+        yield f"{name}: {group['LifeCycleConfig']['OnInitComplete']} (not run)"
         if _part(group) != "Compute":
             yield f"{name}: its machines (nothing runs on them)"
         if facts is not None and facts.efa and _part(group) == "Compute":

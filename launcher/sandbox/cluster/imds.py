@@ -3,6 +3,8 @@
 Emulated: tokens and their time to live, a few facts of the instance, credentials, the spot interruption notice and the
 rebalance recommendation (404 until there is one). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
 notices", read 2026-11-20. Not emulated: user data, tags, network interfaces, the hop limit.
+
+All of it is below a path that only its node's processes know: on loopback everybody on the machine can ask.
 """
 
 import json
@@ -15,6 +17,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from launcher.sandbox.keys import AccessKey, KeyRing
+from launcher.sandbox.signed import AccessError, refuse_foreign
+
 _TOKEN_PATH = "/latest/api/token"  # noqa: S105  a path
 _TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 _TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105  a header
@@ -23,18 +28,23 @@ _ACTIONS = ("terminate", "stop", "hibernate")
 _ROLE = "sandbox-node"
 _POLL_S = 0.05
 _META = "/latest/meta-data"
+_HELD, _LEFT = timedelta(hours=6), timedelta(hours=1)
+"""How long a role's credentials hold, and what is left of them when there are new ones."""
 
 
 class MetadataService:
     """The metadata service of one node, on a port of its own on loopback. Safe to use from every thread."""
 
-    def __init__(self, facts: Mapping[str, str]) -> None:
+    def __init__(self, facts: Mapping[str, str], keys: KeyRing | None = None) -> None:
         """Start it.
 
         Args:
             facts: what is below /latest/meta-data: "instance-id", "instance-type", "placement/region" ...
+            keys: what its role's credentials are keys of; None for some that open nothing.
         """
-        self._facts = dict(facts)
+        self._facts, self._keys = dict(facts), keys or KeyRing()
+        self._key: AccessKey | None = None
+        self.path = f"/{secrets.token_urlsafe(16)}"
         self._lock = threading.Lock()
         self._tokens: dict[str, float] = {}
         self._notice: dict[str, str] | None = None
@@ -46,7 +56,7 @@ class MetadataService:
     @property
     def endpoint(self) -> str:
         """What AWS_EC2_METADATA_SERVICE_ENDPOINT is set to."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
 
     def stop(self) -> None:
         """Close the port."""
@@ -112,9 +122,21 @@ class MetadataService:
             "spot/termination-time": notice["time"] if notice else None,
             "events/recommendations/rebalance": json.dumps(rebalance) if rebalance else None,
             "iam/security-credentials": _ROLE,
-            f"iam/security-credentials/{_ROLE}": _credentials(),
         }
+        if name == f"iam/security-credentials/{_ROLE}":
+            return self._credentials()
         return special[name] if name in special else self._facts.get(name)
+
+    def _credentials(self) -> str:
+        """The role's credentials, new when an hour of the old ones is left."""
+        now = datetime.now(UTC)
+        with self._lock:
+            if self._key is None or self._key.ends is None or self._key.ends - now < _LEFT:
+                self._key = self._keys.grant(_HELD)
+            key = self._key
+        given = {"AccessKeyId": key.id, "SecretAccessKey": key.secret, "Token": key.token}
+        ends = {"LastUpdated": _iso(timedelta()), "Expiration": f"{key.ends:%Y-%m-%dT%H:%M:%SZ}"}
+        return json.dumps({"Code": "Success", "Type": "AWS-HMAC", **given, **ends})
 
 
 class _Server(ThreadingHTTPServer):
@@ -132,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         """Give a token."""
-        if self.path != _TOKEN_PATH:
+        if self._place() != _TOKEN_PATH:
             self._send(HTTPStatus.NOT_FOUND)
         elif self.headers.get("X-Forwarded-For"):
             self._send(HTTPStatus.FORBIDDEN)
@@ -145,14 +167,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer whoever has a token."""
+        path = self._place()
+        if path is None:
+            self._send(HTTPStatus.NOT_FOUND)
+            return
         if not self.server.service.admits(self.headers.get(_TOKEN_HEADER, "")):
             self._send(HTTPStatus.UNAUTHORIZED)
             return
-        found = self.server.service.answer(self.path)
+        found = self.server.service.answer(path)
         if found is None:
             self._send(HTTPStatus.NOT_FOUND)
         else:
             self._send(HTTPStatus.OK, found)
+
+    def _place(self) -> str | None:
+        """The path below the service's own; None for a caller who does not know that, or for a web page."""
+        own, _, rest = self.path.removeprefix("/").partition("/")
+        try:
+            refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"))
+        except AccessError:
+            return None
+        known = secrets.compare_digest(f"/{own}".encode("latin-1"), self.server.service.path.encode())
+        return f"/{rest}" if known else None
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
         """Keep quiet."""
@@ -171,18 +207,3 @@ class _Handler(BaseHTTPRequestHandler):
 def _iso(ahead: timedelta) -> str:
     """A time from now as EC2 writes it, to the second."""
     return (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _credentials() -> str:
-    """The credentials of the sandbox, as a role's; they open nothing but the sandbox."""
-    return json.dumps(
-        {
-            "Code": "Success",
-            "Type": "AWS-HMAC",
-            "AccessKeyId": "SANDBOX",
-            "SecretAccessKey": "sandbox",
-            "Token": "sandbox",
-            "LastUpdated": _iso(timedelta()),
-            "Expiration": _iso(timedelta(hours=6)),
-        }
-    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.cluster.specification import NodeGroup
+from launcher.sandbox.keys import KeyRing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class NodeView:
 class Node:
     """A node that is up."""
 
-    def __init__(self, group: NodeGroup, name: str, folder: Path, region: str) -> None:
+    def __init__(self, group: NodeGroup, name: str, folder: Path, region: str, keys: KeyRing) -> None:
         """Name it; `boot` makes it.
 
         Args:
@@ -40,6 +41,7 @@ class Node:
             name: its name in Slurm.
             folder: what belongs to it on this machine.
             region: where it is said to be.
+            keys: the access keys that the sandbox takes.
         """
         self.group = group
         self.name = name
@@ -47,7 +49,7 @@ class Node:
         self.instance_id = ""
         self.generation = 0
         self.life = ""
-        self._region = region
+        self._region, self._keys = region, keys
         self._metadata: MetadataService | None = None
 
     @property
@@ -87,7 +89,7 @@ class Node:
             "local-ipv4": "127.0.0.1",
             "local-hostname": self.name,
         }
-        self._metadata = MetadataService(facts)
+        self._metadata = MetadataService(facts, self._keys)
 
     def fail(self) -> None:
         """Take it down with all that was on its disk."""

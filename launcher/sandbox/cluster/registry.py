@@ -13,6 +13,7 @@ from launcher.sandbox import processes
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.nodes import Node, NodeView
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
+from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.slurm import daemons, files
@@ -34,7 +35,9 @@ _DISMISSED = "instance deleted"
 class Cluster:
     """One cluster."""
 
-    def __init__(self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str) -> None:
+    def __init__(
+        self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str, keys: KeyRing
+    ) -> None:
         """Prepare it.
 
         Args:
@@ -43,13 +46,14 @@ class Cluster:
             folder: a short path for all that belongs to it.
             with_slurm: whether to run a private Slurm; else the local scheduler answers its commands.
             mark: what processes of this sandbox carry.
+            keys: the access keys that the sandbox takes.
         """
         self.spec = spec
         self._fleet = fleet
         self._head_node = ""
         self._places = SlurmPlaces(folder=folder, nodes=folder / "n")
         self._nodes = {
-            name: Node(group, name, self._places.nodes / name, fleet.region)
+            name: Node(group, name, self._places.nodes / name, fleet.region, keys)
             for group in spec.groups
             for name in group.node_names()
         }
@@ -82,7 +86,8 @@ class Cluster:
         if self._slurm is not None:
             self._slurm.start()
             return SlurmScheduler(self._places.configuration)
-        return LocalSlurm(self._places.folder / "local", self.nodes, self._mark, dict(self.spec.settings))
+        types = [(each.queue, each.instance_type) for each in self.spec.groups]
+        return LocalSlurm(self._places.folder / "local", self.nodes, self._mark, dict(self.spec.settings), types)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -199,6 +204,15 @@ class Cluster:
                 "head_node": self._head_node,
                 "settings": dict(self.spec.settings),
                 "nodes": nodes,
+                "groups": [
+                    {
+                        "name": each.queue,
+                        "instance_type": each.instance_type,
+                        "capacity_type": each.capacity_type,
+                        "maximum": each.max_count,
+                    }
+                    for each in self.spec.groups
+                ],
                 "left_out": list(self.spec.left_out),
             }
 
@@ -226,7 +240,7 @@ class Registry:
     """All clusters of a sandbox, by name. Safe to use from every thread."""
 
     def __init__(
-        self, folder: Path, mark: str, *, with_slurm: bool, pods: Callable[[str], Mapping[str, str]] | None = None
+        self, folder: Path, mark: str, *, with_slurm: bool, pods: Callable[[str], Mapping[str, str]], keys: KeyRing
     ) -> None:
         """Start with none.
 
@@ -235,8 +249,9 @@ class Registry:
             mark: what processes of this sandbox carry.
             with_slurm: whether clusters get a private Slurm.
             pods: the environment of what pods run, by the region.
+            keys: the access keys that the sandbox takes.
         """
-        self._pods = pods or (lambda _: {})
+        self._pods, self._keys = pods, keys
         self._kubernetes: dict[str, HostedKubernetes] = {}
         self._charted: set[str] = set()
         self._folder = folder
@@ -262,7 +277,7 @@ class Registry:
             folder = self._folder / f"c{self._made}"
             self._made += 1
             folder.mkdir(mode=0o700)
-            cluster = Cluster(spec, fleet, folder, with_slurm=self._with_slurm, mark=self._mark)
+            cluster = Cluster(spec, fleet, folder, with_slurm=self._with_slurm, mark=self._mark, keys=self._keys)
             head_node = cluster.start()
             self._clusters[spec.name] = cluster
             return head_node
@@ -278,7 +293,8 @@ class Registry:
                 raise ClusterFailedError(f"a cluster named {name} is there already")
             folder = self._folder / f"k{self._made}"
             self._made += 1
-            made = HostedKubernetes(name, folder, mark=self._mark, environment=self._pods(region))
+            own = self._pods(region)
+            made = HostedKubernetes(name, folder, mark=self._mark, environment=own, keys=self._keys)
             self._kubernetes[name] = made
             return made.address
 

@@ -16,6 +16,8 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from launcher.agent import safe_json
+
 _FILE = Path(__file__).with_name("parallelcluster.schema.json")
 _KINDS = {
     "array": "a list",
@@ -41,7 +43,7 @@ class Problem:
 
 @lru_cache(maxsize=1)
 def _judge() -> Draft202012Validator:
-    return Draft202012Validator(json.loads(_FILE.read_text(encoding="utf-8")))
+    return Draft202012Validator(safe_json.load(_FILE))
 
 
 def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
@@ -50,7 +52,7 @@ def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
     >>> [str(each) for each in problems({"HeadNodes": {}, "Scheduling": "slurm"})][:2]
     ['HeadNodes: unknown key, did you mean HeadNode', 'HeadNode: missing']
     """
-    plain = json.loads(json.dumps(configuration))
+    plain = safe_json.loads(json.dumps(configuration))
     found = sorted(_judge().iter_errors(plain), key=lambda error: [str(each) for each in error.absolute_path])
     yield from dict.fromkeys(problem for error in found for problem in _said(error))
 

@@ -2,8 +2,7 @@
 
 It speaks what SageMaker and vLLM speak: chat completions with a bearer token, streamed or whole; InvokeEndpoint with
 chat or embeddings; InvokeEndpointAsync, whose answers come in S3. It answers the same words to everybody at the pace it
-was told, and can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`. A token's and a
-request's signature are read and not checked.
+was told, and can be slow, refuse, stall or break off in the middle of an answer: see `Behaviour`.
 """
 
 import json
@@ -16,8 +15,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
+from launcher.agent import safe_json
 from launcher.sandbox.aws.access_log import Application, Environ
 from launcher.sandbox.endpoint.runtime_access import Caller, RefusedError, caller_of
+from launcher.sandbox.keys import KeyRing
 
 PATH = re.compile(
     r"/endpoints/(?P<endpoint>[^/]+)(?:/inference-components/(?P<component>[^/]+))?"
@@ -118,9 +119,9 @@ class Hosts(Protocol):
 class ModelServer:
     """A WSGI application that answers requests to endpoints, and passes on all others."""
 
-    def __init__(self, inner: Application, hosts: Hosts, conduct: Conduct) -> None:
-        """Keep what answers the others, where the endpoints are, and how they behave."""
-        self._inner, self._hosts, self._conduct = inner, hosts, conduct
+    def __init__(self, inner: Application, hosts: Hosts, conduct: Conduct, keys: KeyRing) -> None:
+        """Keep what answers the others, where the endpoints are, how they behave, and the keys that sign tokens."""
+        self._inner, self._hosts, self._conduct, self._keys = inner, hosts, conduct, keys
 
     @property
     def behaviour(self) -> Behaviour:
@@ -135,7 +136,7 @@ class ModelServer:
         length = environ.get("CONTENT_LENGTH") or "0"
         body = environ["wsgi.input"].read(int(length) if length.isdecimal() else 0)
         try:
-            caller = caller_of(environ, openai=found["kind"].startswith("openai"))
+            caller = caller_of(environ, self._keys, openai=found["kind"].startswith("openai"))
             hosted = self._endpoint(caller, found["endpoint"])
             return self._answer(hosted, found, body, environ, start_response)
         except RefusedError as refusal:
@@ -264,7 +265,7 @@ def _failure(status: int, *, openai: bool) -> RefusedError:
 
 def _read(body: bytes) -> dict[str, Any]:
     try:
-        data = json.loads(body)
+        data = safe_json.loads(body)
     except ValueError as problem:
         raise RefusedError(400, "BadRequestError", f"no JSON: {problem}") from problem
     if not isinstance(data, dict):

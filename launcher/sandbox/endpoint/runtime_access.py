@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
+from launcher.sandbox import signed
 from launcher.sandbox.aws.access_log import Environ
 from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.keys import KeyRing
 
+TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
 TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
 ACTION = "CallWithBearerToken"
 _SCOPE = re.compile(r"Credential=[^/]+/\d{8}/(?P<region>[a-z0-9-]+)/sagemaker/aws4_request")
@@ -51,18 +53,19 @@ class Caller:
     account: str
 
 
-def caller_of(environ: Environ, *, openai: bool) -> Caller:
+def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
     """Who calls.
 
     Args:
-        environ: the request.
+        environ: the request; its signature was checked, if it has one.
+        keys: the access keys that may have signed a token.
         openai: whether it came on the path of OpenAI clients, which takes tokens; the other takes signatures.
 
     Raises:
         RefusedError: nobody who may.
     """
     given = environ.get("HTTP_AUTHORIZATION", "")
-    region = _region_of_token(given.removeprefix("Bearer "), datetime.now(UTC)) if openai else _region_of(given)
+    region = _region_of_token(given.removeprefix("Bearer "), keys) if openai else _region_of(given)
     return Caller(region=region, account=ACCOUNT)
 
 
@@ -73,18 +76,25 @@ def _region_of(authorization: str) -> str:
     return found["region"]
 
 
-def _region_of_token(token: str, now: datetime) -> str:
-    """The region of a token that still holds: a signed request in disguise."""
+def _region_of_token(token: str, keys: KeyRing) -> str:
+    """The region of a token that still holds: a signed request in disguise, made by sagemaker-core."""
     try:
-        signed = base64.b64decode(token.removeprefix(TOKEN_PREFIX), validate=True).decode()
-        asked = {key: values[0] for key, values in parse_qs(urlsplit(f"https://{signed}").query).items()}
+        address = base64.b64decode(token.removeprefix(TOKEN_PREFIX), validate=True).decode()
+        host, _, target = address.partition("/")
+        request = signed.Request(method="POST", target=f"/{target}", headers={"host": host})
+        asked = request.query
         ends = datetime.strptime(asked["X-Amz-Date"], _WHEN).replace(tzinfo=UTC)
         ends += timedelta(seconds=int(asked["X-Amz-Expires"]))
         scope = _SCOPE.fullmatch(f"Credential={asked['X-Amz-Credential']}")
     except (KeyError, ValueError) as problem:
         raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid") from problem
-    if not token.startswith(TOKEN_PREFIX) or asked.get("Action") != ACTION or scope is None:
+    if (host, asked.get("Action")) != (TOKEN_HOST, ACTION) or not token.startswith(TOKEN_PREFIX) or scope is None:
         raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid")
-    if now > ends:
+    if datetime.now(UTC) > ends:
         raise RefusedError(403, "ExpiredTokenException", "The bearer token has expired")
+    try:
+        # Its makers add the version when it is signed.
+        signed.check(request, keys, ignored=frozenset({"Version"}))
+    except signed.AccessError as problem:
+        raise RefusedError(403, "AccessDeniedException", f"The bearer token is invalid: {problem}") from problem
     return scope["region"]

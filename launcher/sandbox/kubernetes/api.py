@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.sandbox.kubernetes import kinds, patches, selectors, structure
 from launcher.sandbox.kubernetes.held_jobs import held_back, refuse_unqueued
 from launcher.sandbox.kubernetes.judge import judge
@@ -80,7 +81,7 @@ class Api:
         asked, limit = query.get("continue", ""), int(query.get("limit") or 0)
         if asked:
             try:
-                after, version = json.loads(base64.urlsafe_b64decode(asked))
+                after, version = safe_json.loads(base64.urlsafe_b64decode(asked))
             except (ValueError, binascii.Error) as problem:
                 raise RefusedError("BadRequest", "continue key is not valid") from problem
             self.objects.since(int(version), kind)

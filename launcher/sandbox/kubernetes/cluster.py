@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from launcher.sandbox.kubernetes import device_plugins, job_controller, kueue, operators, placing
+from launcher.sandbox.keys import KeyRing
+from launcher.sandbox.kubernetes import claims, device_plugins, job_controller, kueue, operators, placing
 from launcher.sandbox.kubernetes.api import Api, disrupt
+from launcher.sandbox.kubernetes.channels import Spawn
 from launcher.sandbox.kubernetes.controllers import Cluster
 from launcher.sandbox.kubernetes.kinds import shipped
 from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
@@ -39,6 +41,7 @@ class KubernetesCluster:
         name: str,
         mark: str,
         environment: Mapping[str, str],
+        keys: KeyRing,
         operators: tuple[str, ...] = ("training-operator", "hyperpod", "kueue"),
     ) -> None:
         """Describe it; entering the block starts it.
@@ -48,17 +51,19 @@ class KubernetesCluster:
             name: the cluster's.
             mark: what processes of the sandbox carry.
             environment: of the processes on its nodes.
+            keys: the access keys that may sign its tokens.
             operators: whose kinds it serves (custom_kinds.yaml).
         """
         self.name = name
         self.api = Api()
         for each in shipped(operators):
             self.api.kinds.add(each)
-        self.tokens = Tokens(name)
-        self.server = Server(self.api, allows=self.tokens.allows, logs=self._log)
+        self.tokens = Tokens(name, keys)
+        self.server = Server(self.api, allows=self.tokens.allows, kubelets=self)
         self._cluster = Cluster(self.api)
         self._folder, self._mark, self._environment = folder, mark, dict(environment)
         self._runs: dict[str, PodRun] = {}
+        self._unattached: dict[str, str] = {}
         self._devices: dict[str, Mapping[str, str]] = {}
         self._lock = threading.RLock()
         self._over = threading.Event()
@@ -200,6 +205,7 @@ class KubernetesCluster:
         self._collect()
         self._clean_nodes()
         self._show_devices()
+        claims.bind(self._cluster)
         self._place()
         self._run()
 
@@ -285,7 +291,8 @@ class KubernetesCluster:
             metadata = pod["metadata"]
             if pod["spec"].get("nodeName") or "deletionTimestamp" in metadata or pod["spec"].get("schedulingGates"):
                 continue
-            node, why = placing.choose(pod, nodes, living)
+            wanted = self._cluster.every("", "persistentvolumeclaims") if claims.names_in(pod) else []
+            node, why = placing.choose(pod, nodes, living, unready=claims.unready(pod, wanted, living))
             if node is None:
                 self._unplaced(pod, why)
                 continue
@@ -328,7 +335,7 @@ class KubernetesCluster:
             with self._lock:
                 run = self._runs.get(uid)
                 ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-                if run is None and not ended and "deletionTimestamp" not in metadata:
+                if run is None and not ended and "deletionTimestamp" not in metadata and self._attached(pod, pods):
                     run = self._runs[uid] = self._made(pod)
                     run.start()
             if "deletionTimestamp" not in metadata:
@@ -337,6 +344,18 @@ class KubernetesCluster:
                 run.terminate(float(metadata.get("deletionGracePeriodSeconds", 30)))
             elif metadata.get("deletionGracePeriodSeconds"):
                 self._quietly(lambda metadata=metadata: self._let_go(metadata["namespace"], metadata["name"]))
+
+    def _attached(self, pod: Object, pods: list[Object]) -> bool:
+        """Whether its volumes are at its node; why not is said once as long as it is the same."""
+        if not claims.names_in(pod):
+            return True
+        uid = pod["metadata"]["uid"]
+        running = [each for each in pods if (run := self._runs.get(each["metadata"]["uid"])) and run.is_alive()]
+        why = claims.unattached(pod, self._cluster.every("", "persistentvolumeclaims"), running)
+        if why and self._unattached.get(uid) != why:
+            self._cluster.event(pod, "Warning", "FailedAttachVolume", why, source="attachdetach-controller")
+        self._unattached[uid] = why
+        return not why
 
     def _end_orphans(self, known: set[str]) -> None:
         """End what runs on for pods that the API has no more: they were deleted by force."""
@@ -356,6 +375,9 @@ class KubernetesCluster:
     def _made(self, pod: Object) -> PodRun:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         services = self._cluster.every("", "services")
+        node = self.api.objects.find(self._cluster.kind("", "nodes"), "", pod["spec"]["nodeName"]) or {}
+        # All nodes are this machine, whose own boot would stand for each of them.
+        boot = {"SLIPWAY_BOOT_ID": str(node.get("metadata", {}).get("uid", ""))}
 
         def find(plural: str, wanted: str) -> Object | None:
             return self.api.objects.find(self._cluster.kind("", plural), namespace, wanted)
@@ -372,7 +394,8 @@ class KubernetesCluster:
         return PodRun(
             pod,
             self._folder / pod["spec"]["nodeName"] / pod["metadata"]["uid"],
-            environment=self._environment,
+            claims=self._folder / ".claims" / namespace,
+            environment={**self._environment, **boot},
             mark=self._mark,
             find=find,
             services=frozenset(each["metadata"]["name"] for each in services),
@@ -380,16 +403,30 @@ class KubernetesCluster:
             event=lambda kind, reason, text: self._cluster.event(pod, kind, reason, text, source="kubelet"),
         )
 
-    def _log(self, namespace: str, name: str, query: Mapping[str, str]) -> bytes:
+    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
         """What a container has printed.
 
         Raises:
             RefusedError: there is no such pod or container, or it has not begun.
         """
+        found, run = self._run_of(namespace, pod)
+        return read_log(found, run.log if run is not None else None, query)
+
+    def spawner(self, namespace: str, pod: str) -> Spawn:
+        """What starts programs in the container of a pod that runs.
+
+        Raises:
+            RefusedError: there is no such pod, or it does not run.
+        """
+        found, run = self._run_of(namespace, pod)
+        if run is None or found.get("status", {}).get("phase") != "Running":
+            raise RefusedError("BadRequest", f"cannot exec into a container of pod {pod}: it does not run")
+        return run.beside
+
+    def _run_of(self, namespace: str, name: str) -> tuple[Object, PodRun | None]:
         pod = self.api.objects.get(self._cluster.kind("", "pods"), namespace, name)
         with self._lock:
-            run = self._runs.get(pod["metadata"]["uid"])
-        return read_log(pod, run.log if run is not None else None, query)
+            return pod, self._runs.get(pod["metadata"]["uid"])
 
     @staticmethod
     def _quietly(call: Any) -> None:

@@ -39,8 +39,14 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(fill, text)
 
 
-def prepared(pod: Mapping[str, Any], folder: Path, find: Find) -> dict[str, Path]:
+def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> dict[str, Path]:
     """Make a pod's volumes: the folder of each by its name; of a memory-backed one there is none.
+
+    Args:
+        pod: as it was placed.
+        folder: of its own.
+        claims: where the volumes behind the namespace's claims lie, which outlive it.
+        find: reads ConfigMaps and Secrets.
 
     Raises:
         ContainerError: a volume names what is not there, or is of a kind that is not made here.
@@ -50,11 +56,13 @@ def prepared(pod: Mapping[str, Any], folder: Path, find: Find) -> dict[str, Path
         place, kind = folder / "volumes" / each["name"], next(name for name in each if name != "name")
         if kind == "emptyDir" and each["emptyDir"].get("medium") == "Memory":
             continue
+        if kind == "persistentVolumeClaim":
+            place = claims / each[kind]["claimName"]
         place.mkdir(parents=True, exist_ok=True)
         found[each["name"]] = place
         if kind in ("configMap", "secret"):
             _fill(place, each[kind], kind, find)
-        elif kind not in ("emptyDir", "hostPath"):
+        elif kind not in ("emptyDir", "hostPath", "persistentVolumeClaim"):
             raise ContainerError("FailedMount", f'volume "{each["name"]}": no {kind} in the sandbox')
     return found
 
@@ -174,9 +182,15 @@ class Paths:
 def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     """Refuse a container whose program is not on this machine, as a kubelet says it of an image without it.
 
+    Images are not pulled. A registry below `.invalid` is one that nobody reaches (RFC 6761).
+
     Raises:
-        ContainerError: it has no command, or there is no such program.
+        ContainerError: its image cannot be pulled, it has no command, or there is no such program.
     """
+    registry = container["image"].partition("/")[0]
+    if registry.endswith(".invalid"):
+        message = f'Back-off pulling image "{container["image"]}": lookup {registry}: no such host'
+        raise ContainerError("ImagePullBackOff", message)
     if not container.get("command"):
         raise ContainerError("CreateContainerError", "no command specified: the sandbox runs no images")
     if shutil.which(container["command"][0], path=environment.get("PATH")) is None:

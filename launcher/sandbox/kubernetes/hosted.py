@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes import manifests
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 from launcher.sandbox.kubernetes.kinds import shipped
@@ -75,7 +76,7 @@ class HostedKubernetes:
 
     name = SCHEDULER
 
-    def __init__(self, cluster: str, folder: Path, *, mark: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, cluster: str, folder: Path, *, mark: str, environment: Mapping[str, str], keys: KeyRing) -> None:
         """Start it, with no node.
 
         Args:
@@ -83,10 +84,11 @@ class HostedKubernetes:
             folder: a private folder, made here.
             mark: what processes of this sandbox carry.
             environment: of the processes on its nodes.
+            keys: the access keys that may sign its tokens.
         """
         self._name, self._folder = cluster, folder
         self._kubernetes = KubernetesCluster(
-            folder, name=cluster, mark=mark, environment=environment, operators=()
+            folder, name=cluster, mark=mark, environment=environment, keys=keys, operators=()
         ).__enter__()
         self._machines: dict[str, Machines] = {}
         self._groups: list[str] = []

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from launcher.catalog import safe_yaml
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model.eks import VERSION
-from launcher.rendering.eks import EFA_PLUGIN, NVIDIA_PLUGIN, neuron_plugin
-from launcher.rendering.eks_contexts import PluginsContext
+from launcher.rendering.contexts import PluginsContext
+from launcher.rendering.device_plugins import EFA_PLUGIN, NVIDIA_PLUGIN, neuron_plugin
 from launcher.rendering.engine import rendered
 
 STAND_IN = "slipway-stand-in.yaml"
@@ -51,8 +50,8 @@ def runs_here() -> bool:
 
 def own_objects(values: str) -> Iterator[dict[str, Any]]:
     """The objects of the chart of our own: what is always there, and the device plugins that the values ask for."""
-    yield from yaml.safe_load_all(_OWN.read_text(encoding="utf-8"))
-    told = yaml.safe_load(values)
+    yield from safe_yaml.documents(_OWN.read_text(encoding="utf-8"))
+    told = safe_yaml.loads(values)
     efa = told["aws-efa-k8s-device-plugin"]
     nvidia = told["nvidia-device-plugin"]["devicePlugin"]["enabled"]
     neuron = told["neuron-device-plugin"]["devicePlugin"]["enabled"]
@@ -67,7 +66,7 @@ def own_objects(values: str) -> Iterator[dict[str, Any]]:
     )
     files = ["kubernetes/plugins.yaml.j2"] if context.nvidia_plugin or context.efa_plugin else []
     for each in [*files, *(["kubernetes/device-plugin.yaml.j2"] if neuron else [])]:
-        yield from (document for document in yaml.safe_load_all(rendered(each, context)) if document)
+        yield from (document for document in safe_yaml.documents(rendered(each, context)) if document)
 
 
 def _types(told: Mapping[str, Any]) -> Iterator[str]:
@@ -109,4 +108,4 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
         done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S)
     if done.returncode != 0:
         raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in safe_yaml.documents(done.stdout) if each]

@@ -16,6 +16,7 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import Draft202012Validator
 from referencing import Registry, Resource
 
+from launcher.agent import safe_json
 from launcher.model import eks
 from launcher.sandbox.kubernetes import job_rules, pod_rules, structure
 from launcher.sandbox.kubernetes.cel_rules import unreadable
@@ -133,8 +134,8 @@ def _validator(name: str, version: str) -> Validator:
     schemas = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
     registry: Registry[Any] = Registry()
     try:
-        schema = json.loads((schemas / name).read_text(encoding="utf-8"))
-        common = json.loads((schemas / "_definitions.json").read_text(encoding="utf-8"))
+        schema = safe_json.loads((schemas / name).read_bytes())
+        common = safe_json.loads((schemas / "_definitions.json").read_bytes())
     except FileNotFoundError as problem:
         raise LookupError(f"kubernetes-validate has no {name} for Kubernetes {version}") from problem
     for each in (schema, common):
@@ -145,7 +146,7 @@ def _validator(name: str, version: str) -> Validator:
 
 def _plain(found: Mapping[str, Any]) -> Any:
     """Without `fieldsType` and the like, which nobody sends; None where a field is not set."""
-    return json.loads(json.dumps(found))
+    return safe_json.loads(json.dumps(found))
 
 
 def _metadata(found: Mapping[str, Any]) -> list[Cause]:
@@ -182,6 +183,8 @@ def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None
         return [*job_rules.of_job(found), *(job_rules.changed(found, old) if old is not None else [])]
     if kind.kind == "Pod":
         return pod_rules.of_spec(found["spec"], "spec") if old is None else pod_rules.changed(found, old)
+    if kind.kind == "PersistentVolumeClaim":
+        return list(pod_rules.of_claim(found["spec"], "spec"))
     if kind.kind == "CustomResourceDefinition":
         wanted = f"{found['spec']['names']['plural']}.{found['spec']['group']}"
         if found["metadata"]["name"] != wanted:

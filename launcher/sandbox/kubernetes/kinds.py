@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from launcher.catalog import safe_yaml
 from launcher.sandbox.kubernetes.statuses import RefusedError
 
 
@@ -36,6 +36,8 @@ _OWN = (
     ("", "v1", "configmaps", "ConfigMap", True),
     ("", "v1", "secrets", "Secret", True),
     ("", "v1", "serviceaccounts", "ServiceAccount", True),
+    ("", "v1", "persistentvolumes", "PersistentVolume", False),
+    ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True),
     ("batch", "v1", "jobs", "Job", True),
     ("apps", "v1", "daemonsets", "DaemonSet", True),
     ("apps", "v1", "deployments", "Deployment", True),
@@ -87,7 +89,7 @@ def shipped(names: tuple[str, ...]) -> list[Kind]:
     Raises:
         KeyError: there is no operator of that name.
     """
-    operators = yaml.safe_load(_FILE.read_text(encoding="utf-8"))["operators"]
+    operators = _operators()
     return [
         Kind(
             group=each["group"],
@@ -100,6 +102,12 @@ def shipped(names: tuple[str, ...]) -> list[Kind]:
         for name in names
         for each in operators[name]
     ]
+
+
+@cache
+def _operators() -> dict[str, list[dict[str, Any]]]:
+    """What is shipped, by operator: read once, as it takes longer than judging an object."""
+    return dict(safe_yaml.loads(_FILE.read_text(encoding="utf-8"))["operators"])
 
 
 def defined(definition: Mapping[str, Any]) -> list[Kind]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class PodRun(threading.Thread):
         pod: Mapping[str, Any],
         folder: Path,
         *,
+        claims: Path,
         environment: Mapping[str, str],
         mark: str,
         find: Find,
@@ -47,6 +48,7 @@ class PodRun(threading.Thread):
         Args:
             pod: as it was placed.
             folder: a folder of its own on the node's disk, made here.
+            claims: where the volumes behind the namespace's claims lie.
             environment: of every process on the node.
             mark: the sandbox's.
             find: reads ConfigMaps and Secrets.
@@ -56,7 +58,7 @@ class PodRun(threading.Thread):
         """
         super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
         self._pod = pod
-        self._folder = folder
+        self._folder, self._claims = folder, claims
         self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", processes.MARK: mark}
         self._word = self._environment[POD_MARK]
         self._find, self._services, self._report, self._tell = find, services, report, event
@@ -102,7 +104,7 @@ class PodRun(threading.Thread):
         """Its phase at the end."""
         spec = self._pod["spec"]
         self._folder.joinpath("logs").mkdir(parents=True, exist_ok=True)
-        self._volumes = containers.prepared(self._pod, self._folder, self._find)
+        self._volumes = containers.prepared(self._pod, self._folder, self._claims, self._find)
         for part in ("initContainers", "containers"):
             for each in spec.get(part, ()):
                 self._statuses[each["name"]] = _waiting(each, "PodInitializing")
@@ -149,7 +151,7 @@ class PodRun(threading.Thread):
             self._tell("Warning", "Failed", f"Error: {problem}")
             status["state"] = {"waiting": {"reason": problem.reason, "message": str(problem)}}
             self._say("Pending")
-            if problem.reason == "CreateContainerConfigError":
+            if problem.reason in ("CreateContainerConfigError", "ImagePullBackOff"):
                 self._leaving.wait()  # the kubelet waits for what is missing
             self._ended(name, _NOT_STARTED, now())
             return _NOT_STARTED
@@ -167,22 +169,26 @@ class PodRun(threading.Thread):
         self._ended(name, code if code >= 0 else 128 - code, began)
         return code if code >= 0 else 128 - code
 
+    def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
+        """Start a program in the first container, beside what runs there.
+
+        Raises:
+            OSError: there is no such program.
+        """
+        paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
+        placed = [paths(each) for each in words]
+        return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
+
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         """The first process of a container.
 
         Raises:
             ContainerError: there is no such program, or a variable refers to what is not there.
         """
-        paths = Paths(container, self._volumes, self._services)
-        own = containers.variables(container, self._pod, self._find)
-        names = containers.own_names(container)
-        placed = {name: value if name in names else paths(value) for name, value in own.items()}
-        environment = {**self._environment, **placed}
-        environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
+        paths, own, environment, workdir = self._inside(container)
         words = [*container.get("command", ()), *container.get("args", ())]
         words = [paths(containers.expanded(each, own)) for each in words]
         containers.program_of({**container, "command": words if container.get("command") else []}, environment)
-        workdir = Path(paths(container.get("workingDir", ""))) if container.get("workingDir") else self._folder
         workdir.mkdir(parents=True, exist_ok=True)
         try:
             return subprocess.Popen(
@@ -196,6 +202,21 @@ class PodRun(threading.Thread):
             )
         except OSError as problem:
             raise ContainerError("RunContainerError", str(problem)) from problem
+
+    def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
+        """What a container's processes see: its paths, what it sets, all variables, its working folder.
+
+        Raises:
+            ContainerError: a variable refers to what is not there.
+        """
+        paths = Paths(container, self._volumes, self._services)
+        own = containers.variables(container, self._pod, self._find)
+        names = containers.own_names(container)
+        placed = {name: value if name in names else paths(value) for name, value in own.items()}
+        environment = {**self._environment, **placed}
+        environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
+        workdir = Path(paths(container.get("workingDir", ""))) if container.get("workingDir") else self._folder
+        return paths, own, environment, workdir
 
     def _watched(self, process: "subprocess.Popen[bytes]") -> int:
         """Wait for a container's first process, and end it when the pod is to leave."""

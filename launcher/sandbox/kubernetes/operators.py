@@ -1,9 +1,10 @@
 """What operators make of their jobs: the training operator of PyTorchJobs, HyperPod's of HyperPodPyTorchJobs.
 
-PyTorchJob after kubeflow/training-operator v1.7.0 to v1.9.0 (controller.v1/common/pod.go and pytorch, core/job.go):
-names, labels, variables, restarts, and what ends a job. HyperPodPyTorchJob: fields are known, the operator's code is
-not published; that all pods of a job is started again when one fails, up to `jobMaxRetryCount`, is what its
-documentation says.
+PyTorchJob after kubeflow/training-operator@855e096, which HyperPod's chart installs, to v1.9.0 (controller.v1/common
+job.go and pod.go, pytorch, core/job.go): names, labels, variables, restarts, and what ends a job. HyperPodPyTorchJob:
+fields are known, the operator's code is not published. Its documentation (SageMaker, "Using the training operator to
+run jobs", 2026-11-23) limits restarts of processes by `jobMaxRetryCount` and those of the whole job by
+`maxFullJobRestarts`; here every restart is one of the whole job and counts as both.
 """
 
 from collections.abc import Callable
@@ -51,7 +52,7 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
         elif pod.get("status", {}).get("phase") == "Failed":
             status, why = _of_failed(cluster, job, pod, spec, status)
             failure = failure or why
-    status = _judged(job, pods, status, failure)
+    status = _judged(cluster, job, pods, status, failure)
     cluster.set_status(_GROUP, _PLURAL, job, status)
 
 
@@ -74,7 +75,7 @@ def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status:
     return status, f"PyTorchJob {name} is failed because a replica ended with exit code {code}."
 
 
-def _judged(job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
+def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
     """The job's conditions by its pods."""
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
@@ -85,8 +86,12 @@ def _judged(job: Object, pods: dict[str, Object], status: Object, failure: str |
         for part in ("initContainerStatuses", "containerStatuses")
         for each in pod["status"].get(part, ())
     )
-    if limit is not None and restarts >= max(limit, 1):
+    failed = any(each.get("status", {}).get("phase") == "Failed" for each in pods.values())
+    if limit is not None and (restarts >= max(limit, 1) or (limit == 0 and failed)):
         failure = f"PyTorchJob {name} has failed because it has reached the specified backoff limit"
+    deadline = job["spec"].get("runPolicy", {}).get("activeDeadlineSeconds")
+    if deadline is not None and cluster.seconds_since(status["startTime"]) >= deadline:
+        failure = f"PyTorchJob {name} has failed because it was active longer than specified deadline"
     if failure is not None:
         return with_condition(status, "Failed", "PyTorchJobFailed", failure)
     first = f"{name}-{'master' if 'Master' in specs else 'worker'}-0"
@@ -191,7 +196,9 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     wanted = [(each["name"], index, each) for each in spec["replicaSpecs"] for index in range(each.get("replicas", 1))]
     phases = [each.get("status", {}).get("phase") for each in pods.values()]
     leaving = [each for each in pods.values() if "deletionTimestamp" in each["metadata"]]
-    most = spec.get("runPolicy", {}).get("jobMaxRetryCount", 0)
+    policy = spec.get("runPolicy", {})
+    most = policy.get("jobMaxRetryCount", 0)
+    most = min(most, policy.get("restartPolicy", {}).get("maxFullJobRestarts", most))
     if spec.get("runPolicy", {}).get("suspend"):
         _suspend(cluster, pods)
     elif "Failed" in phases and not leaving:

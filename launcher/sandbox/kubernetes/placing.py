@@ -30,16 +30,22 @@ def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
     return {name: quantity(value) for name, value in asked.items()}
 
 
-def choose(pod: Mapping[str, Any], nodes: Sequence[Object], others: Iterable[Object]) -> tuple[str | None, str]:
+def choose(
+    pod: Mapping[str, Any], nodes: Sequence[Object], others: Iterable[Object], *, unready: str = ""
+) -> tuple[str | None, str]:
     """The node for a pod: the emptiest that takes it; None, and why, where none does.
 
     Args:
         pod: what is to be placed.
         nodes: of the cluster.
         others: the pods that are placed already and have not ended.
+        unready: why no node can take it, whichever it is.
     """
     if not nodes:
         return None, "no nodes available to schedule pods"
+    no_help = f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling"
+    if unready:
+        return None, f"0/{len(nodes)} nodes are available: {unready}. preemption: {no_help}."
     used: dict[str, Counter[str]] = {each["metadata"]["name"]: Counter() for each in nodes}
     for each in others:
         where = each["spec"].get("nodeName")
@@ -57,7 +63,6 @@ def choose(pod: Mapping[str, Any], nodes: Sequence[Object], others: Iterable[Obj
     if fitting:
         return min(fitting)[1], ""
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    no_help = f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling"
     return None, f"0/{len(nodes)} nodes are available: {listed}. preemption: {no_help}."
 
 

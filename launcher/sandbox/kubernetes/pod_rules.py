@@ -21,6 +21,7 @@ _FIELDS = re.compile(
     r"metadata\.(name|namespace|uid|annotations\['[^']+'\]|labels\['[^']+'\])"
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs)"
 )
+_ACCESS = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -55,7 +56,7 @@ def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     volumes = {each["name"] for each in spec.get("volumes", ())}
     if len(volumes) != len(spec.get("volumes", ())):
         return [(f"{path}.volumes", "Duplicate value: names of volumes")]
-    found: list[Cause] = []
+    found = list(_sources(spec.get("volumes", ()), f"{path}.volumes"))
     names: set[str] = set()
     for part in ("initContainers", "containers"):
         for index, each in enumerate(spec.get(part, ())):
@@ -75,6 +76,34 @@ def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
         if name in spec and (len(spec[name]) > _LONGEST or not _LABEL.fullmatch(spec[name])):
             found.append((f"{path}.{name}", f'Invalid value: "{spec[name]}": must be a lowercase RFC 1123 label'))
     return [*found, *_tolerations(spec.get("tolerations", ()), f"{path}.tolerations")]
+
+
+def _sources(volumes: Any, path: str) -> Iterator[Cause]:
+    """Volumes, each of one type."""
+    for index, each in enumerate(volumes):
+        types = [key for key in each if key != "name"]
+        if not types:
+            yield f"{path}[{index}]", "Required value: must specify a volume type"
+        for further in types[1:]:
+            yield f"{path}[{index}].{further}", "Forbidden: may not specify more than 1 volume type"
+
+
+def of_claim(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """What is wrong with the specification of a PersistentVolumeClaim."""
+    modes = spec.get("accessModes", ())
+    if not modes:
+        yield f"{path}.accessModes", "Required value: at least 1 access mode is required"
+    for each in modes:
+        if each not in _ACCESS:
+            listed = ", ".join(f'"{mode}"' for mode in sorted(_ACCESS))
+            yield f"{path}.accessModes", f'Unsupported value: "{each}": supported values: {listed}'
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        yield f"{path}.accessModes", "Forbidden: may not use ReadWriteOncePod with other access modes"
+    asked = spec.get("resources", {}).get("requests", {}).get("storage")
+    if asked is None:
+        yield f"{path}.resources[storage]", "Required value"
+    elif quantity(asked) <= 0:
+        yield f"{path}.resources[storage]", f'Invalid value: "{asked}": must be greater than zero'
 
 
 def _container(each: Mapping[str, Any], path: str, volumes: set[str]) -> Iterator[Cause]:

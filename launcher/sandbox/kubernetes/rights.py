@@ -25,10 +25,18 @@ class Rights:
             RefusedError: it is not.
         """
         verb = _OF_ALL.get(method, "get") if name is None else _OF_ONE.get(method, "get")
-        if (verb, kind.plural) in self.denied:
+        self.refuse(verb, kind.plural, kind.group, namespace)
+
+    def refuse(self, verb: str, plural: str, group: str, namespace: str) -> None:
+        """The same by verb and resource, which may be a part of one: `pods/exec`.
+
+        Raises:
+            RefusedError: it is not allowed.
+        """
+        if (verb, plural) in self.denied:
             where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"
-            text = f'cannot {verb} resource "{kind.plural}" in API group "{kind.group}"{where}'
-            raise RefusedError("Forbidden", f"{kind.plural} is forbidden: User {text}")
+            text = f'cannot {verb} resource "{plural}" in API group "{group}"{where}'
+            raise RefusedError("Forbidden", f"{plural} is forbidden: User {text}")
 
     def review(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a SelfSubjectAccessReview.

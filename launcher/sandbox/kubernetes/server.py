@@ -11,9 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Protocol
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
+from launcher.agent import safe_json
+from launcher.sandbox import signed
+from launcher.sandbox.kubernetes import channels
 from launcher.sandbox.kubernetes.api import Api, matching
 from launcher.sandbox.kubernetes.kinds import Kind
 from launcher.sandbox.kubernetes.rights import REVIEW, Rights
@@ -28,18 +31,34 @@ _PATH = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
     r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?(?:/(?P<plural>[^/]+))?(?:/(?P<name>[^/]+))?(?:/(?P<part>[^/]+))?"
 )
-Logs = Callable[[str, str, Mapping[str, str]], bytes]
-"""What a container has printed: namespace, pod, and what is asked for."""
+
+
+class Kubelets(Protocol):
+    """What the API hands on to the machine of a pod."""
+
+    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
+        """What a container has printed.
+
+        Raises:
+            RefusedError: there is no such pod or container, or it has not begun.
+        """
+
+    def spawner(self, namespace: str, pod: str) -> channels.Spawn:
+        """What starts programs in the container of a pod that runs.
+
+        Raises:
+            RefusedError: there is no such pod, or it does not run.
+        """
 
 
 class Server:
-    """One API server. `allows` says whether a token is let in, `logs` reads what pods print."""
+    """One API server. `allows` says whether a token is let in, `kubelets` reach into pods."""
 
-    def __init__(self, api: Api, *, allows: Callable[[str], bool], logs: Logs) -> None:
+    def __init__(self, api: Api, *, allows: Callable[[str], bool], kubelets: Kubelets) -> None:
         """Keep what it serves; `start` begins to listen."""
         self.api = api
         self.allows = allows
-        self.logs = logs
+        self.kubelets = kubelets
         self.rights = Rights()
         self.port = 0
         self.epoch = 0
@@ -137,8 +156,12 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else b""
         try:
+            signed.refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"), own=True)
             self._authenticate()
             self._route(parts.path, query, body)
+        except signed.AccessError as problem:
+            refused = RefusedError("Forbidden", problem.message)
+            self._send(refused.code, refused.status())
         except RefusedError as refused:
             self._send(refused.code, refused.status())
         except (BrokenPipeError, ConnectionResetError):
@@ -205,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
         api, (namespace, name) = self.server.owner.api, place
         if kind.kind == "Pod" and part == "log" and self.command == "GET":
             self._log(namespace, name, query)
+        elif kind.kind == "Pod" and part in ("exec", "portforward") and self.command == "GET":
+            self._channels(namespace, name, part)
         elif kind.kind == "Pod" and part == "eviction" and self.command == "POST":
             self._send(201, api.evict(namespace, name, _decoded(body).get("deleteOptions") or {}))
         elif part not in ("", "status"):
@@ -215,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, api.replace(kind, namespace, name, _decoded(body), part))
         elif self.command == "PATCH":
             form = str(self.headers.get("Content-Type") or "").partition(";")[0]
-            patch = json.loads(body)
+            patch = safe_json.loads(body)
             self._send(200, api.patch(kind, namespace, name, patch, form=form, part=part))
         elif self.command == "DELETE" and not part:
             options = {**query, **(_decoded(body) if body else {})}
@@ -227,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         """What a pod has printed; with `follow`, until it ends."""
         owner = self.server.owner
         epoch, sent = owner.epoch, 0
-        first = owner.logs(namespace, name, query)
+        first = owner.kubelets.log(namespace, name, query)
         if query.get("follow") not in ("1", "true", "True"):
             self._raw(200, first, "text/plain")
             return
@@ -241,12 +266,32 @@ class _Handler(BaseHTTPRequestHandler):
             data = self._still(namespace, name, query)
         self._chunk(b"")
 
+    def _channels(self, namespace: str, name: str, part: str) -> None:
+        """Lead a WebSocket into a pod."""
+        asked = parse_qs(urlsplit(self.path).query)
+        spawn = self.server.owner.kubelets.spawner(namespace, name)
+        for verb in ("get", "create"):
+            self.server.owner.rights.refuse(verb, f"pods/{part}", "", namespace)
+        answer = channels.accepted(self.headers)
+        self.close_connection = True
+        self.send_response(101)
+        for word, value in answer:
+            self.send_header(word, value)
+        self.end_headers()
+        way = channels.Channels(self.connection)
+        if part == "exec":
+            wanted = {word: asked.get(word, ["false"])[0].lower() in ("1", "true") for word in ("tty", "stdin")}
+            channels.execute(way, spawn, asked["command"], **wanted)
+        else:
+            channels.forward(way, int(asked["ports"][0]))
+        way.close()
+
     def _still(self, namespace: str, name: str, query: dict[str, str]) -> bytes | None:
         """What a pod has printed up to now; None once it has ended and all of it was sent."""
         api = self.server.owner.api
         pod = api.objects.find(api.kinds.at("", "v1", "pods"), namespace, name)
         ended = pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        return None if ended else self.server.owner.logs(namespace, name, query)
+        return None if ended else self.server.owner.kubelets.log(namespace, name, query)
 
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
         """Changes as they come, until the time is over or the server breaks the watch."""
@@ -321,7 +366,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
         RefusedError: it is none.
     """
     try:
-        found = json.loads(body)
+        found = safe_json.loads(body)
     except ValueError as problem:
         raise RefusedError("BadRequest", f"couldn't get version/kind; json parse error: {problem}") from problem
     if not isinstance(found, dict):

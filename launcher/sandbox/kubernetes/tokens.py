@@ -1,8 +1,7 @@
 """Who may talk to a cluster: tokens as EKS takes them, a signed GetCallerIdentity that names the cluster.
 
 The rules are those of aws-iam-authenticator v0.7 (pkg/token/token.go): the prefix, https, the host of STS, the action,
-the header that binds the token to one cluster, fifteen minutes at most. The signature, which AWS alone can judge, is
-not looked at.
+the header that binds the token to one cluster, fifteen minutes at most. The signature is that of a key of the sandbox.
 """
 
 import base64
@@ -12,6 +11,9 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
+
+from launcher.sandbox import signed
+from launcher.sandbox.keys import KeyRing
 
 PREFIX = "k8s-aws-v1."
 HEADER = "x-k8s-aws-id"
@@ -28,17 +30,18 @@ _PARAMETERS = frozenset(
 class Tokens:
     """The tokens that one cluster takes: those of EKS, and one of its own for its controllers and tests."""
 
-    def __init__(self, cluster: str) -> None:
-        """Make its own."""
-        self.cluster = cluster
+    def __init__(self, cluster: str, keys: KeyRing) -> None:
+        """Make its own; `keys` are those that may have signed the others."""
+        self.cluster, self._keys = cluster, keys
         self.own = secrets.token_hex(16)
 
     def allows(self, token: str) -> bool:
         """Whether a request with this token is let in."""
-        return secrets.compare_digest(token, self.own) or refusal(token, datetime.now(UTC)) is None
+        own = secrets.compare_digest(token.encode(), self.own.encode())
+        return own or refusal(token, self.cluster, self._keys, datetime.now(UTC)) is None
 
 
-def refusal(token: str, moment: datetime) -> str | None:
+def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | None:
     """Why a token of EKS is not taken; None where it is."""
     body = token.removeprefix(PREFIX)
     if body == token:
@@ -50,7 +53,18 @@ def refusal(token: str, moment: datetime) -> str | None:
     except (binascii.Error, ValueError):
         return "token is no base64"
     query = {name.lower(): value for name, value in parse_qs(urlsplit(url).query).items()}
-    return _of_address(url) or _of_parameters(query) or _of_age(query, moment)
+    return _of_address(url) or _of_parameters(query) or _of_age(query, moment) or _of_signature(url, cluster, keys)
+
+
+def _of_signature(url: str, cluster: str, keys: KeyRing) -> str | None:
+    """STS is called with the name of the cluster that the token is shown to."""
+    parts = urlsplit(url)
+    headers = {"host": parts.netloc, HEADER: cluster}
+    try:
+        signed.check(signed.Request(method="GET", target=f"{parts.path}?{parts.query}", headers=headers), keys)
+    except signed.AccessError as problem:
+        return str(problem)
+    return None
 
 
 def _of_address(url: str) -> str | None:

@@ -184,6 +184,17 @@ class PrivateSlurm:
         for name in self._names:
             self._start_slurmd(name)
         self._wait_until(set(self._names), _IDLE)
+        self._check_processors()
+
+    def _check_processors(self) -> None:
+        """Slurm counts sockets, cores and threads where they do not make up `CPUs`, and goes on with fewer."""
+        expected = {name: group.cpus for group in self._spec.groups for name in group.node_names()}
+        for line in self.run("sinfo", "--noheader", "--Node", "--format=%N %c").splitlines():
+            name, count = line.split()
+            if int(count) != expected[name]:
+                raise SlurmError(
+                    f"{name}: Slurm counts {count} of its {expected[name]} processors (CustomSlurmSettings)"
+                )
 
     def _start_slurmd(self, name: str) -> None:
         configuration = self.places.node_configuration(self._names.index(name))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup
+from launcher.sandbox.cluster.specification import ClusterSpec
 from launcher.sandbox.processes import NODE_MARK
 
 _RULES = """
@@ -29,7 +29,7 @@ JobCompType=jobcomp/none
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
-JobRequeue=1
+EnforcePartLimits=ALL
 GresTypes=gpu
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=5,requeue_delay=0
@@ -42,7 +42,9 @@ InactiveLimit=0
 MinJobAge=86400
 """
 """What does not depend on the cluster. Nodes claim the processors and memory of the instance type they stand for
-(config_overrides); the configuration of each differs by one line (NO_CONF_HASH)."""
+(config_overrides); the configuration of each differs by one line (NO_CONF_HASH). Nodes are written as ParallelCluster
+writes them, and with nothing that its configuration does not set (aws-parallelcluster-cookbook@f75d84c, 3.12:
+slurm.conf.erb and config_renderer.py)."""
 
 _ATTEMPT = """#!/bin/sh
 # One line for the {event} of an attempt.
@@ -180,7 +182,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
     lines = []
     left = iter(ports)
     for group in spec.groups:
-        settings = {"CPUs": str(group.cpus), "RealMemory": str(group.memory_mib), **_layout(group)}
+        settings = {"CPUs": str(group.cpus), "RealMemory": str(group.memory_mib), **group.settings}
         if group.gpus:
             settings["Gres"] = f"gpu:{group.gpus}"
         for number, name in enumerate(group.node_names()):
@@ -203,15 +205,6 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
             }
             lines.append(" ".join(f"{key}={value}" for key, value in words.items()))
     return lines
-
-
-def _layout(group: NodeGroup) -> dict[str, str]:
-    """A node's own settings, with the threads that make its sockets and cores up to its processors."""
-    settings = dict(group.settings)
-    sockets, cores = settings.get("Sockets"), settings.get("CoresPerSocket")
-    if sockets and cores and "ThreadsPerCore" not in settings:
-        settings["ThreadsPerCore"] = str(max(1, group.cpus // (int(sockets) * int(cores))))
-    return settings
 
 
 def _partition_lines(spec: ClusterSpec) -> list[str]:

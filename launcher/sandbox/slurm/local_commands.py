@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from launcher.sandbox.control import ControlClient, ControlError
+from launcher.sandbox.processes import with_descendants
 
 FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
 """Names the scheduler's folder, with its socket and its secret."""
@@ -51,10 +53,12 @@ def srun(words: list[str]) -> int:
     if not words:
         sys.stderr.write("srun: no command\n")
         return 2
-    mine = os.environ["SLURM_JOB_NODELIST"].split(",")
+    # From outside of the job a step has to say whose it is, and --overlap shares what the job has.
+    job = wanted.get("--jobid") or os.environ["SLURM_JOB_ID"]
+    mine = (wanted.get("--nodelist") or os.environ["SLURM_JOB_NODELIST"]).split(",")
     nodes = mine[: int(wanted.get("--nodes") or wanted.get("-N") or len(mine))]
     per_node = int(wanted.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
-    step = _call("step", job=os.environ["SLURM_JOB_ID"], nodes=nodes)
+    step = _call("step", job=job, nodes=nodes)
     tasks = _start_tasks(words, step["number"], step["nodes"], per_node)
     _forward_signals(tasks)
     strict = "--kill-on-bad-exit" in wanted and wanted["--kill-on-bad-exit"] != "0"
@@ -85,10 +89,13 @@ def _start_tasks(
 
 
 def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
+    """Hand signals on to every process of the step, also in other sessions (seen with Slurm 22.05.8)."""
+
     def forward(number: int, frame: "FrameType | None") -> None:
         del frame
-        for task in tasks:
-            task.send_signal(number)
+        for pid in with_descendants({task.pid for task in tasks if task.poll() is None}):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     for number in _FORWARDED:
         signal.signal(number, forward)

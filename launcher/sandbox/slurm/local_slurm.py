@@ -8,7 +8,7 @@ without a database.
 import secrets
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -57,7 +57,12 @@ class LocalSlurm:
     name = "local"
 
     def __init__(
-        self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
+        self,
+        folder: Path,
+        nodes: Callable[[], Sequence[NodeView]],
+        mark: str,
+        settings: Mapping[str, str],
+        types: Iterable[tuple[str, str]] = (),
     ) -> None:
         """Start it.
 
@@ -66,8 +71,10 @@ class LocalSlurm:
             nodes: tells what nodes there are now.
             mark: what processes of this sandbox carry.
             settings: the cluster's Slurm settings; RequeueExit and JobRequeue are followed.
+            types: partitions with the types of their nodes, which Slurm lists while none of them is up.
         """
         self._folder = folder
+        self._types = tuple(types)
         self.scheduler = LocalScheduler(folder, nodes, mark, settings)
         secret = secrets.token_urlsafe(32)
         (folder / local_commands.SECRET).write_text(secret, encoding="ascii")
@@ -162,7 +169,8 @@ class LocalSlurm:
         _known(asked.options, "--noheader", "--format")
         if asked.options.get("--format") != "%R %f" or "--noheader" not in asked.options or asked.words:
             raise _RefusedError("the local scheduler prints partitions and features alone: --noheader --format='%R %f'")
-        rows = dict.fromkeys(f"{node.partition} {node.instance_type}" for node in self.scheduler.nodes_now())
+        there = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
+        rows = dict.fromkeys(f"{partition} {kind}" for partition, kind in (*self._types, *there))
         return "".join(f"{row}\n" for row in rows)
 
     def _scancel(self, asked: _Asked) -> str:

@@ -1,0 +1,51 @@
+"""The access keys that the embedded IAM and STS have handed out, and the two calls whose keys moto writes in its text.
+
+Emulated: keys of users, while they are active; of roles that were assumed; GetSessionToken and GetFederationToken.
+"""
+
+from datetime import UTC, timedelta
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.iam.models import iam_backends
+from moto.sts.models import sts_backends
+from moto.sts.responses import TokenResponse
+
+from launcher.sandbox.keys import AccessKey, KeyRing
+
+_ACTIVE = "Active"
+_LONG_S = 43_200
+
+
+def issued(key_id: str) -> AccessKey | None:
+    """A key by its id."""
+    for account in list(sts_backends.values()):
+        for sts in list(account.values()):
+            role = sts.get_assumed_role_from_access_key(key_id)
+            if role is not None:
+                ends = role.expiration.replace(tzinfo=UTC)
+                return AccessKey(id=key_id, secret=role.secret_access_key, token=role.session_token, ends=ends)
+    for users in list(iam_backends.values()):
+        for iam in list(users.values()):
+            found = iam.access_keys.get(key_id)
+            # A key of a role has no user, and is above.
+            if found is not None and found.user_name is not None and found.status == _ACTIVE:
+                return AccessKey(id=key_id, secret=found.secret_access_key)
+    return None
+
+
+def install(keys: KeyRing) -> None:
+    """Have STS hand out keys that the sandbox takes."""
+
+    def with_key(call: Any) -> Any:
+        def answer(response: Any) -> ActionResult:
+            result = call(response).result
+            seconds = response._get_int_param("DurationSeconds", _LONG_S)  # noqa: SLF001  the way moto's own responses read
+            made = keys.grant(timedelta(seconds=seconds))
+            given = {"AccessKeyId": made.id, "SecretAccessKey": made.secret, "SessionToken": made.token}
+            return ActionResult({**result, "Credentials": {**given, "Expiration": made.ends}})
+
+        return answer
+
+    for name in ("get_session_token", "get_federation_token"):
+        setattr(TokenResponse, name, with_key(getattr(TokenResponse, name)))

@@ -1,0 +1,69 @@
+"""The access keys of one sandbox: its owner's, made at random at its start, and those that it hands out for a time."""
+
+import secrets
+import string
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_LETTERS = string.ascii_uppercase + string.digits
+_ID_LETTERS, _SECRET_BYTES = 13, 30
+"""An id has 20 characters and a secret 40, as AWS's have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessKey:
+    """An access key. `token` is the session token, empty for a key that lasts; `ends` is None for such a one."""
+
+    id: str
+    secret: str
+    token: str = ""
+    ends: datetime | None = None
+
+    @classmethod
+    def random(cls, *, lasts: timedelta | None = None) -> "AccessKey":
+        """A new one, with a session token where it lasts for a time."""
+        made = cls(
+            id="SANDBOX" + "".join(secrets.choice(_LETTERS) for _ in range(_ID_LETTERS)),
+            secret=secrets.token_urlsafe(_SECRET_BYTES),
+        )
+        if lasts is None:
+            return made
+        return cls(id=made.id, secret=made.secret, token=secrets.token_urlsafe(64), ends=datetime.now(UTC) + lasts)
+
+
+Issuer = Callable[[str], AccessKey | None]
+"""Finds a key that something else than the ring has handed out, by its id."""
+
+
+class KeyRing:
+    """The keys that a sandbox takes. Safe to use from every thread."""
+
+    def __init__(self, issuer: Issuer = lambda _: None) -> None:
+        """Make the owner's key.
+
+        Args:
+            issuer: finds the keys that the emulated IAM and STS have handed out.
+        """
+        self.owner = AccessKey.random()
+        self._issuer = issuer
+        self._granted: dict[str, AccessKey] = {}
+        self._lock = threading.Lock()
+
+    def grant(self, lasts: timedelta) -> AccessKey:
+        """A key that the owner's processes get for a time."""
+        made = AccessKey.random(lasts=lasts)
+        now = datetime.now(UTC)
+        with self._lock:
+            self._granted = {key: each for key, each in self._granted.items() if each.ends is None or each.ends > now}
+            self._granted[made.id] = made
+        return made
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """A key by its id, also one whose time is over; None where nobody has handed it out."""
+        if key_id == self.owner.id:
+            return self.owner
+        with self._lock:
+            granted = self._granted.get(key_id)
+        return granted or self._issuer(key_id)

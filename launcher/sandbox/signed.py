@@ -1,0 +1,264 @@
+"""Whether a request comes from somebody who has a key of the sandbox: its Signature Version 4 is worked out again.
+
+Checked: the key, its session token, the time, the scope, that host and every x-amz- header are signed, the body's hash,
+and the signature; in a header, or in the query of a presigned address, of S3 in version 2 as well. Sources: IAM User
+Guide, "Elements of an AWS API request signature"; S3 API reference, "Authenticating Requests"; read 2026-11-23.
+Not emulated: policies of POST forms, the signature of each chunk of an aws-chunked body (that of the headers is
+checked), version 4A, and requests of nobody: the sandbox has no public bucket and no identity provider.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from hashlib import sha256
+from hmac import compare_digest
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from launcher.aws.signature import SignedParts, version_2, version_4
+from launcher.sandbox.keys import AccessKey, KeyRing
+
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_WHEN = "%Y%m%dT%H%M%SZ"
+_SKEW = timedelta(minutes=15)
+_LONGEST_S = 604_800
+"""Seven days: the longest that a presigned address holds."""
+_STS_S = 900
+"""How long STS takes a presigned address, whatever that says (aws-iam-authenticator v0.7, pkg/token/token.go)."""
+_UNSIGNED = "UNSIGNED-PAYLOAD"
+_HASH = re.compile(r"[0-9a-f]{64}")
+_PRESIGNED = {
+    "Credential": "X-Amz-Credential",
+    "SignedHeaders": "X-Amz-SignedHeaders",
+    "Signature": "X-Amz-Signature",
+}
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Refusal(Enum):
+    """Why a request is refused."""
+
+    UNSIGNED = "unsigned"
+    KEY = "key"
+    SESSION = "session"
+    EXPIRED = "expired"
+    TIME = "time"
+    SIGNATURE = "signature"
+    BODY = "body"
+    PLACE = "place"
+
+
+class AccessError(Exception):
+    """A request that nobody with a key of the sandbox has made."""
+
+    def __init__(self, refusal: Refusal, message: str) -> None:
+        """Keep the kind and the sentence."""
+        super().__init__(message)
+        self.refusal, self.message = refusal, message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request as it came: `target` is path and query, percent-encoded; header names are lower-case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: Callable[[], bytes] = bytes
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Its query, decoded; the last of several values."""
+        return dict(parse_qsl(self.target.partition("?")[2], keep_blank_values=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claim:
+    """What a request says of its signature."""
+
+    key: str
+    day: str
+    region: str
+    service: str
+    names: tuple[str, ...]
+    signature: str
+    moment: str
+    token: str
+
+
+def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
+    """Go on with a request to this machine that no web page has made.
+
+    A page whose own name leads to 127.0.0.1 sends that name as the host, and a browser says which page asks. `own`
+    lets in what names the server itself as its origin, as clients of WebSockets do: for a server that has no pages.
+
+    Raises:
+        AccessError: it is none.
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    if name not in _LOCAL and not name.endswith(".localhost"):
+        raise AccessError(Refusal.PLACE, f"host {host[:100]!r}: the sandbox answers as localhost alone")
+    if origin is not None and not (own and origin == f"http://{host}"):
+        raise AccessError(Refusal.PLACE, f"origin {origin[:100]!r}: the sandbox answers no web page")
+
+
+def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozenset()) -> AccessKey:
+    """The key that a request was signed with.
+
+    Args:
+        request: the request.
+        keys: those that are taken.
+        ignored: names in the query that were added after it was signed.
+
+    Raises:
+        AccessError: it is not signed, or not as it has to be.
+    """
+    query = request.query
+    if not request.target.startswith("/"):
+        raise AccessError(Refusal.UNSIGNED, "the request names no path")
+    if "Signature" in query and "AWSAccessKeyId" in query:
+        return _check_version_2(request, query, keys)
+    presigned = "X-Amz-Signature" in query
+    claim = _claim_of_query(query) if presigned else _claim_of_header(request.headers)
+    key = _key(claim.key, claim.token, keys)
+    signed = _moment(claim)
+    _refuse_another_time(signed, query if presigned else None, claim.service)
+    parts = SignedParts(
+        method=request.method,
+        path=request.target.partition("?")[0] or "/",
+        query=_query_signed(request, ignored | {"X-Amz-Signature"} if presigned else ignored),
+        headers=_headers_signed(request, claim),
+        content_hash=_content_hash(request, claim, presigned=presigned),
+    )
+    wanted = version_4(parts, secret=key.secret, moment=claim.moment, region=claim.region, service=claim.service)
+    if not compare_digest(wanted.encode(), claim.signature.encode()):
+        raise AccessError(
+            Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
+        )
+    return key
+
+
+def _claim_of_header(headers: Mapping[str, str]) -> _Claim:
+    algorithm, _, rest = headers.get("authorization", "").partition(" ")
+    found = {name: value for name, _, value in (each.strip().partition("=") for each in rest.split(","))}
+    if algorithm != _ALGORITHM or set(found) != set(_PRESIGNED):
+        raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
+    return _claim(found, headers.get("x-amz-date", ""), headers.get("x-amz-security-token", ""))
+
+
+def _claim_of_query(query: Mapping[str, str]) -> _Claim:
+    found = {name: query.get(parameter, "") for name, parameter in _PRESIGNED.items()}
+    if query.get("X-Amz-Algorithm") != _ALGORITHM:
+        raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
+    return _claim(found, query.get("X-Amz-Date", ""), query.get("X-Amz-Security-Token", ""))
+
+
+def _claim(found: Mapping[str, str], moment: str, token: str) -> _Claim:
+    scope = found["Credential"].split("/")
+    if len(scope) != 5 or scope[-1] != "aws4_request" or not scope[0]:  # noqa: PLR2004  key/day/region/service/aws4_request
+        raise AccessError(Refusal.UNSIGNED, "the credential is malformed: KEY/DAY/REGION/SERVICE/aws4_request")
+    key, day, region, service, _ = scope
+    names = tuple(found["SignedHeaders"].split(";"))
+    return _Claim(
+        key=key,
+        day=day,
+        region=region,
+        service=service,
+        names=names,
+        signature=found["Signature"],
+        moment=moment,
+        token=token,
+    )
+
+
+def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
+    """A key by its id, where it is there and its session token is the request's."""
+    found = keys.find(key_id)
+    if found is None:
+        raise AccessError(Refusal.KEY, f"access key {key_id[:100]} is none of this sandbox")
+    if not compare_digest(found.token.encode(), token.encode()):
+        raise AccessError(Refusal.SESSION, f"the session token is not that of access key {key_id}")
+    if found.ends is not None and found.ends <= datetime.now(UTC):
+        raise AccessError(Refusal.EXPIRED, f"access key {key_id} held until {found.ends:%Y-%m-%dT%H:%M:%SZ}")
+    return found
+
+
+def _moment(claim: _Claim) -> datetime:
+    try:
+        found = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
+    except ValueError:
+        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing, or is no date") from None
+    if not claim.moment.startswith(claim.day):
+        raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
+    return found
+
+
+def _refuse_another_time(signed: datetime, query: Mapping[str, str] | None, service: str) -> None:
+    """Refuse what was signed at another time than now, or a presigned address (`query`) whose time is over."""
+    now = datetime.now(UTC)
+    if query is None:
+        if abs(now - signed) > _SKEW:
+            raise AccessError(Refusal.TIME, f"the request was signed at {signed:%Y%m%dT%H%M%SZ}, it is {now:{_WHEN}}")
+        return
+    expires = query.get("X-Amz-Expires", "")
+    if not expires.isdecimal() or not 1 <= int(expires) <= _LONGEST_S:
+        raise AccessError(Refusal.UNSIGNED, f"X-Amz-Expires is {expires[:20]!r}, allowed: 1 to {_LONGEST_S} s")
+    lasts = timedelta(seconds=_STS_S if service == "sts" else int(expires))
+    if signed - now > _SKEW or now > signed + lasts:
+        raise AccessError(Refusal.EXPIRED, "the presigned request has expired, or is not valid yet")
+
+
+def _query_signed(request: Request, left_out: frozenset[str]) -> str:
+    pairs = request.target.partition("?")[2].split("&")
+    return "&".join(each for each in pairs if unquote(each.partition("=")[0]) not in left_out)
+
+
+def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
+    """The headers that were signed: the host, and all that begin with x-amz-."""
+    needed = {"host", *(name for name in request.headers if name.startswith("x-amz-"))}
+    # The signature holds the hash of the body, whether its header is signed or not.
+    unsigned = needed - set(claim.names) - {"x-amz-content-sha256"}
+    if unsigned:
+        raise AccessError(Refusal.SIGNATURE, f"headers that are not signed: {', '.join(sorted(unsigned))}")
+    return {name: request.headers.get(name, "") for name in claim.names}
+
+
+def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
+    """The body's hash as the signature has it, held against the body where it is one.
+
+    Raises:
+        AccessError: the body is another one.
+    """
+    if presigned and claim.service == "s3":
+        return request.query.get("X-Amz-Content-Sha256", _UNSIGNED)
+    said = request.headers.get("x-amz-content-sha256")
+    if said is not None and _HASH.fullmatch(said) is None:
+        return said
+    found = sha256(request.body()).hexdigest()
+    if said not in (None, found):
+        raise AccessError(Refusal.BODY, "the provided x-amz-content-sha256 header does not match what was computed")
+    return found
+
+
+def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) -> AccessKey:
+    """The key of a presigned address of S3 in version 2."""
+    key = _key(query["AWSAccessKeyId"], query.get("x-amz-security-token", ""), keys)
+    expires = query.get("Expires", "")
+    if not expires.isdecimal() or int(expires) < datetime.now(UTC).timestamp():
+        raise AccessError(Refusal.EXPIRED, "the presigned request has expired")
+    headers = {name: value for name, value in query.items() if name.startswith("x-amz-")}
+    headers |= {
+        name: value
+        for name, value in request.headers.items()
+        if name in ("content-md5", "content-type") or name.startswith("x-amz-")
+    }
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    bucket = host.removesuffix(".localhost") if host.endswith(".localhost") else ""
+    target = f"/{bucket}{request.target}" if bucket else request.target
+    wanted = version_2(request.method, target, headers, secret=key.secret, expires=expires)
+    if not compare_digest(wanted.encode(), query["Signature"].encode()):
+        raise AccessError(
+            Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
+        )
+    return key
