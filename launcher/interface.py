@@ -13,15 +13,27 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from launcher.model.errors import UnreadableInputError
+from launcher.model.values import YEARS, describe
 from launcher.records.cache_folder import cache_folder
 from launcher.records.documents import quote_document
-from launcher.workflow.quote.answers import compare_answer, plan_answer, sweep_answer
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object of the contract: money as text, so that no cent is lost."""
 PlanFile: TypeAlias = str | os.PathLike[str]
+
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "region": str,
+    "everything": bool,
+    "prices_as_of": date,
+    "max_price_age": int,
+    "max_usd": Decimal,
+    "cache": Path,
+    "now": datetime,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +52,33 @@ class Options:
     cache: Path | None = None
     now: datetime | None = None
 
+    def __post_init__(self) -> None:
+        """Hold the values to their types.
+
+        Raises:
+            UnreadableInputError: one is of another type, no amount, or a year beyond those of a plan.
+        """
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
+                wanted = " or ".join(each.__name__ for each in (kinds if isinstance(kinds, tuple) else (kinds,)))
+                raise UnreadableInputError(f"Options.{name} must be {wanted}, got {describe(value)}")
+        if isinstance(self.prices_as_of, datetime):
+            raise UnreadableInputError(f"Options.prices_as_of must be date, got {describe(self.prices_as_of)}")
+        if self.max_usd is not None and not (self.max_usd.is_finite() and self.max_usd >= 0):
+            raise UnreadableInputError(f"Options.max_usd must be 0 dollars or more, got {self.max_usd}")
+        if self.max_price_age is not None and self.max_price_age < 0:
+            raise UnreadableInputError(f"Options.max_price_age must be 0 days or more, got {self.max_price_age}")
+        for name in ("prices_as_of", "now"):
+            value = getattr(self, name)
+            if value is not None and value.year not in YEARS:
+                allowed = f"a day of {YEARS.start} to {YEARS.stop - 1}"
+                raise UnreadableInputError(f"Options.{name} must be {allowed}, got {describe(value)}")
+
     def moment(self) -> datetime:
         """The moment that is priced for, to the second."""
-        return (self.now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
+        now = datetime.now(UTC) if self.now is None else self.now
+        return now.astimezone(UTC).replace(microsecond=0)
 
     def price_options(self) -> PriceOptions:
         """The same for the stories."""
@@ -68,8 +104,9 @@ def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:
     Raises:
         SlipwayError: the file cannot be read, or nothing that it asks for can be.
     """
-    priced = price(Path(file), options.moment(), options.price_options())
-    return plan_answer(priced)
+    from launcher.answers import plan as answer
+
+    return answer.document(price(Path(file), options.moment(), options.price_options()))
 
 
 def quote(file: PlanFile, choice: str | int | None = None, options: Options = DEFAULTS) -> Document:
@@ -94,9 +131,10 @@ def compare(file: PlanFile, options: Options = DEFAULTS) -> Document:
     Raises:
         SlipwayError: the file cannot be read, or nothing that it asks for can be.
     """
+    from launcher.answers import compare as answer
     from launcher.workflow.quote import compare as story
 
-    return compare_answer(story.compare(Path(file), options.moment(), options.price_options()))
+    return answer.document(story.compare(Path(file), options.moment(), options.price_options()))
 
 
 def diff(old: str, new: str | None = None, options: Options = DEFAULTS, *, folder: PlanFile = ".") -> Document:
@@ -105,14 +143,14 @@ def diff(old: str, new: str | None = None, options: Options = DEFAULTS, *, folde
     Raises:
         SlipwayError: a side is none of these, or a plan after the change cannot be read.
     """
-    from launcher.records.diff_document import diff_document
+    from launcher.answers import diff as answer
     from launcher.workflow.quote import diff as story
 
     asked = options.price_options()
     found = story.diff(
         old, new, options.moment(), asked, old_options=asked, folder=Path(folder), environment=os.environ
     )
-    return diff_document(found, None)
+    return answer.document(found, None)
 
 
 def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options = DEFAULTS) -> Document:
@@ -126,10 +164,11 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
     Raises:
         SlipwayError: the file cannot be read, or a key or value is none of the plan's.
     """
+    from launcher.answers import sweep as answer
     from launcher.workflow.quote import sweep as story
 
     axes = [story.Axis(key=key, values=tuple(each)) for key, each in values.items()]
-    return sweep_answer(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
+    return answer.document(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
 
 
 def rows(document: Document) -> list[dict[str, Any]]:

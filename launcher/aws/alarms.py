@@ -1,10 +1,10 @@
 """Alarms and dashboards as CloudWatch describes them."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 
 
@@ -49,4 +49,4 @@ def dashboard(session: Session, name: str) -> dict[str, Any]:
         AwsError: there is none, or the call failed.
     """
     with translated(f"read dashboard {name}"):
-        return dict(json.loads(session.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]))
+        return dict(safe_json.loads(session.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]))

@@ -1,7 +1,7 @@
 """Whether the CDK may deploy into an account's region: its own stack and bucket there."""
 
-from launcher.aws.calls import asked, error_code, unless_absent
-from launcher.aws.session import Session
+from launcher.aws.calls import unless_absent
+from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
 from launcher.model.request import DEFAULT_QUALIFIER
 
@@ -59,7 +59,7 @@ def bucket_is_there(session: Session, name: str) -> bool | None:
         AwsError: the call failed.
     """
     try:
-        with asked(f"look for bucket {name}"):
+        with translated(f"look for bucket {name}"):
             session.client("s3").head_bucket(Bucket=name)
     except AwsError as problem:
         if error_code(problem) in ABSENT:

@@ -1,12 +1,12 @@
 """A bucket as S3 describes it, what it holds, and its end."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
@@ -58,12 +58,35 @@ def describe(session: Session, name: str) -> BucketState:
         name=name,
         encryption=_default_encryption(rules).get("SSEAlgorithm"),
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
-        tls_only=bool(policy) and _denies_plain_text(json.loads(policy["Policy"])),
-        manifests_once=bool(policy) and _denies_overwriting(json.loads(policy["Policy"])),
+        tls_only=bool(policy) and _denies_plain_text(safe_json.loads(policy["Policy"])),
+        manifests_once=bool(policy) and _denies_overwriting(safe_json.loads(policy["Policy"])),
         lifecycle=tuple(lifecycle.get("Rules", [])),
         logs_to=logging.get("TargetBucket"),
         kms_key=_default_encryption(rules).get("KMSMasterKeyID"),
     )
+
+
+def policy_of(session: Session, name: str) -> dict[str, Any]:
+    """The policy of a bucket; empty where it has none.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"read the policy of bucket {name}"):
+        found = _optional(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
+    return dict(safe_json.loads(found["Policy"])) if found else {}
+
+
+def default_key(session: Session, name: str) -> str | None:
+    """The KMS key that a bucket encrypts new objects with, as the bucket names it; None where S3 keeps the key.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    absent = "ServerSideEncryptionConfigurationNotFoundError"
+    with translated(f"read the encryption of bucket {name}"):
+        rules = _optional(session.client("s3").get_bucket_encryption, absent, Bucket=name)
+    return _default_encryption(rules).get("KMSMasterKeyID")
 
 
 def contents(session: Session, name: str) -> BucketContents | None:

@@ -1,81 +1,27 @@
 """Questions to AWS: page by page, with whole answers only, and with errors that say what to do."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from botocore.exceptions import (
     ClientError,
-    CredentialRetrievalError,
-    LoginError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
 )
-from botocore.parsers import ResponseParserError
 
-from launcher.aws.session import translated
+from launcher.aws.session import CUT_SHORT, error_code, translated
 from launcher.model.errors import AwsError
-
-_UNUSABLE = (
-    CredentialRetrievalError,
-    LoginError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
-)
-_EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
-"""Codes of credentials that have run out: any further call would fail alike."""
 
 _FORBIDDEN = frozenset(
     ("AccessDenied", "AccessDeniedException", "AuthorizationError", "UnauthorizedOperation", "AccessDeniedFault")
 )
 """Codes of a call that the credentials may not make; services do not agree on one."""
 
-NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
-LOGIN_HINT = "log in again (aws sso login, or new keys) and run the same command: what was read is kept"
 TOKEN = "NextToken"  # noqa: S105 - the name of a field
 """What most services call the page token."""
-CUT_SHORT = "the answer is cut short or unreadable"
-
-
-class CredentialsError(AwsError):
-    """There are no usable credentials: no further call is worth making (exit 1)."""
-
-
-class NoAccountError(CredentialsError):
-    """The environment names no credentials at all: what AWS publishes can still be read."""
 
 
 class RefusedPriceError(ValueError):
     """A price that is not taken; the text says why."""
-
-
-@contextmanager
-def asked(what: str) -> Iterator[None]:
-    """Turn what can go wrong in a call into one of our errors.
-
-    Raises:
-        CredentialsError: there are no credentials, or they have run out.
-        AwsError: the call failed, or its answer is not whole.
-    """
-    try:
-        with translated(what):
-            yield
-    except AwsError as problem:
-        cause = problem.__cause__
-        if isinstance(cause, _UNUSABLE):
-            raise CredentialsError(problem.message, hint=NO_CREDENTIALS_HINT) from cause
-        if error_code(problem) in _EXPIRED:
-            raise CredentialsError(problem.message, hint=LOGIN_HINT) from cause
-        raise
-    except ResponseParserError as problem:
-        raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again") from problem
 
 
 def unless_absent(
@@ -93,7 +39,7 @@ def unless_absent(
         AwsError: the call failed for another reason.
     """
     try:
-        with asked(what):
+        with translated(what):
             return call(**arguments)
     except AwsError as problem:
         if error_code(problem) in absent:
@@ -121,7 +67,7 @@ def items(
     seen: set[str] = set()
     following: Mapping[str, str] = {}
     while True:
-        with asked(what):
+        with translated(what):
             answer = call(**arguments, **following)
         if within not in answer:
             raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again")
@@ -166,12 +112,6 @@ def failed_with(problem: AwsError, *, code: str, words: str) -> bool:
     if not isinstance(cause, ClientError):
         return False
     return error_code(problem) == code and words in str(cause.response["Error"].get("Message", "")).lower()
-
-
-def error_code(problem: AwsError) -> str:
-    """The service's word for an error; empty where no service answered."""
-    cause = problem.__cause__
-    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""
 
 
 def forbidden(problem: AwsError) -> bool:

@@ -7,6 +7,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
+from launcher.agent import safe_json
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import AwsError, DeploymentFailedError
 
@@ -117,7 +118,7 @@ def _events(answer: HTTPResponse) -> Iterator[dict[str, Any] | None]:
             yield None
             return
         try:
-            event = json.loads(data) if data.startswith("{") else {}
+            event = safe_json.loads(data) if data.startswith("{") else {}
         except ValueError:
             raise DeploymentFailedError(f"the endpoint's answer holds what is not JSON: {data[:SHOWN]}") from None
         if "error" in event:

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-import boto3
 from botocore.config import Config
 
-from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError, NoAccountError, asked
-from launcher.aws.session import ATTEMPTS, Session, own_endpoint
+from launcher.aws.session import (
+    ATTEMPTS,
+    NO_CREDENTIALS_HINT,
+    NoAccountError,
+    Session,
+    boto_session,
+    own_endpoint,
+    translated,
+)
 
 CONNECT_S, READ_S = 10, 60
 FALLBACK_REGION = "us-east-1"
@@ -27,18 +33,9 @@ class Sessions:
         Raises:
             CredentialsError: there are none, or they have run out.
         """
-        key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
-        if key and not secret:
-            message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
-            raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
-        with asked("credentials"):
-            self._boto = boto3.Session(
-                aws_access_key_id=key or None,
-                aws_secret_access_key=secret if key else None,
-                aws_session_token=environment.get("AWS_SESSION_TOKEN") if key else None,
-                profile_name=None if key else environment.get("AWS_PROFILE") or None,
-                region_name=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None,
-            )
+        with translated("credentials"):
+            region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
+            self._boto = boto_session(environment, region)
             credentials = self._boto.get_credentials()
             if credentials is None:
                 raise NoAccountError("no AWS credentials", hint=NO_CREDENTIALS_HINT)
@@ -69,7 +66,7 @@ class Sessions:
 
     def _client(self, region: str, service: str) -> Any:
         known = self._environment
-        with asked(service):
+        with translated(service):
             return self._boto.client(
                 service,
                 region_name=region,

@@ -1,4 +1,4 @@
-"""The compute fleet of a ParallelCluster: whether it runs, and starting it again after the guard has stopped it.
+"""The compute fleet of a ParallelCluster: whether it runs, stopping it, and starting it again.
 
 `pcluster update-compute-fleet` writes the wish into the cluster's DynamoDB table, where a daemon on the head node reads
 it (pcluster/models/compute_fleet_status_manager.py of ParallelCluster 3.16.1); so do templates/guard/guard.py and this.
@@ -13,7 +13,7 @@ from launcher.model.errors import AwsError
 
 STARTABLE = frozenset({"STOPPED", "STOPPING", "STOP_REQUESTED", "PROTECTED"})
 """States in which nodes do not come. ParallelCluster itself goes into PROTECTED when nodes keep failing to start."""
-RUNNING = "RUNNING"
+RUNNING, STOPPED = "RUNNING", "STOPPED"
 _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 
 
@@ -40,8 +40,22 @@ def request_start(session: Session, cluster: str, found: str, now: datetime) -> 
     Raises:
         AwsError: the call failed.
     """
+    return _request(session, cluster, found, "START_REQUESTED", now)
+
+
+def request_stop(session: Session, cluster: str, found: str, now: datetime) -> bool:
+    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `found` any more.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    return _request(session, cluster, found, "STOP_REQUESTED", now)
+
+
+def _request(session: Session, cluster: str, found: str, wanted: str, now: datetime) -> bool:
+    """Write a wish where the state is still `found`."""
     try:
-        with translated(f"start the compute fleet of {cluster}"):
+        with translated(f"ask for {wanted} of the compute fleet of {cluster}"):
             session.client("dynamodb").update_item(
                 TableName=_table(cluster),
                 Key=_KEY,
@@ -49,7 +63,7 @@ def request_start(session: Session, cluster: str, found: str, now: datetime) -> 
                 ConditionExpression="#data.#status = :found",
                 ExpressionAttributeNames={"#data": "Data", "#status": "status", "#time": "lastStatusUpdatedTime"},
                 ExpressionAttributeValues={
-                    ":wanted": {"S": "START_REQUESTED"},
+                    ":wanted": {"S": wanted},
                     ":found": {"S": found},
                     ":now": {"S": str(now)},
                 },

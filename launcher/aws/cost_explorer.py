@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from launcher.aws.calls import CUT_SHORT, items
-from launcher.aws.session import Session
+from launcher.aws.calls import items
+from launcher.aws.session import CUT_SHORT, Session
 from launcher.catalog.billed import service_code
 from launcher.model.bill import BilledRow, ChargeKind
 from launcher.model.errors import AwsError

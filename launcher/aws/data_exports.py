@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from launcher.aws.calls import asked, items
-from launcher.aws.session import Session
+from launcher.aws.calls import items
+from launcher.aws.session import Session, translated
 
 HOME = "us-east-1"
 """Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
@@ -33,7 +33,7 @@ def data_exports(session: Session) -> list[DataExport]:
     client = session.client("bcm-data-exports")
     found = []
     for each in items(client.list_exports, "list the exports of the bill", "Exports"):
-        with asked(f"look at the export {each['ExportName']}"):
+        with translated(f"look at the export {each['ExportName']}"):
             answer = client.get_export(ExportArn=each["ExportArn"])["Export"]
         bucket = answer["DestinationConfigurations"]["S3Destination"]
         state = each["ExportStatus"]

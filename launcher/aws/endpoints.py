@@ -12,8 +12,8 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import ClientError
 
-from launcher.aws.calls import NO_CREDENTIALS_HINT, CredentialsError
-from launcher.aws.session import Session, translated
+from launcher.agent import safe_json
+from launcher.aws.session import NO_CREDENTIALS_HINT, CredentialsError, Session, translated
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 
@@ -207,7 +207,7 @@ def _object(session: Session, uri: str | None) -> bytes | None:
 def _read(body: bytes) -> dict[str, Any]:
     """A JSON object; {} where it is none."""
     try:
-        data = json.loads(body)
+        data = safe_json.loads(body)
     except ValueError:
         return {}
     return data if isinstance(data, dict) else {}

@@ -1,11 +1,11 @@
 """Lambda functions as Lambda describes them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 
 
@@ -30,7 +30,7 @@ def describe(session: Session, name: str) -> FunctionState:
     with translated(f"describe function {name}"):
         found = client.get_function_configuration(FunctionName=name)
         try:
-            policy = json.loads(client.get_policy(FunctionName=name)["Policy"])
+            policy = safe_json.loads(client.get_policy(FunctionName=name)["Policy"])
         except ClientError as problem:
             if problem.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
                 raise
@@ -48,3 +48,19 @@ def describe(session: Session, name: str) -> FunctionState:
             if key.lower() == "aws:sourcearn"
         ),
     )
+
+
+def retries(session: Session, name: str) -> int | None:
+    """How often Lambda calls a function again whose asynchronous call has failed; None where nobody said, which is 2.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    with translated(f"read how often {name} is tried again"):
+        try:
+            found = session.client("lambda").get_function_event_invoke_config(FunctionName=name)
+        except ClientError as problem:
+            if problem.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
+                raise
+            return None
+    return int(found["MaximumRetryAttempts"])

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.calls import asked
-from launcher.aws.session import Session
+from launcher.aws.session import Session, translated
 
 MOST_ACTIONS = 50
 """Actions of one simulation: a page of its answer holds 100 results at most (IAM API reference)."""
@@ -49,7 +48,7 @@ def caller(session: Session) -> Caller:
         CredentialsError: there are none, or they have run out.
         AwsError: the call failed.
     """
-    with asked("ask AWS whose credentials these are"):
+    with translated("ask AWS whose credentials these are"):
         answer = session.client("sts").get_caller_identity()
     return Caller(account=str(answer["Account"]), arn=str(answer["Arn"]))
 
@@ -60,7 +59,7 @@ def role_arn(session: Session, name: str) -> str:
     Raises:
         AwsError: there is none, or the call failed.
     """
-    with asked(f"look up role {name}"):
+    with translated(f"look up role {name}"):
         return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
 
 
@@ -89,7 +88,7 @@ def simulated(
     ]
     found: list[Decision] = []
     for start in range(0, len(actions), MOST_ACTIONS):
-        with asked(f"simulate what {principal} may do"):
+        with translated(f"simulate what {principal} may do"):
             pages = session.client("iam").get_paginator("simulate_principal_policy")
             for page in pages.paginate(
                 PolicySourceArn=principal,

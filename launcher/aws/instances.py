@@ -2,13 +2,56 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from launcher.aws.session import Session, translated
 
-CLUSTER_TAG = "parallelcluster:cluster-name"
-
-
+PARALLELCLUSTER_TAG, EKS_TAG = "parallelcluster:cluster-name", "eks:cluster-name"
+"""Of a cluster's instances: ParallelCluster's own, and that of EKS on the instances of its node groups."""
 NODE_TAG = "parallelcluster:node-type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningInstance:
+    """One that runs or starts. `lifecycle` is "spot", "capacity-block" or empty, `reservation` an id or empty."""
+
+    instance_type: str
+    lifecycle: str
+    reservation: str
+
+
+def of_cluster(
+    session: Session, tag: str, cluster: str, more: Sequence[Mapping[str, Any]] = ()
+) -> tuple[RunningInstance, ...]:
+    """The instances of a cluster that run or start now.
+
+    Args:
+        session: AWS.
+        tag: by which its service marks them.
+        cluster: the tag's value.
+        more: filters beside.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    filters = [
+        {"Name": f"tag:{tag}", "Values": [cluster]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        *more,
+    ]
+    with translated(f"describe the instances of {cluster}"):
+        pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        return tuple(
+            RunningInstance(
+                instance_type=str(each["InstanceType"]),
+                lifecycle=str(each.get("InstanceLifecycle", "")),
+                reservation=str(each.get("CapacityReservationId", "")),
+            )
+            for page in pages
+            for reservation in page["Reservations"]
+            for each in reservation["Instances"]
+        )
 
 
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
@@ -22,17 +65,5 @@ def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mappin
     Raises:
         AwsError: the call failed.
     """
-    filters = [
-        {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
-        {"Name": "instance-state-name", "Values": ["pending", "running"]},
-    ]
-    if kinds:
-        filters.append({"Name": f"tag:{NODE_TAG}", "Values": list(kinds)})
-    with translated(f"describe the instances of {cluster}"):
-        pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
-        return Counter(
-            str(each["InstanceType"])
-            for page in pages
-            for reservation in page["Reservations"]
-            for each in reservation["Instances"]
-        )
+    more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
+    return Counter(each.instance_type for each in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))

@@ -1,12 +1,12 @@
 """Keys of KMS as the account has them, and the key that EBS takes where a volume names none."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.aws.calls import asked, unless_absent
-from launcher.aws.session import Session
+from launcher.agent import safe_json
+from launcher.aws.calls import unless_absent
+from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
 ENABLED = "Enabled"
@@ -54,10 +54,10 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
     Raises:
         AwsError: it may not be read, it is no JSON, or the call failed.
     """
-    with asked(f"read the policy of key {arn}"):
+    with translated(f"read the policy of key {arn}"):
         text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
     try:
-        found = json.loads(text)
+        found = safe_json.loads(text)
     except ValueError as problem:
         raise AwsError(f"the policy of key {arn} is no JSON") from problem
     return found if isinstance(found, dict) else {}
@@ -69,6 +69,6 @@ def default_volume_key(session: Session) -> str | None:
     Raises:
         AwsError: the call failed.
     """
-    with asked("ask for the default key of EBS"):
+    with translated("ask for the default key of EBS"):
         found = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
     return None if not found or found.endswith(EBS_OWN_ALIAS) else found

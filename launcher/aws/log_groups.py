@@ -39,6 +39,21 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
         )
 
 
+def of_control_plane(cluster: str) -> str:
+    """The log group that an EKS control plane writes to (EKS user guide, control plane logs)."""
+    return f"/aws/eks/{cluster}/cluster"
+
+
+def delete(session: Session, name: str) -> None:
+    """Delete a log group with its lines.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"delete log group {name}"):
+        session.client("logs").delete_log_group(logGroupName=name)
+
+
 def trouble_line(session: Session, group: str) -> str | None:
     """The last line of a log group that tells of trouble, else its last line; None where there is none.
 

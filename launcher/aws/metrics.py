@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from launcher.aws.calls import asked
-from launcher.aws.session import Session
+from launcher.aws.session import Session, translated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ def samples(
     Raises:
         AwsError: the call failed.
     """
-    with asked(f"read {metric.name}"):
+    with translated(f"read {metric.name}"):
         answer = session.client("cloudwatch").get_metric_statistics(
             Namespace=metric.namespace,
             MetricName=metric.name,

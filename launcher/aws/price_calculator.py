@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from launcher.aws.calls import asked, items
-from launcher.aws.session import Session
+from launcher.aws.calls import items
+from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
 HOME = "us-east-1"
@@ -55,7 +55,7 @@ def estimated(
         AwsError: it may not be asked, a call failed, or the estimate is not worked out in two minutes.
     """
     client = session.client("bcm-pricing-calculator")
-    with asked("make an estimate in AWS's pricing calculator"):
+    with translated("make an estimate in AWS's pricing calculator"):
         identifier = client.create_workload_estimate(name=name[:64], rateType=RATE_TYPE)["id"]
     try:
         keys, found = _filled(client, identifier, account, usages)
@@ -69,7 +69,7 @@ def estimated(
         )
         found |= {keys[each["id"]]: _answer(each) for each in told if each.get("id") in keys}
     finally:
-        with asked("delete the estimate in AWS's pricing calculator"):
+        with translated("delete the estimate in AWS's pricing calculator"):
             client.delete_workload_estimate(identifier=identifier)
     return {each.key: found.get(each.key, Answered(None, "AWS said nothing of it")) for each in usages}
 
@@ -81,7 +81,7 @@ def _filled(
     keys: dict[str, str] = {}
     refused: dict[str, Answered] = {}
     for start in range(0, len(usages), A_CALL):
-        with asked("fill the estimate in AWS's pricing calculator"):
+        with translated("fill the estimate in AWS's pricing calculator"):
             answer = client.batch_create_workload_estimate_usage(
                 workloadEstimateId=identifier, usage=[_sent(each, account) for each in usages[start : start + A_CALL]]
             )
@@ -111,7 +111,7 @@ def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> 
     """
     what = "look at the estimate of AWS's pricing calculator"
     for _ in range(MOST_WAITS):
-        with asked(what):
+        with translated(what):
             state = client.get_workload_estimate(identifier=identifier)
         if state.get("status") != UPDATING:
             if state.get("failureMessage"):

@@ -3,15 +3,15 @@
 Filters as Karpenter's price updater sets them (aws/karpenter-provider-aws, pkg/providers/pricing/pricing.go).
 """
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from launcher.aws.calls import CUT_SHORT, RefusedPriceError, dollars, items
-from launcher.aws.session import Session
+from launcher.agent import safe_json
+from launcher.aws.calls import RefusedPriceError, dollars, items
+from launcher.aws.session import CUT_SHORT, Session
 from launcher.catalog.bill import EVERYWHERE, UsageType
 from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import SAGEMAKER, Key
@@ -211,7 +211,7 @@ def _products(
     )
     for text in entries:
         try:
-            entry = json.loads(text)
+            entry = safe_json.loads(text)
             yield Product(attributes=stated_attributes(entry["product"]), terms=entry["terms"])
         except (KeyError, TypeError, ValueError) as problem:
             raise AwsError(f"{what}: {CUT_SHORT}: {str(text)[:60]!r}", hint="run it again") from problem

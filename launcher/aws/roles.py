@@ -1,10 +1,10 @@
 """Roles and policies as IAM describes them."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 
 
@@ -70,4 +70,4 @@ def _document(found: dict[str, Any]) -> dict[str, Any]:
 
 def _parsed(document: Any) -> dict[str, Any]:
     """A policy document, which botocore hands over parsed or as IAM sent it."""
-    return dict(json.loads(unquote(document)) if isinstance(document, str) else document)
+    return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)

@@ -1,9 +1,9 @@
 """Event rules as EventBridge describes them."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 
 
@@ -32,6 +32,6 @@ def describe(session: Session, name: str) -> RuleState:
         arn=str(found["Arn"]),
         enabled=found["State"] == "ENABLED",
         schedule=found.get("ScheduleExpression") or None,
-        pattern=json.loads(found.get("EventPattern") or "{}"),
+        pattern=safe_json.loads(found.get("EventPattern") or "{}"),
         targets=frozenset(str(each["Arn"]) for each in targets),
     )

@@ -8,13 +8,46 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    LoginError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+from botocore.parsers import ResponseParserError
 
 from launcher.model.errors import AwsError
 
 ATTEMPTS = 5
 MOST_SAID = 400
 """Characters of an error's message that are shown: a proxy on the way may answer with a whole page."""
+NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
+LOGIN_HINT = "log in again (aws sso login, aws login, or new keys) and run the same command: what was read is kept"
+CUT_SHORT = "the answer is cut short or unreadable"
+_UNUSABLE = (CredentialRetrievalError, PartialCredentialsError, ProfileNotFound)
+_LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
+"""The profile is there; its session has ended, or has not begun."""
+_EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
+"""Codes of credentials that have run out: any further call would fail alike."""
+
+
+class CredentialsError(AwsError):
+    """There are no usable credentials: no further call is worth making (exit 1)."""
+
+
+class NoAccountError(CredentialsError):
+    """The environment names no credentials at all: what AWS publishes can still be read."""
+
+
+def error_code(problem: AwsError) -> str:
+    """The service's word for an error; empty where no service answered."""
+    cause = problem.__cause__
+    return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +64,7 @@ class Session:
             known = self.environment
             endpoint = own_endpoint(known, service)
             with translated(service):
-                session = boto3.Session(
-                    aws_access_key_id=known.get("AWS_ACCESS_KEY_ID"),
-                    aws_secret_access_key=known.get("AWS_SECRET_ACCESS_KEY"),
-                    aws_session_token=known.get("AWS_SESSION_TOKEN"),
-                    profile_name=known.get("AWS_PROFILE") if "AWS_ACCESS_KEY_ID" not in known else None,
-                    region_name=self.region,
-                )
+                session = boto_session(known, self.region)
                 self.clients[service] = session.client(
                     service,
                     endpoint_url=endpoint,
@@ -47,6 +74,25 @@ class Session:
                     ),
                 )
         return self.clients[service]
+
+
+def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Session:
+    """A session with the credentials of an environment: its keys, or its profile where it has none.
+
+    Raises:
+        CredentialsError: half of a key is missing.
+    """
+    key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
+    if key and not secret:
+        message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
+        raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
+    return boto3.Session(
+        aws_access_key_id=key or None,
+        aws_secret_access_key=secret if key else None,
+        aws_session_token=environment.get("AWS_SESSION_TOKEN") if key else None,
+        profile_name=None if key else environment.get("AWS_PROFILE") or None,
+        region_name=region,
+    )
 
 
 def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
@@ -61,18 +107,28 @@ def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn botocore's errors into one of ours that says what was being asked.
+    """Turn what can go wrong in a call into one of our errors, which says what was being asked.
 
     Raises:
-        AwsError: the call failed.
+        CredentialsError: there are no credentials, or they have run out; the hint says how to get some.
+        AwsError: the call failed, or its answer is not whole.
     """
     try:
         yield
-    except NoCredentialsError as problem:
-        raise AwsError(f"{what}: no AWS credentials", hint="aws configure sso") from problem
     except ClientError as problem:
         body = problem.response.get("Error", {})
         said = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
-        raise AwsError(f"{what}: {body.get('Code', 'error')}: {said}") from problem
+        message = f"{what}: {body.get('Code', 'error')}: {said}"
+        if body.get("Code") in _EXPIRED:
+            raise CredentialsError(message, hint=LOGIN_HINT) from problem
+        raise AwsError(message) from problem
+    except _LOGGED_OUT as problem:
+        raise CredentialsError(f"{what}: {problem}", hint=LOGIN_HINT) from problem
+    except NoCredentialsError as problem:
+        raise CredentialsError(f"{what}: no AWS credentials", hint=NO_CREDENTIALS_HINT) from problem
+    except _UNUSABLE as problem:
+        raise CredentialsError(f"{what}: {problem}", hint=NO_CREDENTIALS_HINT) from problem
     except BotoCoreError as problem:
         raise AwsError(f"{what}: {problem}") from problem
+    except ResponseParserError as problem:
+        raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again") from problem

@@ -1,11 +1,11 @@
 """Systems Manager's Run Command: a shell script on one machine, and what came of it."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
@@ -33,7 +33,7 @@ def document(session: Session, name: str) -> dict[str, Any]:
     """
     with translated(f"read the document {name}"):
         answer = session.client("ssm").get_document(Name=name, DocumentFormat="JSON")
-    return dict(json.loads(answer["Content"]))
+    return dict(safe_json.loads(answer["Content"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

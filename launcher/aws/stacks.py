@@ -17,13 +17,14 @@ IDLE_LOOKS = 12
 """Looks at a stack that exists and is not being removed, after which that is said: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
+_CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
     """One stack as CloudFormation describes it; `id` still names it when it is gone.
 
-    `deployed_at` is when it was made or last changed; None where nobody asked.
+    `made_at` is when it was made, `deployed_at` when a change of it was last begun; None where nobody asked.
     """
 
     id: str
@@ -33,6 +34,7 @@ class StackState:
     outputs: dict[str, str]
     tags: dict[str, str]
     deployed_at: datetime | None = None
+    made_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,28 @@ def find(session: Session, name: str) -> StackState | None:
             return None
         raise
     return None if found.status == REMOVED else found
+
+
+def changed_at(session: Session, stack: StackState) -> datetime | None:
+    """When a stack was made or last changed: a change that was rolled back, or is under way, is none.
+
+    The guard counts from the same moment (`deployed_at` in templates/guard/guard.py).
+
+    Raises:
+        AwsError: the call failed.
+    """
+    if stack.deployed_at == stack.made_at or stack.status in _CHANGED:
+        return stack.deployed_at
+    went_well = False
+    with translated(f"read the events of stack {stack.name}"):
+        pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
+        for each in (event for page in pages for event in page["StackEvents"]):
+            if _is_of(stack, each):
+                went_well = went_well or each["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+                if went_well and each["ResourceStatus"] in ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"):
+                    began: datetime = each["Timestamp"]
+                    return began
+    return stack.made_at
 
 
 def tagged(session: Session, key: str) -> tuple[StackState, ...]:
@@ -307,4 +331,5 @@ def _state(found: dict[str, Any]) -> StackState:
         outputs={each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])},
         tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
         deployed_at=found.get("LastUpdatedTime", found.get("CreationTime")),
+        made_at=found.get("CreationTime"),
     )

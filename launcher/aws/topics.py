@@ -1,9 +1,9 @@
 """Topics as SNS describes them."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.aws.session import Session, translated
 
 
@@ -33,6 +33,6 @@ def describe(session: Session, arn: str) -> TopicState:
     return TopicState(
         arn=arn,
         display_name=str(attributes.get("DisplayName", "")),
-        statements=tuple(json.loads(attributes.get("Policy") or "{}").get("Statement", [])),
+        statements=tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", [])),
         subscribers=subscribers,
     )

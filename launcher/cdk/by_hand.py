@@ -1,8 +1,6 @@
 """The CDK CLI as somebody runs it by hand: their words, with the app and the folders that they would have to know."""
 
 import os
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -48,7 +46,7 @@ def completed(words: Sequence[str], folder: Path) -> list[str]:
             f"cdk {words[0]} synthesises, and no plan is named", hint=f"slipway cdk -- {words[0]} -c plan=plan.yaml"
         )
     if not _has(words, _APP):
-        found += ["--app", shlex.join([sys.executable, "-P", "-m", "infra.app"])]
+        found += ["--app", toolchain.app_command()]
     if not _has(words, _OUTPUT):
         found += ["--output", str(folder / "cdk.out")]
     return found

@@ -1,14 +1,15 @@
 """Drives the CDK CLI: one synthesis, whose assembly is shown and then deployed. No way in without a quote."""
 
 import hashlib
-import json
-import sys
+import shutil
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from launcher.agent import safe_json
 from launcher.catalog.assets import root
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.cdk import toolchain
@@ -49,7 +50,7 @@ class Assembly:
     def read(cls, folder: Path) -> "Assembly":
         """The assembly in a folder."""
         bare = cls(folder=folder, digests=frozenset(), seal="")
-        outputs = [json.loads(path.read_text(encoding="utf-8")).get("Outputs", {}) for path in bare.templates.values()]
+        outputs = [safe_json.load(path).get("Outputs", {}) for path in bare.templates.values()]
         named = frozenset(each[PLAN_DIGEST]["Value"] for each in outputs if PLAN_DIGEST in each)
         return cls(folder=folder, digests=named, seal=seal(folder))
 
@@ -64,6 +65,20 @@ class Assembly:
                 f"{self.folder} was changed after it was synthesised and shown: nothing is deployed",
                 hint="run the command again; what a stack is made of is changed in the plan file",
             )
+
+    def copied(self, folder: Path) -> "Assembly":
+        """The same in another folder that nobody else knows: the CLI reads its files until the last stack is deployed.
+
+        Raises:
+            QuoteMismatchError: it was changed since it was synthesised.
+        """
+        if not self.seal:
+            return self
+        self.refuse_if_changed()
+        shutil.copytree(self.folder, folder, symlinks=True)
+        copy = replace(self, folder=folder)
+        copy.refuse_if_changed()
+        return copy
 
     @property
     def names_chart(self) -> bool:
@@ -93,7 +108,7 @@ class Assembly:
     @property
     def templates(self) -> dict[str, Path]:
         """The template file of each stack by its name."""
-        manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        manifest = safe_json.load(self.folder / "manifest.json")
         return {
             body.get("properties", {}).get("stackName", name): self.folder / body["properties"]["templateFile"]
             for name, body in manifest.get("artifacts", {}).items()
@@ -122,9 +137,18 @@ class Cdk:
             ImpossibleError: the app refused the plan, or validation of the templates found something.
             QuoteMismatchError: the stacks are of another plan than the one that was quoted.
         """
-        app = f"{sys.executable} -P -m infra.app"
         given = [word for name, usd in (amounts or {}).items() for word in ("-c", f"{name}={usd:f}")]
-        done = self._run("synth", "--quiet", "--app", app, "-c", f"plan={plan.resolve()}", *given, "-o", str(folder))
+        done = self._run(
+            "synth",
+            "--quiet",
+            "--app",
+            toolchain.app_command(),
+            "-c",
+            f"plan={plan.resolve()}",
+            *given,
+            "-o",
+            str(folder),
+        )
         problems = validation_problems(folder)
         if done.code != 0 or problems:
             said = "\n".join([*problems, *done.lines[-SHOWN_LINES:]])
@@ -203,7 +227,7 @@ def validation_problems(folder: Path) -> list[str]:
     path = folder / "validation-report.json"
     if not path.is_file():
         return []
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = safe_json.load(path)
     return [
         f"{violation.get('ruleName', 'rule')}: {violation.get('description', '')}"
         for plugin in report.get("pluginReports", [])
@@ -237,20 +261,20 @@ def deploy(
             f"the stacks of {_short(stacks)}",
             hint="quote the plan again",
         )
-    assembly.refuse_if_changed()
     if not quote.gate.allowed:
         raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
     if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():
         raise QuoteExpiredError(
             f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
         )
-    done = cdk.deploy_assembly(assembly, outputs, on_line)
+    with TemporaryDirectory(prefix="slipway-assembly-") as place:
+        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), outputs, on_line)
     if done.code != 0:
         raise DeploymentFailedError(
             f"the deployment failed (cdk exit {done.code}):\n" + "\n".join(failure_lines(done.lines)),
             hint=f"what was created stays until `slipway down {quote.plan.cluster_name}`; the events name the resource",
         )
-    return dict(json.loads(outputs.read_text(encoding="utf-8"))) if outputs.is_file() else {}
+    return dict(safe_json.load(outputs)) if outputs.is_file() else {}
 
 
 def failure_lines(lines: tuple[str, ...]) -> list[str]:

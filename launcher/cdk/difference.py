@@ -2,26 +2,30 @@
 
 Nothing is asked here. A replacement goes on to what refers to the replaced resource, as in CloudFormation: its id is
 another one afterwards. What CloudFormation cannot do at all, changing or dropping an export that another stack imports,
-is found too.
+is found too, and so is that a resource of a fixed name is never replaced.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from launcher.catalog.replacement import Replacing
+from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]
+Judges: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
+"""What tells the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
 
 METADATA = "AWS::CDK::Metadata"
 JOB_TAGS = frozenset(("slipway:plan", "slipway:digest"))
-"""Tags that say which plan a cluster was deployed with (launcher/rendering/cluster.py)."""
+"""Tags that say which plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
 JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
 """The output of the plan's digest, and the guard's rate, which moves with every quote of a spot price."""
 KEPT = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
 """Deletion policies under which something stays."""
+SUBNET = "AWS::EC2::Subnet"
 _IN_TEXT = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
 """A reference within Fn::Sub."""
 
@@ -42,13 +46,18 @@ REPLACING = frozenset((Change.REPLACED, Change.MAYBE_REPLACED))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceChange:
-    """One resource that changes; `because` are the properties that differ, those that replace it first."""
+    """One resource that changes; `because` are the properties that differ, those that replace it first.
+
+    `keys` are the changed keys of a cluster's own resource, each with what it needs; of a resource that cannot be
+    replaced, the one that is in the way.
+    """
 
     stack: str
     logical_id: str
     type: str
     change: Change
     because: tuple[str, ...] = ()
+    keys: tuple[KeyChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +80,20 @@ def without_job(part: Any) -> Any:
     >>> tags = [{"Key": "slipway:digest", "Value": "4f"}, {"Key": "slipway:cluster", "Value": "a"}]
     >>> without_job({"Tags": tags, "Outputs": {"PlanDigest": {"Value": "4f"}}})
     {'Tags': [{'Key': 'slipway:cluster', 'Value': 'a'}], 'Outputs': {}}
+    >>> without_job({"Tags": {"slipway:digest": "4f", "slipway:cluster": "a"}})
+    {'Tags': {'slipway:cluster': 'a'}}
     """
     if isinstance(part, Mapping):
-        return {key: without_job(value) for key, value in part.items() if key not in JOB_KEYS}
+        # Some types have a mapping for their tags.
+        return {key: without_job(value) for key, value in part.items() if key not in JOB_KEYS | JOB_TAGS}
     if isinstance(part, list):
         return [without_job(each) for each in part if not (isinstance(each, Mapping) and each.get("Key") in JOB_TAGS)]
     return part
 
 
-def stack_change(name: str, old: Template | None, new: Template, replacing: Replacing) -> StackChange:
+def stack_change(
+    name: str, old: Template | None, new: Template, replacing: Replacing, judges: Judges | None = None
+) -> StackChange:
     """What changes in one stack, but for what only says which job it was deployed with.
 
     Args:
@@ -87,6 +101,7 @@ def stack_change(name: str, old: Template | None, new: Template, replacing: Repl
         old: the template that it was last deployed from, None where there is no such stack.
         new: the one that would be deployed.
         replacing: which changes replace a resource.
+        judges: what tells the changed keys of a cluster's resource.
     """
     was, becomes = without_job(old or {}), without_job(new)
     before, after = _resources(was), _resources(becomes)
@@ -100,9 +115,17 @@ def stack_change(name: str, old: Template | None, new: Template, replacing: Repl
             fates[key], reasons[key] = fate, why
     _spread(after, fates, reasons, replacing)
     everything = {**before, **after}
+    moved = frozenset(key for key, fate in fates.items() if fate is Change.REPLACED)
     found = [
         ResourceChange(
-            stack=name, logical_id=key, type=everything[key]["Type"], change=fates[key], because=reasons.get(key, ())
+            stack=name,
+            logical_id=key,
+            type=everything[key]["Type"],
+            change=fates[key],
+            because=reasons.get(key, ()),
+            keys=tuple(_keys(before[key], after[key], fates[key], moved, judges or {}))
+            if key in before and key in after
+            else (),
         )
         for key in sorted(fates)
     ]
@@ -188,7 +211,7 @@ def _fate(
     if not differing:
         return None, ()
     rules = replacing.get(new["Type"], {})
-    moved = {path: certain for path, certain in rules.items() if _at(was, path) != _at(becomes, path)}
+    moved = {path: certain for path, certain in rules.items() if at_path(was, path) != at_path(becomes, path)}
     heads = {path.partition("/")[0] for path in moved}
     because = (*sorted(moved), *(each for each in differing if each not in heads))
     if any(moved.values()):
@@ -196,13 +219,62 @@ def _fate(
     return (Change.MAYBE_REPLACED if moved else Change.CHANGED), because
 
 
-def _at(properties: Any, path: str) -> Any:
+def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
+    """The property that names a resource for good, None where CloudFormation makes up the name.
+
+    "You can't perform updates that require replacement of this resource" (CloudFormation user guide, name type).
+    """
+    last = resource_type.rpartition("::")[2]
+    names = (each for each in ("Name", f"{last}Name", f"{last}/{last}Name") if at_path(properties, each) is not None)
+    return next(names, None)
+
+
+def _keys(
+    old: Mapping[str, Any], new: Mapping[str, Any], fate: Change, moved: frozenset[str], judges: Judges
+) -> Iterator[KeyChange]:
+    """The changed keys of a resource that stays, or why it cannot be replaced."""
+    was, becomes = old.get("Properties", {}), new.get("Properties", {})
+    if fate is Change.REPLACED:
+        name = _fixed(new["Type"], becomes, moved)
+        if name is not None and at_path(was, name) == at_path(becomes, name):
+            why = "a subnet of the same range" if new["Type"] == SUBNET else "a resource of that name"
+            yield KeyChange(
+                path=name,
+                old=at_path(was, name),
+                new=at_path(becomes, name),
+                needs=Needs.NEW_CLUSTER,
+                why=f"there cannot be two: it is replaced, and {why} is there until it is removed",
+            )
+    elif old["Type"] == new["Type"] in judges:
+        yield from judges[new["Type"]](was, _renewed(becomes, moved))
+
+
+def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:
+    """The property of which there cannot be two: CloudFormation makes the new resource before it removes the old."""
+    if resource_type == SUBNET:
+        # EC2 refuses two subnets with one range in a VPC.
+        return None if moved & set(references(properties.get("VpcId"))) else "CidrBlock"
+    return fixed_name(resource_type, properties)
+
+
+def _renewed(part: Any, moved: frozenset[str]) -> Any:
+    """A part of a template in which a reference to a replaced resource differs from what it was."""
+    if isinstance(part, list):
+        return [_renewed(each, moved) for each in part]
+    if not isinstance(part, Mapping):
+        return part
+    if len(part) == 1 and next(iter(part)) in ("Ref", "Fn::GetAtt", "Fn::Sub") and moved & set(references(part)):
+        return {"replaced": part}
+    return {key: _renewed(value, moved) for key, value in part.items()}
+
+
+def at_path(properties: Any, path: str) -> Any:
     """What is at a path; of a list, what is there in each of its items."""
     head, _, rest = path.partition("/")
     if isinstance(properties, list):
-        return [_at(each, path) for each in properties]
+        return [at_path(each, path) for each in properties]
     found = properties.get(head) if isinstance(properties, Mapping) else None
-    return _at(found, rest) if rest and found is not None else found
+    return at_path(found, rest) if rest and found is not None else found
 
 
 def _spread(
@@ -233,7 +305,7 @@ def _touched(resource: Mapping[str, Any], moved: frozenset[str], replacing: Repl
     properties = resource.get("Properties", {})
     rules = replacing.get(resource["Type"], {})
     for path, certain in sorted(rules.items()):
-        if certain and moved & set(references(_at(properties, path))):
+        if certain and moved & set(references(at_path(properties, path))):
             return Change.REPLACED, path
     for key in sorted(properties):
         if moved & set(references(properties[key])):

@@ -1,9 +1,13 @@
 """Running programs: for real, or recorded for a dry run."""
 
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +15,7 @@ from typing import Protocol
 from launcher.model.errors import ImpossibleError
 
 GRACE_S = 10
+_SCRATCH, _LOCK = "slipway-cdk-", ".lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,10 @@ class Runner(Protocol):
 
 
 class SubprocessRunner:
-    """Runs commands as child processes of their own group, which go with us when we are interrupted."""
+    """Runs commands as child processes of their own group, which go with us when we are interrupted.
+
+    Each has a folder for temporary files, which goes with it: jsii and the CDK CLI leave theirs when they are killed.
+    """
 
     carries_out = True
 
@@ -56,32 +64,60 @@ class SubprocessRunner:
         Raises:
             ImpossibleError: the program is not there.
         """
-        try:
-            child = subprocess.Popen(
-                command.argv,
-                cwd=command.cwd,
-                env=dict(command.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        except FileNotFoundError as problem:
-            raise ImpossibleError(f"cannot run {command.argv[0]}: no such program") from problem
-        lines: list[str] = []
-        with child:
+        with _scratch(Path(command.environment.get("TMPDIR") or tempfile.gettempdir())) as (folder, lock):
             try:
-                for line in child.stdout or ():
-                    lines.append(line.rstrip("\n"))
-                    if on_line is not None:
-                        on_line(lines[-1])
-            except BaseException:
-                _end(child)
-                raise
-            code = child.wait()
-        return Completed(code=code, lines=tuple(lines))
+                child = subprocess.Popen(
+                    command.argv,
+                    cwd=command.cwd,
+                    env={**command.environment, "TMPDIR": str(folder)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                )
+            except FileNotFoundError as problem:
+                raise ImpossibleError(f"cannot run {command.argv[0]}: no such program") from problem
+            return _followed(child, on_line)
+
+
+def _followed(child: subprocess.Popen[str], on_line: Callable[[str], None] | None) -> Completed:
+    """Read a child's lines to its end."""
+    lines: list[str] = []
+    with child:
+        try:
+            for line in child.stdout or ():
+                lines.append(line.rstrip("\n"))
+                if on_line is not None:
+                    on_line(lines[-1])
+        except BaseException:
+            _end(child)
+            raise
+        code = child.wait()
+    return Completed(code=code, lines=tuple(lines))
+
+
+@contextmanager
+def _scratch(parent: Path) -> Iterator[tuple[Path, int]]:
+    """A folder for a child's temporary files, and its lock, which the child holds as well.
+
+    Folders whose lock nobody holds go first: they are of commands that were killed together with their launcher.
+    """
+    for old in parent.glob(f"{_SCRATCH}*"):
+        if old.lstat().st_uid != os.getuid():
+            continue
+        with suppress(OSError), (old / _LOCK).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=parent, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with (folder / "new").open("wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            # Held before it has its name: another launcher would take it for nobody's.
+            (folder / "new").rename(folder / _LOCK)
+            yield folder, held.fileno()
 
 
 def _end(child: subprocess.Popen[str]) -> None:

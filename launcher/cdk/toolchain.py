@@ -7,8 +7,8 @@ aws-cdk-lib. A checkout holds it in node_modules; an installed wheel fetches it 
 
 import hashlib
 import importlib.util
-import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from launcher.agent import safe_json
 from launcher.catalog.assets import root
 from launcher.model.errors import ImpossibleError, SlipwayError
 
@@ -112,9 +113,9 @@ def _holds_cli(folder: Path, lock_folder: Path) -> bool:
     manifest = folder / _CLI / "package.json"
     if not manifest.is_file():
         return False
-    lock = json.loads((lock_folder / "package-lock.json").read_text(encoding="utf-8"))
+    lock = safe_json.load(lock_folder / "package-lock.json")
     pinned = lock["packages"][_CLI.as_posix()]["version"]
-    return bool(json.loads(manifest.read_text(encoding="utf-8"))["version"] == pinned)
+    return bool(safe_json.load(manifest)["version"] == pinned)
 
 
 def _cache(environ: Mapping[str, str]) -> Path:
@@ -180,6 +181,11 @@ def _npm_ci(folder: Path, node: Node, environ: Mapping[str, str]) -> None:
     if answer.returncode != 0:
         message = f"npm could not fetch the CDK CLI (exit {answer.returncode}): {answer.stderr.strip()}"
         raise SlipwayError(message, hint="check the network and npm's registry setting, then run the command again")
+
+
+def app_command() -> str:
+    """What the CDK CLI starts the app with; a folder named `infra` where the user stands is not taken for it."""
+    return shlex.join([sys.executable, "-P", "-m", "infra.app"])
 
 
 def environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -15,12 +14,11 @@ def register(app: typer.Typer) -> None:
 
 def accuracy(*, json: options.Json = False) -> None:
     """Quoted against measured, of the runs of this folder: tokens a second, hours, dollars."""
-    from launcher.cli.accuracy_page import page
-    from launcher.records.accuracy_document import accuracy_document
-    from launcher.workflow.measure.accuracy import run_accuracies
+    from launcher.answers.accuracy import document, page
+    from launcher.workflow.history.accuracy import run_accuracies
 
     runs, unread = run_accuracies(Path.cwd())
     if json:
-        output.document(accuracy_document(runs, unread))
+        output.document(document(runs, unread))
     else:
-        output.page(page(runs, unread, terminal_width()))
+        output.page(page(runs, unread, output.terminal_width()))

@@ -21,6 +21,7 @@ COMMANDS = tuple(SUMMARIES)
 INTERRUPTED, INTERNAL = 130, 1
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOUD = ("-v", "--verbose")
+NO_PAGER = "--no-pager"
 _USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException")
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
 
@@ -45,10 +46,13 @@ def _options(
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Say more; show where an internal error is.")
     ] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Print long pages at once; PAGER=cat does too.")] = False,
 ) -> None:
     """Options before the command."""
     if verbose:
         os.environ[output.VERBOSE] = "1"
+    if no_pager:
+        os.environ[output.PAGER] = "cat"
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -92,7 +96,7 @@ def __getattr__(name: str) -> Any:
 
 def _asked(words: Sequence[str]) -> typer.Typer:
     """The command line as far as the words need it: one command, or the front where they name none."""
-    first = next((word for word in words if word not in LOUD), "")
+    first = next((word for word in words if word not in (*LOUD, NO_PAGER)), "")
     return application((first,)) if first in SUMMARIES else front()
 
 
@@ -111,14 +115,15 @@ def _complete() -> NoReturn:
 
 
 def _ordered(words: Sequence[str]) -> list[str]:
-    """The words with -v in front, wherever it was typed; what follows -- is nobody's option.
+    """The words with -v and --no-pager in front, wherever they were typed; what follows -- is nobody's option.
 
     >>> _ordered(["launch", "plan.yaml", "-v"]), _ordered(["cdk", "--", "diff", "-v"])
     (['-v', 'launch', 'plan.yaml'], ['cdk', '--', 'diff', '-v'])
     """
     end = list(words).index("--") if "--" in words else len(words)
-    own = [word for word in words[:end] if word not in LOUD]
-    return [*(["-v"] if len(own) < end else []), *own, *words[end:]]
+    own = [word for word in words[:end] if word not in (*LOUD, NO_PAGER)]
+    said = set(words[:end])
+    return [*(["-v"] if said.intersection(LOUD) else []), *({NO_PAGER} & said), *own, *words[end:]]
 
 
 def _silence() -> None:

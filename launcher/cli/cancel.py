@@ -7,7 +7,6 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
-from launcher.cli.table import terminal_width
 from launcher.records.run_folder import with_report
 from launcher.records.submission import SANDBOX
 
@@ -23,19 +22,21 @@ def cancel(
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster."""
-    from launcher.cli.status_page import page
-    from launcher.records.run_state import status_document
+    """Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster.
+
+    A job that has ended stays as it ended.
+    """
+    from launcher.answers import status as answer
     from launcher.workflow.run.cancel import cancel_run
 
     name = options.plan_name(run)
     folder = with_report(name, Path.cwd(), going_on=True)
     confirm(f"cancel the job of {name}", yes=yes)
-    found = cancel_run(name, folder, os.environ)
+    found = cancel_run(name, folder, os.environ, output.say)
     if json:
-        output.document(status_document(found))
+        output.document(answer.document(found))
     else:
-        output.result(page(found, terminal_width()))
+        output.result(answer.page(found, output.terminal_width()))
         if found.submission is not None and found.submission.head_node.via not in ("local", "ssh"):
             there = " --sandbox" if found.submission.head_node.via == SANDBOX else ""
             output.say(f"\n  the cluster costs on: slipway down {found.submission.cluster}{there}")

@@ -1,11 +1,8 @@
 """`slipway capacity`: what AWS has for a plan at this moment."""
 
-from pathlib import Path
-
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -25,14 +22,12 @@ def capacity(
 
     It prints the command that buys one and buys nothing.
     """
-    from launcher.cli.capacity_page import page
-    from launcher.records.capacity_document import capacity_document
-    from launcher.workflow.capacity.offers import capacity as story
-    from launcher.workflow.quote.options import PriceOptions
+    from launcher.answers.capacity import document, page
+    from launcher.workflow.doctor.offers import capacity as story
 
-    asked = PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
+    asked = options.price_options(region=region, any_age=True)
     found = story(file, options.now(), asked, environment=options.environment(sandbox=sandbox), say=output.talking())
     if json:
-        output.document(capacity_document(found.priced.request.name, found.offers, found.unanswered))
+        output.document(document(found))
     else:
-        output.page(page(found, terminal_width(), everything=everything))
+        output.page(page(found, output.terminal_width(), everything=everything))

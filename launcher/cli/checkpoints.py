@@ -11,7 +11,6 @@ import typer
 
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm
-from launcher.cli.table import terminal_width
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.run_folder import latest
 
@@ -45,16 +44,15 @@ def list_them(
     source: Source, *, region: options.Region = None, sandbox: options.AttachSandbox = False, json: options.Json = False
 ) -> None:
     """List the checkpoints in the store, newest first, and whether each is whole by names and sizes."""
-    from launcher.cli.checkpoints_page import page
-    from launcher.records.checkpoints import checkpoints_document
+    from launcher.answers.checkpoints import document, page
     from launcher.workflow.run.checkpoints import survey
 
-    store = _store(source, region, sandbox=sandbox)
+    store = store_of(source, region, sandbox=sandbox)
     found = survey(store)
     if json:
-        output.document(checkpoints_document(source, store.uri, found))
+        output.document(document(source, store.uri, found))
     else:
-        output.result(page(store.uri, found, terminal_width()))
+        output.result(page(store.uri, found, output.terminal_width()))
 
 
 def verify(
@@ -71,12 +69,12 @@ def verify(
 
     if everything and step is not None:
         raise UnreadableInputError("--step and --all ask for different things", hint="leave one of the two out")
-    store = _store(source, region, sandbox=sandbox)
+    store = store_of(source, region, sandbox=sandbox)
     found = survey(store)
     wanted = found if everything else (chosen(found, step),)
     bad = []
     for each in wanted:
-        with _bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
+        with progress_bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
             wrong = damaged(store, each, advance)
         hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
         output.result(
@@ -101,11 +99,11 @@ def prune(
     sandbox: options.AttachSandbox = False,
 ) -> None:
     """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
-    from launcher.cli.checkpoints_page import size_words
+    from launcher.answers.checkpoints import size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
-    store = _store(source, region, sandbox=sandbox)
+    store = store_of(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
     what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
@@ -114,7 +112,7 @@ def prune(
         return
     output.say(f"  steps {', '.join(str(step) for step in steps)}")
     confirm(f"delete {what}, below {store.uri}", yes=yes)
-    with _bar("deleting", len(sizes), of_bytes=False) as advance:
+    with progress_bar("deleting", len(sizes), of_bytes=False) as advance:
         checkpoints_transfer.prune(store, sizes, options.now(), advance)
     output.result([f"  deleted {what}"])
 
@@ -129,21 +127,22 @@ def restore(
     sandbox: options.AttachSandbox = False,
 ) -> None:
     """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
-    from launcher.cli.checkpoints_page import size_words
+    from launcher.answers.checkpoints import size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
 
-    store = _store(source, region, sandbox=sandbox)
+    store = store_of(source, region, sandbox=sandbox)
     wanted = chosen(survey(store), step)
     size = sum(file.bytes for file in checkpoints_transfer.files_for(wanted, node))
-    with _bar(f"step {wanted.step}", size) as advance:
+    with progress_bar(f"step {wanted.step}", size) as advance:
         place = checkpoints_transfer.restore(store, wanted, target, advance, node=node)
     output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
 
 
-def _store(source: str, region: str | None, *, sandbox: bool) -> "Objects":
+def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
     """The store that a name or a URI stands for."""
-    from launcher.workflow.run.checkpoints import environment_for, place_of, store_at
+    from launcher.workflow.cluster.reach import environment_of_run
+    from launcher.workflow.run.checkpoints import place_of, store_at
 
     if source.startswith("s3://"):
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
@@ -151,12 +150,12 @@ def _store(source: str, region: str | None, *, sandbox: bool) -> "Objects":
         return store_at(source, region or options.region_of(os.environ), options.environment(sandbox=sandbox))
     folder = latest(source, Path.cwd())
     uri, known = place_of(folder)
-    environment = options.environment(sandbox=True) if sandbox else environment_for(folder, os.environ)
+    environment = options.environment(sandbox=True) if sandbox else environment_of_run(folder, os.environ)
     return store_at(uri, region or known, environment)
 
 
 @contextmanager
-def _bar(what: str, total: int, *, of_bytes: bool = True) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int, *, of_bytes: bool = True) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn

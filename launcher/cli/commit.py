@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +19,9 @@ def commit(
     ],
     *,
     json: options.Json = False,
+    accept_derived: Annotated[
+        bool, typer.Option("--accept-derived", help="Choose on rates too that are derived instead of listed by AWS.")
+    ] = False,
     everything: options.Everything = False,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
@@ -29,20 +31,16 @@ def commit(
 
     It looks at the floor of what the plans use in every hour, prints the commands, and buys nothing.
     """
-    from launcher.cli.commit_page import page
-    from launcher.records.commit_document import commit_document
+    from launcher.answers.commit import document, page
     from launcher.workflow.quote.commit import commit as story
-    from launcher.workflow.quote.options import PriceOptions
 
-    asked = PriceOptions(
-        cache=options.price_cache(),
-        runs=Path.cwd(),
+    asked = options.price_options(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
     )
-    found = story(files, options.now(), asked)
+    found = story(files, options.now(), asked, accept_derived=accept_derived)
     if json:
-        output.document(commit_document(found))
+        output.document(document(found))
     else:
-        output.page(page(found, terminal_width(), everything=everything))
+        output.page(page(found, output.terminal_width(), everything=everything))

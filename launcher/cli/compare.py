@@ -3,7 +3,6 @@
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -26,9 +25,8 @@ def compare(
 
     With --live and credentials AWS is asked what it offers at this moment, and each offer counts; nothing is bought.
     """
-    from launcher.cli.compare_page import page
+    from launcher.answers.compare import document, page
     from launcher.workflow.quote import compare as story
-    from launcher.workflow.quote.answers import compare_answer
 
     asked = options.price_options(
         region=region,
@@ -39,24 +37,23 @@ def compare(
     if live:
         import os
 
-        from launcher.workflow.capacity.live import compared_live
+        from launcher.workflow.doctor.live_offers import compared_live
 
         found = compared_live(found, asked, environment=dict(os.environ), say=output.talking())
     target = options.page_path(html, found.request.name, "compare", show=show)
     if target is not None:
-        from launcher.cli.html import compare as compare_html
-        from launcher.cli.html import page as html_page
+        from launcher.answers.html import compare as compare_html
         from launcher.workflow.quote.traffic_curves import traffic_curves
 
         curves = () if isinstance(found, story.Comparison) else traffic_curves(found, asked)
-        html_page.save(target, compare_html.page(found, curves), show=show)
+        output.save_html(target, compare_html.page(found, curves), show=show)
     if json:
-        output.document(compare_answer(found))
+        output.document(document(found))
     elif target is not None:
         return
     elif isinstance(found, story.Comparison):
-        output.page(page(found, terminal_width(), called=live))
+        output.page(page(found, output.terminal_width(), called=live))
     else:
-        from launcher.cli import serving_compare
+        from launcher.answers import serving_compare
 
-        output.page(serving_compare.page(found, terminal_width()))
+        output.page(serving_compare.page(found, output.terminal_width()))

@@ -4,14 +4,13 @@ import time
 from types import TracebackType
 from typing import Self
 
+from launcher.answers.lines import wrapped
+from launcher.answers.quote import page as quote_page
+from launcher.answers.quote_brief import page as brief_page
 from launcher.cli import output
 from launcher.cli.confirm import confirm, refuse_without_terminal
 from launcher.cli.job_line import JobLine
-from launcher.cli.lines import wrapped
 from launcher.cli.live import SCREEN, Teller
-from launcher.cli.quote_brief import page as brief_page
-from launcher.cli.quote_page import page as quote_page
-from launcher.cli.table import terminal_width
 from launcher.model.durations import clock
 from launcher.model.meter import Meter
 from launcher.pricing.priced import Priced
@@ -58,9 +57,9 @@ class Narrator:
 
     def meter(self, now: Meter) -> None:
         """Print the meter; what it warns of, each kind once."""
-        from launcher.cli.meter_line import line
+        from launcher.answers.meter import line
 
-        first, *rest = wrapped(line(now, bar=SCREEN.drawing), terminal_width() - CLOCK)
+        first, *rest = wrapped(line(now, bar=SCREEN.drawing), output.terminal_width() - CLOCK)
         self._job.forget()
         self.tell(first)
         for piece in rest:
@@ -84,16 +83,17 @@ class Console(Narrator):
         """The candidates, where more is to be said: who launches has chosen."""
         if not output.verbose():
             return
-        from launcher.cli.plan_page import page
+        from launcher.answers.plan import page
 
-        for line in page(priced, terminal_width(), everything=False, called=called):
+        for line in page(priced, output.terminal_width(), everything=False, called=called):
             output.say(line)
 
     def quote(self, picked: Picked) -> None:
         """The quote: what decides, or all of it where more is to be said."""
         priced, rank, quoted = picked
-        shown = quote_page if output.verbose() else brief_page
-        for line in shown(quoted, rank, terminal_width(), priced):
+        width = output.terminal_width()
+        whole = quote_page(quoted, rank, width, priced, explained=True) if output.verbose() else None
+        for line in whole or brief_page(quoted, rank, width, priced):
             output.say(line)
 
     def refuse_unless_answerable(self, what: str) -> None:

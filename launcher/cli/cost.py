@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -25,16 +24,12 @@ def cost(
 
     Nodes are counted by each cluster's guard every five minutes, and priced at the rate of its quote.
     """
+    from launcher.answers import cost as answer
     from launcher.aws.clients import Sessions
     from launcher.catalog.load import load
-    from launcher.cli.cost_page import page
-    from launcher.records.cost_document import cost_document
-    from launcher.workflow.cost.survey import survey
+    from launcher.workflow.doctor.running_costs import survey
 
     now = options.now()
     catalog = load(overlay=options.price_cache(), today=now.date())
     found = survey(Sessions(options.environment(sandbox=sandbox)), catalog, now, only=region, sandbox=sandbox)
-    if json:
-        output.document(cost_document(found.as_of, found.stacks, found.unanswered))
-    else:
-        output.result(page(found, terminal_width()))
+    output.answer(answer, found, json=json)

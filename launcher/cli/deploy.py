@@ -38,12 +38,12 @@ def deploy(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
-        sandbox=sandbox,
+        any_age=sandbox,
         despite_verdict=despite_verdict,
     )
     from launcher.cli.console import Console
-    from launcher.workflow.deploy.deployment import DeployOptions
     from launcher.workflow.deploy.plan_deploy import deploy_plan
+    from launcher.workflow.deploy.steps import DeployOptions
 
     person = Console(yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=person.tell)
@@ -53,12 +53,12 @@ def deploy(
     }
     output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
     if "Connect" in shown:
-        from launcher.workflow.deploy.targets import cluster_of
+        from launcher.workflow.cluster.targets import cluster_of
 
         ways = cluster_of(quoted.plan).ways_in(quoted.plan, shown)
         output.result(["", "  ways in", *(f"    {what}: {command}" for what, command in ways)])
     if sandbox and not dry_run:
-        from launcher.workflow.deploy.in_sandbox import attached
+        from launcher.workflow.cluster.reach import attached
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
         gone = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _GONE

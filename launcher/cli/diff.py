@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 from launcher.model.errors import OverBudgetError
 
 Old = Annotated[
@@ -88,8 +87,7 @@ def diff(
 
     Both sides are priced with what is known today, so that only the plans' own changes show.
     """
-    from launcher.cli import diff_page
-    from launcher.records.diff_document import diff_document
+    from launcher.answers import diff as diff_page
     from launcher.workflow.quote import diff as story
     from launcher.workflow.quote.diff_policy import policy_of
     from launcher.workflow.quote.options import PriceOptions
@@ -107,10 +105,10 @@ def diff(
     )
     refusal = limits.refusal(found)
     if json:
-        output.document(diff_document(found, refusal))
+        output.document(diff_page.document(found, refusal))
     elif form is Form.GITHUB_COMMENT:
         output.result(diff_page.comment(found, refusal))
     else:
-        output.page(diff_page.page(found, refusal, terminal_width()))
+        output.page(diff_page.page(found, refusal, output.terminal_width()))
     if refusal is not None:
         raise typer.Exit(code=OverBudgetError.exit_code)

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
+from launcher.answers.doctor import document, page
 from launcher.cli import completion, options, output
-from launcher.cli.doctor_page import page
-from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 
 REFUSED = 5
@@ -37,26 +36,23 @@ def doctor(
     Each check ends in a tick, a cross, advice or a question mark: what could not be asked is never a tick.
     """
     from launcher.catalog.load import load
-    from launcher.records.diagnosis_document import diagnosis_document
     from launcher.workflow.doctor.diagnosis import diagnose, subject_of
-    from launcher.workflow.quote.options import PriceOptions
     from launcher.workflow.quote.price import pick, price
 
     now, environment = options.now(), options.environment(sandbox=sandbox)
-    plan, catalog = None, load(overlay=options.price_cache(), today=now.date())
+    plan, rate, catalog = None, None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
-        priced = price(
-            file, now, PriceOptions(cache=options.price_cache(), runs=Path.cwd(), region=region, sandbox=True)
-        )
-        plan, catalog = pick(priced, wanted)[1].plan, priced.catalog
+        priced = price(file, now, options.price_options(region=region, any_age=True))
+        quoted = pick(priced, wanted)[1]
+        plan, rate, catalog = quoted.plan, quoted.left_up_usd_per_hour, priced.catalog
     known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if plan is None and known is None:
         raise UnreadableInputError("nothing says which region to look at", hint="add --region, or name a plan file")
-    subject = subject_of(plan, known or "", catalog=catalog, environment=environment, now=now)
+    subject = subject_of(plan, known or "", catalog=catalog, environment=environment, now=now, up_usd_per_hour=rate)
     found = diagnose(subject, billing=billing)
     if json:
-        output.document(diagnosis_document(found))
+        output.document(document(found))
     else:
-        output.result(page(found, subject.region, terminal_width()))
+        output.result(page(found, subject.region, output.terminal_width()))
     if found.failed:
         raise typer.Exit(code=REFUSED)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from launcher.answers import down as answer
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm, confirm_by_name, refuse_without_terminal
-from launcher.cli.down_page import page
-from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 from launcher.model.plan import Plan
 from launcher.model.removal import Removal
-from launcher.records.removal_document import removal_document
 
 if TYPE_CHECKING:
     from launcher.catalog.load import Catalog
@@ -57,7 +55,7 @@ def down(
     from launcher.workflow.deploy.down import subject
     from launcher.workflow.run.existing_down import joined_plan
 
-    environment = options.environment(sandbox=sandbox)
+    environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
     joined = joined_plan(what, Path.cwd(), catalog)
     if joined is not None:
@@ -71,7 +69,7 @@ def down(
     removal = _stacks_down(
         asked, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
     )
-    _show(removal, json=json)
+    output.answer(answer, removal, json=json)
 
 
 def _stacks_down(
@@ -88,13 +86,13 @@ def _stacks_down(
     from launcher.aws.session import Session
     from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import survey, take_down
-    from launcher.workflow.measure.tail import learn_tails
+    from launcher.workflow.history.idle_tail import learn_tails
 
     session = Session(environment=environment, region=asked.region)
     found = survey(asked, session, catalog, erase=checkpoints)
     removal = found.removal
     if not dry_run and found.going:
-        for line in page(removal, terminal_width()):
+        for line in answer.page(removal, output.terminal_width()):
             output.say(line)
         confirm(f"take {asked.cluster} down in {asked.region}", yes=yes)
         if checkpoints:
@@ -121,16 +119,8 @@ def _jobs_down(
     found = survey_jobs(plan, environment)
     removal = found.removal
     if not dry_run and (found.jobs or found.lent):
-        for line in page(removal, terminal_width()):
+        for line in answer.page(removal, output.terminal_width()):
             output.say(line)
         confirm(question, yes=yes)
         removal = remove_jobs(found, environment, Narrator().tell)
-    _show(removal, json=json)
-
-
-def _show(removal: Removal, *, json: bool) -> None:
-    """A removal as a document or a page."""
-    if json:
-        output.document(removal_document(removal))
-    else:
-        output.result(page(removal, terminal_width()))
+    output.answer(answer, removal, json=json)

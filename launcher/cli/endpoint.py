@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.records.run_folder import latest
 
@@ -45,9 +44,9 @@ def ask_once(
     json: options.Json = False,
 ) -> None:
     """See that an endpoint runs what was deployed, and send it one real request of its kind."""
-    from launcher.cli.endpoint_page import answer_page
+    from launcher.answers.endpoint import answer_page
     from launcher.records.endpoint_documents import answer_document
-    from launcher.workflow.endpoint.calls import asker, probe, served
+    from launcher.workflow.cluster.endpoint import asker, probe, served
 
     session = _session(name, region, sandbox=sandbox)
     found = served(name, session)
@@ -75,12 +74,12 @@ def load(
     json: options.Json = False,
 ) -> None:
     """Raise the requests at once step by step, put what was measured beside the quote, and keep it for later quotes."""
-    from launcher.cli.endpoint_page import load_line, load_page, step_line
+    from launcher.answers.endpoint import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
     from launcher.records.load_documents import load_document
-    from launcher.workflow.endpoint.calls import served
-    from launcher.workflow.endpoint.load import load as run
-    from launcher.workflow.endpoint.load import loader, planned
+    from launcher.workflow.cluster.endpoint import served
+    from launcher.workflow.run.endpoint_load import load as run
+    from launcher.workflow.run.endpoint_load import loader, planned
 
     session = _session(name, region, sandbox=sandbox)
     found = served(name, session)
@@ -104,12 +103,12 @@ def load(
     if json:
         output.document(load_document(done))
     else:
-        output.result(load_page(done, terminal_width()))
+        output.result(load_page(done, output.terminal_width()))
 
 
 def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
     """Print what OpenAI clients take as their base URL."""
-    from launcher.workflow.endpoint.calls import served
+    from launcher.workflow.cluster.endpoint import served
 
     found = served(name, _session(name, region, sandbox=sandbox))
     if found.base_url is None:
@@ -138,10 +137,11 @@ def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
     """The session of a region: the one that is named, or that of the plan's newest run."""
     from launcher.aws.session import Session
 
+    environment = options.environment_of(name, sandbox=sandbox, region=region)
     if region is None:
         try:
             region = str(latest(name, Path.cwd()).read_json("plan.json")["target"]["region"])
         except (SlipwayError, KeyError) as problem:
             message = f"no run of {name} in this folder tells its region"
             raise UnreadableInputError(message, hint="name it: --region us-east-1") from problem
-    return Session(environment=options.environment(sandbox=sandbox), region=region)
+    return Session(environment=environment, region=region)

@@ -8,11 +8,23 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
-from launcher.cli.table import terminal_width
 
 if TYPE_CHECKING:
     from launcher.model.report import Report
     from launcher.records.run_folder import RunFolder
+
+InterruptAfter = Annotated[
+    float | None,
+    typer.Option(
+        "--interrupt-after",
+        min=0,
+        metavar="SECONDS",
+        help="Play a spot interruption, on HyperPod the failure of a node (sandbox).",
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Begin anew under a new prefix of the checkpoints; nothing is deleted.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,15 +40,8 @@ def launch(
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
-    interrupt_after: Annotated[
-        float | None,
-        typer.Option(
-            "--interrupt-after",
-            min=0,
-            metavar="SECONDS",
-            help="Play a spot interruption, on HyperPod the failure of a node (sandbox).",
-        ),
-    ] = None,
+    interrupt_after: InterruptAfter = None,
+    fresh: Fresh = False,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
     despite_verdict: options.DespiteVerdict = False,
@@ -60,7 +65,7 @@ def launch(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
-        sandbox=sandbox,
+        any_age=sandbox,
         despite_verdict=despite_verdict,
     )
     from launcher.cli.console import Console
@@ -78,6 +83,8 @@ def launch(
         progress=person.progress,
         meter=person.meter,
         interrupt_after_s=interrupt_after,
+        fresh=fresh,
+        second=person.approve,
     )
     with person:
         done = launch_plan(file, options.now, asked, wanted=wanted, options=how, person=person)
@@ -92,9 +99,9 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
     if json:
         output.document(report_document(report))
     else:
-        from launcher.cli.report_page import page as report_page
+        from launcher.answers.report import page as report_page
 
-        output.result(report_page(report, terminal_width(), everything=output.verbose()))
+        output.result(report_page(report, output.terminal_width(), everything=output.verbose()))
     output.say(f"\n  {folder.path / 'report.json'}")
     if report.endpoint is None:
         output.say(f"\n  next: slipway logs {report.name}")

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Grouping, Ledger
 
@@ -49,18 +48,18 @@ def ledger(
         # All that was made until here is kept: half the time of a long ledger went into looking for garbage in it.
         gc.freeze()
         gc.enable()
+    found = found.once
     if since is not None:
         found = found.since(datetime.combine(since, time(), UTC))
     target = options.page_path(html, "runs", "ledger", show=show)
     if target is not None:
-        from launcher.cli.html import ledger as ledger_html
-        from launcher.cli.html.page import save
+        from launcher.answers.html import ledger as ledger_html
 
-        save(target, ledger_html.page(found, by), show=show)
+        output.save_html(target, ledger_html.page(found, by), show=show)
     if json:
-        from launcher.records.ledger_document import ledger_document
+        from launcher.answers.ledger import document
 
-        output.document(ledger_document(found, by))
+        output.document(document(found, by))
     elif csv:
         _csv(found)
     elif focus:
@@ -71,19 +70,19 @@ def ledger(
         if bare:
             output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
     elif target is None:
-        from launcher.cli.ledger_page import page
+        from launcher.answers.ledger import page
 
-        output.page(page(found, terminal_width(), by=by, everything=everything))
+        output.page(page(found, output.terminal_width(), by=by, everything=everything))
 
 
 def _found() -> Ledger:
     """The ledger of the folder, or of the bucket that the environment names."""
-    from launcher.workflow.ledger.book import folder_ledger
+    from launcher.workflow.history.ledger import folder_ledger
 
     own = folder_ledger(Path.cwd())
     if not os.environ.get("SLIPWAY_LEDGER"):
         return own
-    from launcher.workflow.ledger.shared import shared_ledger, shared_place
+    from launcher.workflow.history.ledger_shared import shared_ledger, shared_place
 
     place = shared_place(os.environ)
     return own if place is None else shared_ledger(place, os.environ, own, datetime.now(UTC), output.talking())
@@ -93,7 +92,7 @@ def _csv(found: Ledger) -> None:
     """A line of names, and a line a run."""
     import csv
 
-    from launcher.records.ledger_document import rows
+    from launcher.answers.ledger import rows
 
     columns, lines = rows(found.entries)
     writer = csv.writer(sys.stdout, lineterminator="\n")

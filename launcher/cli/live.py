@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from launcher.answers.lines import bar
 from launcher.cli.colour import dimmed
-from launcher.cli.lines import bar
 from launcher.model.durations import clock
 from launcher.model.stages import Part, Stage, Words
 

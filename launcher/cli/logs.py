@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
+from launcher.cli.terminal_text import TerminalText, shown
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import with_report
@@ -33,7 +34,10 @@ def logs(
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 
         if follow:
-            follow_logs(name, folder, os.environ, write=_write, say=output.say, tell_meter=Narrator().meter)
+            filtered = TerminalText() if sys.stdout.isatty() else None
+            write = _write if filtered is None else lambda data: _write(filtered.taken(data))
+            follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+            _write(filtered.rest() if filtered is not None else b"")
             return
         refresh_logs(name, folder, os.environ, output.say)
     elif follow:
@@ -46,7 +50,8 @@ def logs(
         have = ", ".join(path.stem for _, path in logs_here) or "none"
         raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
     for path in wanted:
-        output.result(path.read_text(encoding="utf-8", errors="replace").splitlines())
+        text = path.read_text(encoding="utf-8", errors="replace")
+        output.result((shown(text) if sys.stdout.isatty() else text).splitlines())
 
 
 def _refuse_endpoint(name: str, found: Mapping[str, str] | None) -> None:

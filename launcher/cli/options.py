@@ -50,6 +50,9 @@ RunName = Annotated[
     typer.Argument(metavar="NAME|FILE", help="The plan's name, or its file.", autocompletion=completion.runs_and_files),
 ]
 PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="The plan file.", autocompletion=completion.plan_files)]
+Node = Annotated[
+    str | None, typer.Option("--node", metavar="N", help="A node's number in the job, from 0, or its name.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Region = Annotated[
     str | None, typer.Option("--region", help="Replaces target.region.", autocompletion=completion.regions)
@@ -70,6 +73,7 @@ MaxUsd = Annotated[
 Explain = Annotated[
     int | None, typer.Option("--explain", min=1, metavar="RANK", help="Every number of a row, step by step.")
 ]
+Explained = Annotated[bool, typer.Option("--explain", help="Every line and every assumption, with its source.")]
 Sweep = Annotated[
     list[str] | None,
     typer.Option(
@@ -106,12 +110,35 @@ def environment(*, sandbox: bool) -> dict[str, str]:
     """
     if not sandbox:
         return dict(os.environ)
-    from launcher.workflow.deploy.in_sandbox import attached
+    from launcher.workflow.cluster.reach import attached
 
     box = attached(os.environ, region_of(os.environ))
     if box is None:
         raise ImpossibleError("no sandbox runs that this could look at", hint="slipway sandbox start")
     return box.process_environment(os.environ)
+
+
+def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str, str]:
+    """The environment that a command about a plan's newest run sees AWS by: the account's or the sandbox's.
+
+    Args:
+        name: the plan's.
+        sandbox: --sandbox was given: its sandbox, whatever the newest run says.
+        region: that of --region: without --sandbox the account is asked there, whatever the newest run says.
+
+    Raises:
+        ImpossibleError: that sandbox does not run.
+    """
+    if sandbox or region is not None:
+        return environment(sandbox=sandbox)
+    from launcher.submit.jobs import GoneError
+    from launcher.workflow.cluster.reach import environment_of_newest
+
+    try:
+        return dict(environment_of_newest(name, Path.cwd(), os.environ))
+    except GoneError as gone:
+        hint = f"slipway report {name} tells what the run left; --region asks your account instead"
+        raise ImpossibleError(gone.message, hint=hint) from gone
 
 
 def region_of(environment: Mapping[str, str]) -> str:

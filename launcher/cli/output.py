@@ -6,17 +6,19 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import typer
 
+from launcher.answers.lines import finding_line
 from launcher.cli.colour import painted
-from launcher.cli.lines import finding_line
 from launcher.cli.live import SCREEN, Teller
-from launcher.model.errors import SlipwayError
+from launcher.model.errors import ImpossibleError, SlipwayError
 
-VERBOSE = "SLIPWAY_VERBOSE"
-"""Variable of the environment that says more: -v sets it."""
+Shown_contra = TypeVar("Shown_contra", contravariant=True)
+VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
+"""Variables of the environment: one says more, -v sets it; the other names the pager, and --no-pager that none is."""
 NEXT = "  next: "
 """How the line of a page begins that says what to type next."""
 
@@ -53,7 +55,7 @@ def result(lines: Iterable[str]) -> None:
 def page(lines: Sequence[str]) -> None:
     """Print a page, through a pager where it is longer than the terminal that it goes to; the next command is chatter.
 
-    $PAGER names the pager, as everywhere; `PAGER=cat` is none.
+    $PAGER names the pager, as everywhere; `PAGER=cat` is none, and so is --no-pager.
     """
     found = [line for line in lines if not line.startswith(NEXT)]
     while found and not found[-1]:
@@ -61,6 +63,31 @@ def page(lines: Sequence[str]) -> None:
     _paged(found)
     if following := [line for line in lines if line.startswith(NEXT)]:
         say("\n".join(["", *following]))
+
+
+def save_html(path: Path, text: str, *, show: bool) -> None:
+    """Write a page of HTML, and show it in the user's browser where that is asked for.
+
+    Raises:
+        ImpossibleError: it cannot be written, or would replace a file that is no such page.
+    """
+    from launcher.answers.html.page import BEGIN
+    from launcher.records.run_folder import write_whole
+
+    try:
+        if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(BEGIN.encode()):
+            hint = "name another file, or remove this one"
+            raise ImpossibleError(f"{path} is there and is no page of slipway: it is not replaced", hint=hint)
+        if show:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text, shared=True)
+    except OSError as problem:
+        raise ImpossibleError(f"cannot write {path}: {problem.strerror}") from problem
+    if show:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+    say(f"wrote {path}")
 
 
 def _paged(lines: Sequence[str]) -> None:
@@ -74,6 +101,29 @@ def _paged(lines: Sequence[str]) -> None:
     # As git has it: what fits is not waited for, colours come through, the screen stays.
     os.environ.setdefault("LESS", "FRX")
     pager("\n".join(painted(line, sys.stdout) for line in lines) + "\n")
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or of COLUMNS, at least 60."""
+    return max(60, shutil.get_terminal_size((100, 24)).columns)
+
+
+class Answer(Protocol[Shown_contra]):
+    """A module of the answers: what it shows of a value, as JSON and as text for a terminal of some columns."""
+
+    def document(self, found: Shown_contra, /) -> Mapping[str, Any]:
+        """The JSON of the contract."""
+
+    def page(self, found: Shown_contra, width: int, /) -> Sequence[str]:
+        """The lines of text."""
+
+
+def answer(shown: Answer[Shown_contra], found: Shown_contra, *, json: bool) -> None:
+    """Print the result of a command, as JSON or as a page."""
+    if json:
+        document(shown.document(found))
+    else:
+        page(shown.page(found, terminal_width()))
 
 
 def document(data: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 
 if TYPE_CHECKING:
@@ -90,37 +89,35 @@ def _say(lines: Sequence[str]) -> None:
 
 def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
     """The ways to buy, the best first."""
-    from launcher.cli.plan_page import page
+    from launcher.answers.plan import page
 
-    output.page(page(priced, terminal_width(), everything=everything, called=live))
+    output.page(page(priced, output.terminal_width(), everything=everything, called=live))
 
 
 def _explain(priced: "Priced", rank: int) -> None:
     """Every number of a row."""
-    from launcher.cli import explain
+    from launcher.answers import explain
 
-    output.page(explain.page(priced, rank, terminal_width()))
+    output.page(explain.page(priced, rank, output.terminal_width()))
 
 
 def _sweep(
     file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool, html: Path | None, show: bool
 ) -> None:
     """The plan at every combination of the values."""
-    from launcher.cli.sweep_page import page as sweep_page
+    from launcher.answers import sweep as answer
     from launcher.pricing.gate import IMPOSSIBLE
-    from launcher.workflow.quote.answers import sweep_answer
     from launcher.workflow.quote.sweep import sweep
 
     found = sweep(file, swept, options.now(), asked)
     if (target := options.page_path(html, found.request.name, "sweep", show=show)) is not None:
-        from launcher.cli.html.page import save
-        from launcher.cli.html.sweep import page as sweep_html
+        from launcher.answers.html.sweep import page as sweep_html
 
-        save(target, sweep_html(found), show=show)
+        output.save_html(target, sweep_html(found), show=show)
     if json:
-        output.document(sweep_answer(found))
+        output.document(answer.document(found))
     elif target is None:
-        output.page(sweep_page(found, terminal_width()))
+        output.page(answer.page(found, output.terminal_width()))
     if all(each.priced is None for each in found.points):
         raise typer.Exit(code=IMPOSSIBLE)
 
@@ -157,7 +154,7 @@ def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":
     """The candidates with the offers of this moment among them."""
     import os
 
-    from launcher.workflow.capacity.live import with_live_offers
+    from launcher.workflow.doctor.live_offers import with_live_offers
 
     return with_live_offers(priced, asked, environment=dict(os.environ), say=output.talking())
 
@@ -178,20 +175,19 @@ def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
 
 def _document(priced: "Priced", *, everything: bool) -> None:
     """Print the plan as JSON; all candidates are more than anybody holds at once."""
-    from launcher.workflow.quote.answers import candidate_answers, plan_answer
+    from launcher.answers import plan as answer
 
     if everything:
-        output.long_document(plan_answer(priced, rows=()), "candidates", candidate_answers(priced))
+        output.long_document(answer.document(priced, rows=()), "candidates", answer.candidates(priced))
     else:
-        output.document(plan_answer(priced))
+        output.document(answer.document(priced))
 
 
 def _page(priced: "Priced", target: Path, asked: "PriceOptions", *, show: bool, live: bool) -> None:
     """The page to look at, with every size and place where they are few enough to be priced whole."""
-    from launcher.cli.html import page as html_page
-    from launcher.cli.html import plan as plan_page
+    from launcher.answers.html import plan as plan_page
     from launcher.workflow.quote.price import price
 
     few = not live and priced.request.workload.serve is None and priced.considered <= MOST_WHOLE
     every = price(Path(priced.path), priced.now, replace(asked, everything=True)) if few else None
-    html_page.save(target, plan_page.page(priced, every), show=show)
+    output.save_html(target, plan_page.page(priced, every), show=show)

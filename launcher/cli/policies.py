@@ -43,7 +43,7 @@ def policies(
 ) -> None:
     """Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."""
     from launcher import plan_file
-    from launcher.cli.policies_page import document_of, policies_lines, policies_next
+    from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.records.run_folder import write_whole
     from launcher.workflow.deploy.policies import Asked, policies_of
 
@@ -59,7 +59,7 @@ def policies(
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     if as_json:
-        output.document(document_of(made, folder))
+        output.document(document(made, folder))
         return
     output.result(policies_lines(made, folder))
     output.say(policies_next(made))

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +24,7 @@ def portfolio(
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
     """Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."""
-    from launcher.cli.portfolio_page import document, page
+    from launcher.answers import portfolio as answer
     from launcher.workflow.quote import portfolio as story
 
     asked = options.price_options(
@@ -34,7 +33,4 @@ def portfolio(
         max_price_age=max_price_age,
     )
     found = story.portfolio(files, options.now(), asked)
-    if json:
-        output.document(document(found))
-    else:
-        output.page(page(found, terminal_width()))
+    output.answer(answer, found, json=json)

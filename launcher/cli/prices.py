@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
-from launcher.cli.table import terminal_width
 
 Type = Annotated[
     str | None,
@@ -57,8 +56,7 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Known prices with age, basis and source. Calls nothing and spends nothing."""
-    from launcher.cli.prices_page import show_page
-    from launcher.records.price_documents import show_document
+    from launcher.answers.prices import show_document, show_page
     from launcher.workflow.quote import prices
 
     wanted = prices.Wanted(instance_type=instance_type or name, region=region, option=option)
@@ -67,7 +65,7 @@ def show(
     if json:
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
         return
-    width = terminal_width()
+    width = output.terminal_width()
     output.page(show_page(rows, wanted, width, everything=everything, history=history, as_of=prices_as_of))
     output.say("\n  next: slipway prices refresh")
 
@@ -85,8 +83,7 @@ def diff(
     json: options.Json = False,
 ) -> None:
     """What became of prices between two days: added, removed, changed. Calls nothing and spends nothing."""
-    from launcher.cli.prices_page import diff_page
-    from launcher.records.price_documents import diff_document
+    from launcher.answers.prices import diff_document, diff_page
     from launcher.workflow.quote import prices
 
     wanted = prices.Wanted(instance_type=instance_type, region=region, option=option)
@@ -94,7 +91,7 @@ def diff(
     if json:
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
     else:
-        output.page(diff_page(changes, wanted, (before, after), terminal_width(), everything=everything))
+        output.page(diff_page(changes, wanted, (before, after), output.terminal_width(), everything=everything))
 
 
 def refresh(
@@ -114,8 +111,7 @@ def refresh(
 
     With credentials AWS's APIs are asked; without them the files that AWS publishes for everybody are read.
     """
-    from launcher.cli.refresh_page import refresh_page
-    from launcher.records.price_documents import refresh_document
+    from launcher.answers.refresh import refresh_document, refresh_page
     from launcher.workflow.quote import refresh as story
 
     now = options.now()
@@ -130,6 +126,6 @@ def refresh(
     if json:
         output.document(refresh_document(report, now))
     else:
-        output.result(refresh_page(report, terminal_width()))
+        output.result(refresh_page(report, output.terminal_width()))
     if not report.whole:
         raise typer.Exit(1)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,17 +40,17 @@ def quote(
     credits_too: Annotated[
         bool, typer.Option("--credits", help="Cash after the credits that AWS says the account has.")
     ] = False,
+    explained: options.Explained = False,
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """One candidate: lines by group, assumptions, safety policies, and what the gate says.
+    """One candidate: lines by group, safety policies, what the gate says; assumptions by --explain.
 
     --verify-with-aws makes a workload estimate of the same lines, deletes it again, and ends with 5 where the lines are
     more than 1 % apart.
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.documents import quote_document
-    from launcher.records.verification_document import verification_document
     from launcher.workflow.quote.price import pick, price
 
     asked = options.price_options(
@@ -72,29 +71,32 @@ def quote(
     if target is not None:
         _save(target, quoted, priced, asked, show=show)
     if json:
-        output.document(document if verified is None else document | {"verified": verification_document(verified)})
+        from launcher.answers import verification
+
+        output.document(document if verified is None else document | {"verified": verification.document(verified)})
     elif target is None:
-        output.page(_lines(quoted, rank, priced, verified))
+        output.page(_lines(quoted, rank, priced, verified, explained=explained))
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
 
 
 def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOptions", *, show: bool) -> None:
     """Write the page of the candidate, with the curve of spot where it is bought so."""
-    from launcher.cli.html import page as html_page
-    from launcher.cli.html import quote as quote_html
+    from launcher.answers.html import quote as quote_html
     from launcher.workflow.quote.spot_curve import spot_curve
 
-    html_page.save(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
 
 
-def _lines(quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None") -> list[str]:
+def _lines(
+    quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None", *, explained: bool
+) -> list[str]:
     """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
-    from launcher.cli.quote_page import page
-    from launcher.cli.verification_page import verification_lines
+    from launcher.answers.quote import page
+    from launcher.answers.verification import verification_lines
 
-    width = terminal_width()
-    shown = page(quoted, rank, width, priced)
+    width = output.terminal_width()
+    shown = page(quoted, rank, width, priced, explained=explained)
     return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 from launcher.model.bill import Upfront
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import KILLED, read_command
@@ -38,12 +37,12 @@ def report(
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked.
+    """Show the newest run of a plan: attempts, hours, dollars used, and what was checked.
 
     --billed reads the bill by the tag of the run's cluster from Cost Explorer, or from an export with --export.
     """
-    from launcher.records.documents import parse_report
-    from launcher.workflow.run.status import status_of
+    from launcher.records.documents import parse_report, report_document
+    from launcher.workflow.run.status import report_at, status_of
 
     if not billed and (export is not None or upfront is not Upfront.PAID):
         raise UnreadableInputError("--export and --upfront are about the bill", hint="add --billed")
@@ -56,17 +55,17 @@ def report(
             hint=f"slipway status {name}",
         )
     document = folder.read_json("report.json")
-    found = parse_report(document)
+    written = parse_report(document)
+    found = report_at(name, folder, written, options.now())
     bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:
-        from launcher.cli.html import page as html_page
-        from launcher.cli.html import report as report_html
+        from launcher.answers.html import report as report_html
         from launcher.workflow.run.timeline import timeline
 
-        html_page.save(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
+        output.save_html(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
     if json:
-        output.document(_document(document, bill))
+        output.document(_document(document if found is written else report_document(found), bill))
     elif target is None:
         _print(found, bill)
     if status_of(folder, found) == KILLED:
@@ -75,7 +74,7 @@ def report(
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":
     """What AWS billed."""
-    from launcher.workflow.bill.story import BillOptions, bill_of
+    from launcher.workflow.history.bill import BillOptions, bill_of
 
     asked = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
     return bill_of(name, folder, asked, options.now())
@@ -93,10 +92,10 @@ def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, A
 def _print(found: "Report", bill: "BilledRun | None") -> None:
     """The page: the bill alone where it was asked for."""
     if bill is None:
-        from launcher.cli.report_page import page
+        from launcher.answers.report import page
 
-        output.page(page(found, terminal_width(), everything=output.verbose()))
+        output.page(page(found, output.terminal_width(), everything=output.verbose()))
     else:
-        from launcher.cli.bill_page import bill_lines, head
+        from launcher.answers.bill import bill_lines, head
 
-        output.page([*head(found), *bill_lines(bill, terminal_width())])
+        output.page([*head(found), *bill_lines(bill, output.terminal_width())])

@@ -1,11 +1,12 @@
 """`slipway runs`: what ran from this folder."""
 
+from operator import itemgetter
 from pathlib import Path
 
 import typer
 
+from launcher.answers.table import Column, render
 from launcher.cli import options, output
-from launcher.cli.table import Column, render, terminal_width
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder, all_runs, runs_document
 
@@ -26,8 +27,12 @@ def runs(*, json: options.Json = False) -> None:
     if not found:
         output.say("no runs in this folder\n\n  next: slipway plan FILE")
         return
-    columns = [Column(title="name"), Column(title="started"), Column(title="status")]
-    output.result(render(columns, [row[:3] for row in found], terminal_width()))
+    columns: list[Column[tuple[str, str, str, Path]]] = [
+        Column("name", itemgetter(0)),
+        Column("started", itemgetter(1)),
+        Column("status", itemgetter(2)),
+    ]
+    output.result(render(columns, found, output.terminal_width()))
 
 
 def _status(folder: RunFolder) -> str:

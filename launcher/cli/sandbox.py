@@ -1,12 +1,19 @@
 """`slipway sandbox`: an AWS on this machine that stays, to rehearse every command in."""
 
 import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from launcher.cli import options, output
+from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
+
+SCHEMA = "slipway.sandbox/1"
 
 
 def register(app: typer.Typer) -> None:
@@ -26,29 +33,44 @@ def start(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Of its AWS; 0: any that is free.", show_default=False)
     ] = 0,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Use the sandbox NAME in this folder, and start it if needed."),
+    ] = None,
 ) -> None:
-    """Start it. From here on --sandbox uses it, from every terminal, until slipway sandbox stop ends it."""
+    """Start it. From here on --sandbox uses it, from every terminal, until slipway sandbox stop ends it.
+
+    Folders share one sandbox, unless --name gives a folder another. The folder remembers the name in .slipway/sandbox.
+    """
     from launcher.sandbox import staying
 
-    made = staying.start(os.environ, scheduler=scheduler, port=port)
+    folder = Path.cwd()
+    if name is not None and staying.checked(name) != staying.used_in(folder):
+        there = staying.find(os.environ, name)
+        if there is not None:
+            staying.use(folder, name)
+            output.result([f"  this folder uses the sandbox {name}, which runs since {there.since}"])
+            return
+    made = staying.start(os.environ, scheduler=scheduler, port=port, name=name)
+    staying.use(folder, made.name)
     slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a local scheduler in Slurm's place"
-    output.result([f"  the sandbox runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
+    output.result([f"  {_called(made.name)} runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
     output.say("\n  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")
 
 
 def status(*, json: options.Json = False) -> None:
     """Show whether it runs, and the stacks and clusters in it."""
-    from launcher.records.sandbox_document import no_sandbox_document, sandbox_document
     from launcher.sandbox import staying
     from launcher.sandbox.sandbox import Sandbox
 
-    found = staying.find(os.environ)
+    found, running = staying.find(os.environ), staying.every(os.environ)
+    others = [each.name for each in running if found is None or each.name != found.name]
     if found is None:
         if json:
-            output.document(no_sandbox_document())
+            output.document({"schema": SCHEMA, "running": False})
         else:
-            output.result(["  no sandbox runs"])
+            output.result([f"  no sandbox runs for this folder ({staying.used_in(Path.cwd())})", *_others(others)])
             output.say("\n  next: slipway sandbox start")
         return
     box = Sandbox.attached(found, region=options.region_of(os.environ))
@@ -63,26 +85,47 @@ def status(*, json: options.Json = False) -> None:
         for name in box.clusters()
     ]
     if json:
-        output.document(
-            sandbox_document(
-                endpoint=box.endpoint,
-                scheduler=found.scheduler,
-                since=found.since,
-                stacks=stacks,
-                clusters=clusters,
-            )
-        )
+        about = {"name": found.name, "endpoint": box.endpoint, "scheduler": found.scheduler, "since": found.since}
+        output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
         return
-    output.result(_page(found, stacks, clusters))
+    exports = _exports(box.environment, staying.place(os.environ))
+    output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
 
 
+_SHOWN = (
+    *("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
+)
+
+
+def _exports(environment: Mapping[str, str], place: Path) -> list[str]:
+    """The lines that point a shell at the sandbox. Anywhere but on a terminal they read the secret from its file."""
+    shown = {name: shlex.quote(environment[name]) for name in _SHOWN}
+    if not sys.stdout.isatty():
+        pattern = r's/.*"key_secret": "\([^"]*\)".*/\1/p'
+        shown["AWS_SECRET_ACCESS_KEY"] = f"\"$(sed -n '{pattern}' {shlex.quote(str(place))})\""
+    lines = [f"    export {name}={value}" for name, value in shown.items()]
+    return ["  in a shell, for aws, boto3 and cdk:", *lines, "    unset AWS_PROFILE AWS_SESSION_TOKEN"]
+
+
+_SHOWN_JOBS = 3
 _WORDS = {"slurm": "Slurm", "local": "the local scheduler in Slurm's place", "kubernetes": "Kubernetes"}
 """What schedules the jobs of a cluster."""
 
 
+def _called(name: str) -> str:
+    """A sandbox in a sentence."""
+    return "the sandbox" if name == "default" else f"the sandbox {name}"
+
+
+def _others(names: list[str]) -> list[str]:
+    """The person's other sandboxes, and how this folder would use one."""
+    return [f"  also running: {each}; slipway sandbox start --name {each} uses it in this folder" for each in names]
+
+
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
     """What is there, as lines."""
-    lines = [f"  the sandbox runs since {found.since}: http://localhost:{found.port}"]
+    lines = [f"  {_called(found.name)} runs since {found.since}: http://localhost:{found.port}"]
     width = max((len(each["name"]) for each in stacks), default=0)
     lines += [f"  {each['name']:<{width}}  {each['region']}  {each['status']}" for each in stacks]
     for each in clusters:
@@ -92,10 +135,18 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
     return lines if stacks else [*lines, "  nothing is deployed in it"]
 
 
-def stop() -> None:
-    """End it, with everything that runs in it; no process, port or file of it is left."""
+def stop(*, yes: options.Yes = False) -> None:
+    """End it, with everything that runs in it; no process, port or file of it is left. It asks while jobs run."""
     from launcher.sandbox import staying
+    from launcher.sandbox.sandbox import Sandbox
 
-    if staying.stop(os.environ) is None:
-        raise ImpossibleError("no sandbox runs", hint="slipway sandbox start")
-    output.result(["  the sandbox has ended, and all that was in it"])
+    found = staying.find(os.environ)
+    jobs = () if found is None else Sandbox.attached(found, region=options.region_of(os.environ)).running_jobs()
+    if found is not None and jobs:
+        shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
+        confirm(f"end {_called(found.name)} with its running jobs ({shown})", yes=yes)
+    ended = staying.stop(os.environ)
+    if ended is None:
+        name = staying.used_in(Path.cwd())
+        raise ImpossibleError(f"no sandbox runs for this folder ({name})", hint="slipway sandbox start")
+    output.result([f"  {_called(ended.name)} has ended, and all that was in it"])

@@ -8,7 +8,6 @@ import typer
 
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import refuse_without_terminal
-from launcher.cli.table import terminal_width
 
 
 def register(app: typer.Typer) -> None:
@@ -42,17 +41,16 @@ def spike(
     On the smallest number of machines that the job fits. What is measured goes into measurements.jsonl, and the next
     plan, quote and compare in this folder know of it. A spike of the sandbox is marked as one, and counts for nothing.
     """
+    from launcher.answers import spike as answer
     from launcher.cli.console import Console
-    from launcher.cli.spike_page import page
-    from launcher.records.spike_document import spike_document
-    from launcher.workflow.measure import spike as story
+    from launcher.workflow.run import spike as story
     from launcher.workflow.run.launch import LaunchOptions
 
     asked = options.price_options(
         region=region,
         max_price_age=max_price_age,
         max_usd=max_usd,
-        sandbox=sandbox,
+        any_age=sandbox,
     )
     if not sandbox:
         refuse_without_terminal("spike", yes=yes)
@@ -63,10 +61,7 @@ def spike(
     wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
         found = story.spike(file, options.now, asked, wanted=wanted, options=how, person=person)
-    if json:
-        output.document(spike_document(found))
-    else:
-        output.result(page(found, terminal_width()))
+    output.answer(answer, found, json=json)
     for line in found.left:
         output.say(f"  {line}")
     output.say(f"\n  next: slipway compare {shlex.quote(str(file))}")

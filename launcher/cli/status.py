@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.table import terminal_width
 from launcher.model.errors import UnreadableInputError
 from launcher.records.run_folder import with_report
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 LOOK_S = 15.0
 """Between two looks of --watch; each asks the head node."""
-GOING_ON = ("pending", "running")
 
 
 def register(app: typer.Typer) -> None:
@@ -40,24 +38,20 @@ def status(
     """
     if json and watch:
         raise UnreadableInputError("--watch goes on and --json is one object", hint="ask for one of them")
-    from launcher.cli.status_page import page
-    from launcher.records.run_state import status_document
+    from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state
 
     name = options.plan_name(run)
     found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     if watch:
         found = _watched(name, found)
-    if json:
-        output.document(status_document(found))
-    else:
-        output.result(page(found, terminal_width()))
+    output.answer(answer, found, json=json)
 
 
 def _watched(name: str, found: "RunState") -> "RunState":
     """Look again until the job is over, with the meter at every look; the last state."""
     from launcher.cli.console import Narrator
-    from launcher.workflow.run.status import run_state
+    from launcher.workflow.run.status import GOING_ON, run_state
 
     person, told = Narrator(), ""
     while found.status in GOING_ON:

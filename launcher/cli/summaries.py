@@ -9,7 +9,7 @@ SUMMARIES: Mapping[str, str] = {
     "init": "Write a plan file that works as it is, every other key in it as a comment.",
     "schema": "Print the JSON Schema of a plan file.",
     "plan": "Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.",
-    "quote": "One candidate: lines by group, assumptions, safety policies, and what the gate says.",
+    "quote": "One candidate: lines by group, safety policies, what the gate says; assumptions by --explain.",
     "compare": (
         "The option matrix of one job, and GPU against Trainium with the port. Calls nothing and spends nothing."
     ),
@@ -30,8 +30,17 @@ SUMMARIES: Mapping[str, str] = {
     ),
     "status": "Ask the cluster for the state of a plan's newest run: its job, attempts, steps, checkpoints.",
     "logs": "Print the logs of a plan's newest run, attempt by attempt.",
+    "outputs": "List the files that a job has stored as its outputs (`run.outputs`), or bring them here.",
+    "attach": "Follow the job of a plan's newest run again, to its end; Ctrl-C leaves it running. Exit 6 if it failed.",
+    "ssh": "Open a shell on a node that a plan's job runs on, the first without NODE. No port is opened for it.",
+    "exec": (
+        "Run a command on a node that a plan's job runs on, the first without --node, and end with its exit code."
+    ),
+    "tunnel": (
+        "Lead a port of this machine to a port of a node (TensorBoard, Jupyter), until Ctrl-C. Nobody else can use it."
+    ),
     "cancel": "Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster.",
-    "report": "Show the newest run of a plan: attempts, hours, dollars at the quoted rate, and what was checked.",
+    "report": "Show the newest run of a plan: attempts, hours, dollars used, and what was checked.",
     "runs": "List the runs under .slipway in this folder, newest first.",
     "ledger": "Every run of this folder, or of a shared bucket: quoted, used, billed, and what a million tokens cost.",
     "spike": (

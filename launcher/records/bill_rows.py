@@ -6,13 +6,13 @@ spreads a fee is FOCUS's EffectiveCost, and for CUR the rule of AWS's query libr
 """
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
+from launcher.agent import safe_json
 from launcher.catalog.billed import service_code
 from launcher.model.bill import BilledRow, ChargeKind, Period
 from launcher.model.errors import UnreadableInputError
@@ -116,7 +116,7 @@ class RowReader:
         """Whether a map of tags has ours."""
         if text in NULL or self.tag[1] not in text:
             return False
-        found = json.loads(text)
+        found = safe_json.loads(text)
         if isinstance(found, list):
             # Athena's and some exports' form of a map: pairs.
             found = dict(found)

@@ -1,6 +1,4 @@
-"""A checkpoint as it was found in a store, and slipway.checkpoints/1."""
-
-from typing import Any
+"""A checkpoint as it was found in a store."""
 
 from launcher.agent.manifest import StoredFile
 from launcher.model.record import record
@@ -13,7 +11,10 @@ class Checkpoint:
     `form` is "agent" or "dcp", None where it cannot be told. `files` is what it is made of: with a hash each in the
     agent's form, in PyTorch's by size alone (their `sha256` is empty and `bytes` what is there). `reason` says why it
     is not whole, None when it is; `marks` are the keys that say that it is. `bytes` is what it occupies by itself; an
-    unchanged file lies with an earlier step.
+    unchanged file lies with an earlier step. `layout` is the framework's (`checkpoint.layout`), None where an agent
+    did not write it; `unit` is what `step` counts: step, epoch, save. `shared` says
+    that the step holds whole checkpoints of several layouts, of which this is the one written last, or one that only a
+    later version of Slipway can read.
     """
 
     step: int
@@ -26,6 +27,9 @@ class Checkpoint:
     run: str | None = None
     attempt: int | None = None
     written_at: str | None = None
+    layout: str | None = None
+    unit: str = "step"
+    shared: bool = False
 
     @property
     def whole(self) -> bool:
@@ -36,27 +40,3 @@ class Checkpoint:
     def needs(self) -> frozenset[str]:
         """The keys without which it would not be whole."""
         return frozenset({*self.marks, *(file.key for file in self.files)})
-
-
-def checkpoints_document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> dict[str, Any]:
-    """slipway.checkpoints/1."""
-    return {
-        "schema": "slipway.checkpoints/1",
-        "name": name,
-        "uri": uri,
-        "checkpoints": [
-            {
-                "step": each.step,
-                "folder": each.folder,
-                "format": each.form,
-                "whole": each.whole,
-                "reason": each.reason,
-                "files": len(each.files),
-                "bytes": each.bytes,
-                "run": each.run,
-                "attempt": each.attempt,
-                "written_at": each.written_at,
-            }
-            for each in found
-        ],
-    }

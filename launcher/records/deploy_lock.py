@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from launcher.agent import safe_json
 from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import RUNS
 
@@ -59,7 +60,7 @@ def _taken(handle: int, cluster: str, region: str) -> ImpossibleError:
     """Who has the lock; it may not have written that yet."""
     who = "another process"
     with suppress(ValueError, KeyError, TypeError):
-        found = json.loads(os.pread(handle, 4096, 0))
+        found = safe_json.loads(os.pread(handle, 4096, 0))
         who = f"process {found['pid']} of {found['user']} on {found['host']}, since {found['began_at']}"
     return ImpossibleError(
         f"{cluster} is being deployed to {region} already, from this folder: {who}",

@@ -1,64 +1,36 @@
 """The JSON objects of the contract, from the model's values."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from launcher.model.errors import SlipwayError, UnreadableInputError
-from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
-from launcher.model.money import CostComponent, Price, Range, Unpriced, UsdRange
-from launcher.model.quote import Gate, Quote
-from launcher.model.report import Attempt, BudgetStop, Report, RunStatus
-from launcher.pricing.alternatives import Alternative
+from launcher.model.money import Assumption, CostComponent, Price, Unpriced
+from launcher.model.quote import Commitment, Gate, Quote, SpotOutlook
+from launcher.model.report import Attempt, BudgetStop, Report, RunStatus, StoredCheckpoints
+from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
+from launcher.model.serving import BedrockTerms, ServingOutlook
 from launcher.records import endpoint_documents
-from launcher.records.serving_documents import serving
+from launcher.records.codec import Json, Keys, named, picked, plain
 from launcher.records.shape import amount, hold, moment
 
-Json = dict[str, Any]
-
-
-def plan_document(
-    *,
-    name: str,
-    now: datetime,
-    considered: int,
-    quotes: Iterable[Quote],
-    findings: Sequence[Finding],
-    types: Mapping[str, InstanceType],
-    next_command: str,
-    alternatives: Sequence[Alternative] = (),
-) -> Json:
-    """slipway.plan/1: all candidates shown, best first; `alternatives` are priced and not deployed."""
-    return {
-        "schema": "slipway.plan/1",
-        "name": name,
-        "as_of": now.isoformat(),
-        "considered": considered,
-        "candidates": [candidate(each, rank, types) for rank, each in enumerate(quotes, start=1)],
-        "findings": [finding(each) for each in findings],
-        "next": next_command,
-        "alternatives": [_alternative(each) for each in alternatives],
-    }
-
-
-def _alternative(each: Alternative) -> Json:
-    """A way to run the job that this version does not deploy."""
-    price = each.price
-    return {
-        "service": each.service,
-        "instance_type": each.instance_type,
-        "accelerator": each.accelerator,
-        "nodes": each.nodes,
-        "region": each.region,
-        "purchase_option": each.option.value,
-        "hours": span(each.hours),
-        "usd": usd_span(each.usd),
-        "unpriced": price.reason if isinstance(price, Unpriced) else None,
-        "price": _price_of(price) if isinstance(price, Price) else None,
-        "deployed": False,
-    }
+FORMS: Keys = {
+    Assumption: "name value unit source",
+    BedrockTerms: "model_id inference_id profile mode same_weights input_usd_per_million_tokens=input_usd_per_million "
+    "output_usd_per_million_tokens=output_usd_per_million cached_usd_per_million_tokens=cached_usd_per_million",
+    Commitment: "break_even_utilisation utilisation price_cut stranded_usd new_generation_usd",
+    CostComponent: "name group unit quantity unit_price_usd usd unpriced source basis as_of",
+    Gate: "verdict exit_code reason hint",
+    Price: "usd_per_hour=usd source basis as_of note",
+    SpotOutlook: "interruptions_expected checkpoint_interval_s overhead_fraction break_even_interruptions_per_hour "
+    "usd_p90",
+}
+"""The keys of the objects of a quote."""
+_ESTIMATE = (
+    "tokens_per_s_range=tokens_per_s measured basis source tensor_parallel=layout.tensor_parallel "
+    "copies_per_instance=layout.copies batch_size=layout.batch sequence_length=layout.sequence"
+)
 
 
 def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Json:
@@ -66,15 +38,9 @@ def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) 
     return {
         "schema": "slipway.quote/1",
         **candidate(quoted, rank, types),
-        "components": [component(each) for each in quoted.components],
-        "assumptions": [
-            {"name": each.name, "value": each.value, "unit": each.unit, "source": each.source}
-            for each in quoted.assumptions
-        ],
-        "policies": [{"name": each.name, "value": each.value, "on": each.on} for each in quoted.policies],
-        "cash_usd": money(quoted.cash_usd),
-        "cash_after_credits_usd": money(quoted.cash_after_credits_usd),
-        "expires_at": quoted.expires_at.isoformat() if quoted.expires_at else None,
+        "components": plain(quoted.components, FORMS),
+        "assumptions": plain(quoted.assumptions, FORMS),
+        **picked(quoted, "policies cash_usd cash_after_credits_usd left_up_usd_per_hour rates expires_at"),
     }
 
 
@@ -90,29 +56,21 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "accelerator": facts.accelerator if facts else None,
         "accelerators": facts.accelerators * place.nodes if facts else 0,
         "nodes": place.nodes if facts else 0,
-        "region": place.region,
-        "az_id": place.az_id,
-        "purchase_option": place.option.value,
-        "plan_kind": place.plan_kind.value if place.plan_kind else None,
-        "term_years": place.term_years,
+        **picked(place, "region az_id purchase_option=option plan_kind term_years"),
         "payment": quoted.plan.request.purchase.payment.value if commitment else None,
-        "usd_per_hour": money(quoted.usd_per_hour),
-        "hours": span(quoted.hours),
-        "billed_hours": quoted.billed_hours,
-        "usd": usd_span(quoted.usd),
-        "commitment_usd": money(quoted.commitment_usd),
-        "incomplete": quoted.incomplete,
-        "missing_usd": money(quoted.missing_usd) if quoted.incomplete else None,
+        **picked(quoted, "usd_per_hour hours billed_hours usd commitment_usd incomplete"),
+        "missing_usd": plain(quoted.missing_usd) if quoted.incomplete else None,
         "unpriced": quoted.unpriced,
-        "unverified": _unverified(quoted),
+        # A price that was seen and prices nothing, beside the reason for that.
+        "unverified": plain(quoted.price.seen, FORMS) if isinstance(quoted.price, Unpriced) else None,
         "availability": quoted.availability.value,
         "price": _price(quoted),
         "training": _training(quoted),
-        "spot": _spot(quoted),
-        "serving": serving(quoted.serving),
-        "commitment": _commitment(quoted),
-        "gate": gate(quoted.gate),
-        "findings": [finding(each) for each in quoted.findings],
+        "spot": plain(quoted.spot, FORMS),
+        "serving": _serving(quoted.serving),
+        "commitment": plain(quoted.commitment, FORMS),
+        "gate": plain(quoted.gate, FORMS),
+        "findings": plain(quoted.findings),
     }
 
 
@@ -120,40 +78,8 @@ def _price(quoted: Quote) -> Json | None:
     """The price of one instance-hour with its source."""
     if not isinstance(quoted.price, Price):
         return None
-    span = quoted.price_range
-    around = {} if span is None else {"range": {"low": money(span.low), "high": money(span.high)}}
-    return {**_price_of(quoted.price), **around}
-
-
-def _price_of(price: Price) -> Json:
-    """A price with its source."""
-    return {
-        "usd_per_hour": money(price.usd),
-        "source": price.source,
-        "basis": price.basis.value,
-        "as_of": price.as_of.isoformat(),
-        "note": price.note,
-    }
-
-
-def _unverified(quoted: Quote) -> Json | None:
-    """A price that was seen and prices nothing, beside the reason for that."""
-    seen = quoted.price.seen if isinstance(quoted.price, Unpriced) else None
-    return None if seen is None else _price_of(seen)
-
-
-def _commitment(quoted: Quote) -> Json | None:
-    """What a Savings Plan or a Reserved Instance ties up."""
-    tied = quoted.commitment
-    if tied is None:
-        return None
-    return {
-        "break_even_utilisation": tied.break_even_utilisation,
-        "utilisation": tied.utilisation,
-        "price_cut": tied.price_cut,
-        "stranded_usd": money(tied.stranded_usd),
-        "new_generation_usd": money(tied.new_generation_usd),
-    }
+    spread = quoted.price_range
+    return {**plain(quoted.price, FORMS), **({} if spread is None else {"range": picked(spread, "low high")})}
 
 
 def _training(quoted: Quote) -> Json | None:
@@ -161,131 +87,44 @@ def _training(quoted: Quote) -> Json | None:
     training = quoted.work.training if quoted.work is not None else None
     if training is None:
         return None
-    return {
-        "tokens_per_s": span(training.tokens_per_s),
-        "mfu": span(training.mfu),
-        "steady_hours": span(training.steady_hours),
-        "expected_hours": span(quoted.hours),
-    }
+    return {**picked(training, "tokens_per_s mfu steady_hours"), "expected_hours": plain(quoted.hours)}
 
 
-def _spot(quoted: Quote) -> Json | None:
-    """What interruptions do."""
-    spot = quoted.spot
-    if spot is None:
+def _serving(outlook: ServingOutlook | None) -> Json | None:
+    """A month of serving; null for a plan that serves nothing."""
+    if outlook is None:
         return None
+    estimate, bedrock = outlook.estimate, outlook.bedrock
+    rests = dict.fromkeys(each.partition("=")[0] for each in _ESTIMATE.split())
+    if estimate is not None:
+        rests = picked(estimate, _ESTIMATE) | {"source": estimate.source or None}
     return {
-        "interruptions_expected": spot.interruptions_expected,
-        "checkpoint_interval_s": spot.checkpoint_interval_s,
-        "overhead_fraction": spot.overhead_fraction,
-        "break_even_interruptions_per_hour": spot.break_even_interruptions_per_hour,
-        "usd_p90": money(spot.usd_p90),
-    }
-
-
-def component(line: CostComponent) -> Json:
-    """One line of the bill."""
-    return {
-        "name": line.name,
-        "group": line.group,
-        "unit": line.unit,
-        "quantity": line.quantity,
-        "unit_price_usd": money(line.unit_price_usd),
-        "usd": money(line.usd),
-        "unpriced": line.unpriced,
-        "source": line.source,
-        "basis": line.basis.value if line.basis else None,
-        "as_of": line.as_of.isoformat() if line.as_of else None,
-    }
-
-
-def gate(verdict: Gate) -> Json:
-    """What the gate says."""
-    return {
-        "verdict": "allow" if verdict.allowed else "refuse",
-        "exit_code": verdict.exit_code,
-        "reason": verdict.reason,
-        "hint": verdict.hint,
-    }
-
-
-def finding(each: Finding) -> Json:
-    """One finding; `line` and `column` are where its path is in the plan file, null where that is not known."""
-    return {
-        "level": each.level.value,
-        "code": each.code,
-        "path": each.path,
-        "message": each.message,
-        "hint": each.hint,
-        "line": each.line,
-        "column": each.column,
+        **picked(outlook, "tokens_per_s utilisation usd_per_month usd_per_million_output_tokens ttft_ms tpot_ms"),
+        **picked(outlook, "usd_per_million_tokens requests_per_month idle_usd_per_month"),
+        **rests,
+        "instances": plain(outlook.instances),
+        "bedrock": None if bedrock is None else {**plain(bedrock, FORMS), "same_weights": bedrock.same_weights or None},
     }
 
 
 def error_document(problem: SlipwayError) -> Json:
-    """slipway.error/1."""
-    return {
-        "schema": "slipway.error/1",
-        "exit_code": problem.exit_code,
-        "message": problem.message,
-        "hint": problem.hint,
-        "findings": [finding(each) for each in problem.findings],
-    }
-
-
-def money(amount: Decimal | None) -> str | None:
-    """Dollars as the contract writes them: a plain decimal string without an exponent.
-
-    >>> money(Decimal("55.0400")), money(Decimal("1E+3")), money(Decimal("0.00"))
-    ('55.04', '1000', '0')
-    """
-    if amount is None:
-        return None
-    text = format(amount, "f")
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
-
-
-def span(value: Range) -> Json:
-    """A range of hours, rates or fractions."""
-    return {"low": value.low, "mid": value.mid, "high": value.high}
-
-
-def usd_span(value: UsdRange | None) -> Json | None:
-    """A range of dollars, or null when the compute has no price."""
-    if value is None:
-        return None
-    return {"low": money(value.low), "mid": money(value.mid), "high": money(value.high)}
+    """slipway.error/1; `line` and `column` of a finding are where its path is in the plan file, null if not known."""
+    return {"schema": "slipway.error/1", **picked(problem, "exit_code message hint findings")}
 
 
 def report_document(report: Report) -> Json:
     """slipway.report/1."""
+    keys = "started_at ended_at exit_code ended_by resumed_from_step last_step"
     return {
         "schema": "slipway.report/1",
-        "name": report.name,
-        "status": report.status.value,
-        "scheduler": report.scheduler,
-        "simulated": report.simulated,
-        "attempts": [
-            {
-                "started_at": each.started_at.isoformat(),
-                "ended_at": each.ended_at.isoformat() if each.ended_at else None,
-                "exit_code": each.exit_code,
-                "ended_by": each.ended_by,
-                "resumed_from_step": each.resumed_from_step,
-                "last_step": each.last_step,
-            }
-            for each in report.attempts
-        ],
-        "quoted": {
-            "usd": money(report.quoted_usd),
-            "hours": report.quoted_hours,
-            "usd_per_hour": money(report.usd_per_hour),
-            "prices_as_of": report.prices_as_of,
-        },
-        "actual": {"hours": report.actual_hours, "usd_at_quoted_rate": money(report.usd_at_quoted_rate)},
-        "stacks": [{"name": name, "status": status} for name, status in report.stacks],
-        "verified_resources": list(report.verified_resources),
-        "not_emulated": list(report.not_emulated),
+        **picked(report, "name status scheduler simulated"),
+        **stored_document(report.stored),
+        "attempts": [picked(each, keys) for each in report.attempts],
+        "quoted": picked(report, "usd=quoted_usd hours=quoted_hours usd_per_hour prices_as_of rates"),
+        "actual": picked(report, "hours=actual_hours usd_at_quoted_rate usd_used usd_unused"),
+        "left_up_usd_per_hour": plain(report.left_up_usd_per_hour),
+        "stacks": named(report.stacks, "name", "status"),
+        **picked(report, "verified_resources not_emulated"),
         "endpoint": endpoint_documents.endpoint(report.endpoint),
         "stopped": stopped_document(report.stopped),
     }
@@ -295,7 +134,26 @@ def stopped_document(found: BudgetStop | None) -> Json | None:
     """That the budget ended a job, what it kept, and how to go on."""
     if found is None:
         return None
-    return {"reason": found.reason, "checkpoint_step": found.checkpoint_step, "next": found.next}
+    return picked(found, "reason checkpoint_step next")
+
+
+def stored_document(found: StoredCheckpoints | None) -> Json:
+    """What a job has stored of its checkpoints; null where it was to store none."""
+    return {
+        "checkpoints_stored": found.count if found is not None else None,
+        "layout": found.layout if found is not None else None,
+        "checkpoint_troubles": list(found.troubles) if found is not None else [],
+    }
+
+
+def _stored(data: Mapping[str, Any]) -> StoredCheckpoints | None:
+    """The same read back; reports of earlier versions have none."""
+    if data.get("checkpoints_stored") is None:
+        return None
+    hold(data, {"checkpoints_stored": int, "layout": (str, None), "checkpoint_troubles": [str]})
+    return StoredCheckpoints(
+        count=data["checkpoints_stored"], layout=data["layout"], troubles=tuple(data["checkpoint_troubles"])
+    )
 
 
 def _stopped(data: Mapping[str, Any] | None) -> BudgetStop | None:
@@ -328,6 +186,46 @@ _REPORT: dict[str, Any] = {
 }
 
 
+_RATES: dict[str, Any] = {
+    **dict.fromkeys(("prepaid_usd", "list_usd_per_hour"), (str, None)),
+    **dict.fromkeys(("beside_usd_per_hour", "cluster_usd_per_hour"), str),
+    **dict.fromkeys(("start_h", "tail_h"), float),
+}
+
+
+def parse_rates(found: Any) -> RunRates:
+    """How the lines of a quote grow, read back; a quote of an endpoint, and of an earlier version, does not say it.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if found is None:
+        return NO_RATES
+    hold(found, _RATES, "rates")
+    return RunRates(
+        prepaid_usd=amount(found["prepaid_usd"]),
+        beside_usd_per_hour=amount(found["beside_usd_per_hour"]) or Decimal(0),
+        cluster_usd_per_hour=amount(found["cluster_usd_per_hour"]) or Decimal(0),
+        start_h=found["start_h"],
+        tail_h=found["tail_h"],
+        list_usd_per_hour=amount(found["list_usd_per_hour"]),
+    )
+
+
+_PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, None), "hours": {"mid": float}}
+
+
+def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
+    """What a run costs by a quote document; None without a total.
+
+    Raises:
+        ValueError: it is no quote.
+    """
+    hold(quote, _PRICED)
+    usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
+    return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))
+
+
 def parse_report(document: Mapping[str, Any]) -> Report:
     """A report read back from its JSON.
 
@@ -352,6 +250,9 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             not_emulated=tuple(document["not_emulated"]),
             endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
             stopped=_stopped(document.get("stopped")),
+            stored=_stored(document),
+            rates=parse_rates(quoted.get("rates")),
+            left_up_usd_per_hour=amount(document.get("left_up_usd_per_hour")),
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem

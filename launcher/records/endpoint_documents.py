@@ -6,17 +6,14 @@ from typing import Any
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport
+from launcher.records.codec import Json, picked
 from launcher.records.shape import hold
-
-Json = dict[str, Any]
 
 
 def answer(reply: Reply) -> Json:
     """One answer; times in milliseconds, null where an answer has no such time."""
     return {
-        "kind": reply.kind,
-        "input_tokens": reply.input_tokens,
-        "output_tokens": reply.output_tokens,
+        **picked(reply, "kind input_tokens output_tokens"),
         "ttft_ms": round(1000 * reply.first_s, 1) if reply.first_s is not None else None,
         "latency_ms": round(1000 * reply.whole_s, 1),
         "tokens_per_s": round(reply.tokens_per_s, 3) if reply.tokens_per_s is not None else None,
@@ -27,11 +24,8 @@ def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply
     """slipway.answer/1."""
     return {
         "schema": "slipway.answer/1",
-        "endpoint": endpoint.name,
-        "region": endpoint.region,
-        "status": state.status,
-        "config": state.config,
-        "instances": state.instances,
+        **picked(endpoint, "endpoint=name region"),
+        **picked(state, "status config instances"),
         **answer(reply),
     }
 
@@ -41,13 +35,7 @@ def endpoint(report: EndpointReport | None) -> Json | None:
     if report is None:
         return None
     return {
-        "name": report.name,
-        "region": report.region,
-        "mode": report.mode.value,
-        "status": report.status,
-        "config": report.config,
-        "instances": report.instances,
-        "url": report.url,
+        **picked(report, "name region mode status config instances url"),
         "answer": None if report.reply is None else {**answer(report.reply), "shown": report.reply.shown},
     }
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from launcher.model.enums import PurchaseOption
-from launcher.model.ledger import LedgerEntry
+from launcher.model.ledger import LedgerEntry, reservations
 
 COLUMNS = (
     *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency"),
@@ -39,28 +39,51 @@ OWN = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated")
 """Slipway's own columns; `x_CostBasis` is billed, quoted-rate or simulated."""
 AWS, ISSUER = "AWS", "Amazon Web Services, Inc."
 UNKNOWN_ACCOUNT = "unknown"
+UNUSED = "unused"
 LEAST = Decimal("0.0000000001")
-_CATEGORIES = {
+_CATEGORIES: Mapping[str, str] = {
     PurchaseOption.ON_DEMAND: "Standard",
     PurchaseOption.SPOT: "Dynamic",
     PurchaseOption.SAVINGS_PLAN: "Committed",
     PurchaseOption.RESERVED: "Committed",
 }
 """PricingCategory of a purchase option; what is left (blocks, training plans) is Other."""
+_BELOW_LIST = {each for each, category in _CATEGORIES.items() if category != "Standard"}
+"""Sold below AWS's published list; a block has a list price of its own."""
 
 
 def focus_csv(entries: Iterable[LedgerEntry]) -> str:
-    """A CSV file: a line of names, and a line for each month of each run that used machines.
+    """A CSV file: a line of names, a line for each month of each run that used machines, and what none used of a fee.
 
     Runs whose dollars are not known are left out: FOCUS has no row without a cost.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *OWN], lineterminator="\n")
     writer.writeheader()
-    for entry in entries:
+    listed = list(entries)
+    for entry in (*listed, *_unused(listed)):
         for row in _rows(entry):
             writer.writerow(row | {old: row[new] for old, new in OLD_NAMES.items()})
     return text.getvalue()
+
+
+def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
+    """What no run used of prepaid capacity, from its first run to its last; a bill of a run may hold the fee itself."""
+    for use in reservations(entries):
+        first = use.runs[0]
+        ends = [each.ended_at for each in use.runs if each.ended_at is not None]
+        if not use.unused_usd or not first.usd_per_hour or any(each.billed_usd is not None for each in use.runs):
+            continue
+        yield first._replace(
+            run=use.name,
+            started_at=min(each.started_at for each in use.runs),
+            ended_at=max(ends, default=None),
+            status=UNUSED,
+            hours=float(use.unused_usd / first.usd_per_hour),
+            usd_used=use.unused_usd,
+            tokens=None,
+            tags={},
+        )
 
 
 def covered(entry: LedgerEntry) -> bool:
@@ -100,9 +123,10 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
     hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(LEAST)
     usd = ((entry.usd or Decimal(0)) * share).quantize(LEAST)
     price = usd / hours if hours else Decimal(0)
+    listed = (usd + _discount(entry) * share).quantize(LEAST)
     basis = "simulated" if entry.simulated else "quoted-rate" if entry.billed_usd is None else "billed"
     sku = f"{entry.instance_type or entry.target}/{entry.option}"
-    option = PurchaseOption(entry.option) if entry.option in set(PurchaseOption) else None
+    unused = f", hours of {entry.run} that no run used" if entry.status == UNUSED else ""
     managed = entry.target.startswith(("hyperpod", "sagemaker"))
     return dict.fromkeys(COLUMNS, "") | {
         "BilledCost": _text(usd),
@@ -111,7 +135,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "BillingPeriodStart": _iso(_first(begin)),
         "BillingPeriodEnd": _iso(_next_month(begin)),
         "ChargeCategory": "Usage",
-        "ChargeDescription": f"{entry.name}: {entry.nodes} x {sku} in {entry.region}",
+        "ChargeDescription": f"{entry.name}: {entry.nodes} x {sku} in {entry.region}{unused}",
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodStart": _iso(begin),
         "ChargePeriodEnd": _iso(end),
@@ -121,9 +145,9 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "ContractedUnitPrice": _text(price),
         "EffectiveCost": _text(usd),
         "InvoiceIssuerName": ISSUER,
-        "ListCost": _text(usd),
-        "ListUnitPrice": _text(price),
-        "PricingCategory": _CATEGORIES.get(option, "Other") if option is not None else "Other",
+        "ListCost": _text(listed),
+        "ListUnitPrice": _text(listed / hours if hours else Decimal(0)),
+        "PricingCategory": _CATEGORIES.get(entry.option, "Other"),
         "PricingQuantity": _text(hours),
         "PricingUnit": "Hours",
         "ProviderName": AWS,
@@ -145,6 +169,14 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "x_Tokens": "" if entry.tokens is None else str(entry.tokens),
         "x_Simulated": str(entry.simulated).lower(),
     }
+
+
+def _discount(entry: LedgerEntry) -> Decimal:
+    """How far a run's machines are below AWS's list, which is on demand for spot and commitments too."""
+    rate, listed = entry.usd_per_hour, entry.shared.list_usd_per_hour
+    if entry.simulated or entry.option not in _BELOW_LIST or rate is None or listed is None:
+        return Decimal(0)
+    return (listed - rate) * Decimal(repr(entry.hours + entry.shared.start_h + entry.shared.tail_h))
 
 
 def _tags(entry: LedgerEntry) -> Mapping[str, str]:

@@ -1,90 +1,26 @@
-"""slipway.ledger/1, and one run of a ledger as JSON, written and read back."""
+"""One run of a ledger as JSON, written and read back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from launcher.model.ledger import Grouping, Ledger, LedgerEntry, LedgerTotal, grouped, total
+from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
-from launcher.records.documents import money, usd_span
+from launcher.records.codec import Json, picked, plain
 from launcher.records.shape import amount, hold, moment
 
 ENTRY = "slipway.ledger-entry/1"
+KEYS = (
+    "name run origin started_at ended_at status simulated monthly target instance_type nodes region "
+    "purchase_option=option quoted_usd usd_per_hour hours usd_at_quoted_rate billed_usd tokens epochs interruptions "
+    "lost_h tags usd_used"
+)
 
 
-def ledger_document(ledger: Ledger, by: Grouping | None = None) -> dict[str, Any]:
-    """A ledger as the contract's JSON; `groups` where it was asked for by something."""
-    groups = {} if by is None else {"groups": [_total(each) for each in grouped(ledger.entries, by)]}
-    return {
-        "schema": "slipway.ledger/1",
-        "source": ledger.source,
-        "runs": [_listed(each) for each in ledger.entries],
-        "total": _total(total(ledger.entries)),
-        "unread": [{"run": run, "reason": reason} for run, reason in ledger.unread],
-        **groups,
-    }
-
-
-def entry_document(entry: LedgerEntry) -> dict[str, Any]:
+def entry_document(entry: LedgerEntry) -> Json:
     """One run as JSON: everything that it says of itself, and nothing that follows from that."""
-    return {
-        "schema": ENTRY,
-        "name": entry.name,
-        "run": entry.run,
-        "origin": entry.origin,
-        "started_at": entry.started_at.isoformat(),
-        "ended_at": entry.ended_at.isoformat() if entry.ended_at else None,
-        "status": entry.status,
-        "simulated": entry.simulated,
-        "monthly": entry.monthly,
-        "target": entry.target,
-        "instance_type": entry.instance_type,
-        "nodes": entry.nodes,
-        "region": entry.region,
-        "purchase_option": entry.option,
-        "quoted_usd": usd_span(entry.quoted_usd),
-        "usd_per_hour": money(entry.usd_per_hour),
-        "hours": entry.hours,
-        "usd_at_quoted_rate": money(entry.usd_at_quoted_rate),
-        "billed_usd": money(entry.billed_usd),
-        "tokens": entry.tokens,
-        "epochs": entry.epochs,
-        "interruptions": entry.interruptions,
-        "lost_h": entry.lost_h,
-        "tags": dict(entry.tags),
-    }
-
-
-def _listed(entry: LedgerEntry) -> dict[str, Any]:
-    """One run of slipway.ledger/1."""
-    own = entry_document(entry)
-    del own["schema"]
-    follows = {
-        "usd": money(entry.usd),
-        "usd_per_million_tokens": money(entry.usd_per_million_tokens),
-        "usd_per_epoch": money(entry.usd_per_epoch),
-        "usd_lost": money(entry.usd_lost),
-    }
-    return own | follows
-
-
-def _total(found: LedgerTotal) -> dict[str, Any]:
-    return {
-        "key": found.key or None,
-        "runs": found.runs,
-        "simulated": found.simulated,
-        "incomplete": found.incomplete,
-        "quoted_usd": money(found.quoted_usd),
-        "usd_at_quoted_rate": money(found.usd_at_quoted_rate),
-        "billed_usd": money(found.billed_usd),
-        "hours": found.hours,
-        "tokens": found.tokens,
-        "usd_per_million_tokens": money(found.usd_per_million_tokens),
-        "interruptions": found.interruptions,
-        "lost_h": found.lost_h,
-        "usd_lost": money(found.usd_lost),
-    }
+    return {"schema": ENTRY, **picked(entry, KEYS), "shared": shared_document(entry.shared)}
 
 
 _ENTRY: dict[str, Any] = {
@@ -101,6 +37,13 @@ _ENTRY: dict[str, Any] = {
 }
 
 
+_SHARED: dict[str, Any] = {
+    **dict.fromkeys(("cluster", "reservation", "cluster_usd_per_hour"), str),
+    **dict.fromkeys(("prepaid_usd", "list_usd_per_hour"), (str, None)),
+    **dict.fromkeys(("start_h", "tail_h"), float),
+}
+
+
 def parse_entry(document: Any) -> LedgerEntry:
     """One run read back, which somebody else may have written.
 
@@ -108,6 +51,7 @@ def parse_entry(document: Any) -> LedgerEntry:
         ValueError: it is none; the text says why.
     """
     hold(document, _ENTRY)
+    hold(document.get("usd_used"), (str, None), "usd_used")
     if document["schema"] != ENTRY:
         raise ValueError(f"schema {document['schema']!r}, expected {ENTRY!r}")
     return LedgerEntry(
@@ -134,6 +78,32 @@ def parse_entry(document: Any) -> LedgerEntry:
         interruptions=document["interruptions"],
         lost_h=document["lost_h"],
         tags=texts(document["tags"]),
+        usd_used=amount(document.get("usd_used", document["usd_at_quoted_rate"])),
+        shared=ALONE if document.get("shared") is None else parse_shared(document["shared"]),
+    )
+
+
+def shared_document(shared: Shared) -> Json:
+    """What a run may share with others, as JSON."""
+    found: Json = plain(shared)
+    return found
+
+
+def parse_shared(document: Any) -> Shared:
+    """The same read back.
+
+    Raises:
+        ValueError: it is none.
+    """
+    hold(document, _SHARED, "shared")
+    return Shared(
+        cluster=document["cluster"],
+        reservation=document["reservation"],
+        prepaid_usd=amount(document["prepaid_usd"]),
+        cluster_usd_per_hour=amount(document["cluster_usd_per_hour"]) or Decimal(0),
+        start_h=document["start_h"],
+        tail_h=document["tail_h"],
+        list_usd_per_hour=amount(document["list_usd_per_hour"]),
     )
 
 
@@ -147,22 +117,6 @@ def texts(found: Mapping[str, Any]) -> dict[str, str]:
     if odd is not None:
         raise ValueError(f"tags.{odd} must be str, got {type(found[odd]).__name__}")
     return dict(found)
-
-
-def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
-    """The columns of `ledger --csv` and its rows: as in the JSON, ranges spread, tags as key=value."""
-    first = ("name", "run", "started_at", "ended_at", "status", "simulated", "target", "instance_type", "nodes")
-    columns = [*first, "region", "purchase_option", "quoted_usd_low", "quoted_usd_mid", "quoted_usd_high"]
-    columns += ["usd_per_hour", "hours", "usd_at_quoted_rate", "billed_usd", "usd", "tokens", "usd_per_million_tokens"]
-    columns += ["epochs", "usd_per_epoch", "interruptions", "lost_h", "usd_lost", "tags"]
-    found = []
-    for entry in entries:
-        flat = _listed(entry)
-        span = flat.pop("quoted_usd") or {}
-        flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
-        flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())
-        found.append(["" if flat[name] is None else str(flat[name]) for name in columns])
-    return columns, found
 
 
 def _utc(text: str | None) -> datetime | None:

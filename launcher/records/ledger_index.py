@@ -1,13 +1,15 @@
 """The index of a ledger: every run in a line, so that a hundred thousand of them need not be opened one by one.
 
 It is a copy of what lies elsewhere and may be thrown away at any time. A line holds a key, the stamp of what it was
-read from, and the run, with tabs between; a later line of the same key replaces an earlier one. Lines are added in one
-write. A line that a killed writer left half, and anything else that cannot be read, is as if it were not there.
+read from, and the run, with tabs between, behind their checksum; a later line of the same key replaces an earlier one.
+Lines are added in one write. A line that a killed writer left half, and any other whose checksum is wrong, is as if it
+were not there.
 """
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -15,11 +17,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from launcher.model.ledger import LedgerEntry
+from launcher.agent import safe_json
+from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
 from launcher.model.record import record
+from launcher.records.codec import money
+from launcher.records.ledger_document import parse_shared, shared_document
 
-FORMAT = "slipway.ledger-index/1"
+FORMAT = "slipway.ledger-index/3"
 REWRITE = 2
 """Lines an entry from which on the file is written anew."""
 MISSING = 1 << 62
@@ -34,28 +39,37 @@ class LedgerIndex:
 
     def load(self) -> dict[str, tuple[str, str]]:
         """By key, the stamp and the line of the run; nothing where there is no index, or one of another version."""
-        try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        except OSError:
-            return {}
-        if lines[0] != FORMAT:
-            return {}
-        pieces = (line.split("\t", 2) for line in lines)
-        return {each[0]: (each[1], each[2]) for each in pieces if len(each) == 3}  # noqa: PLR2004 - key, stamp, run
+        return self.load_checked()[0]
 
-    def add(self, new: Mapping[str, tuple[str, LedgerEntry]], known: int) -> None:
+    def load_checked(self) -> tuple[dict[str, tuple[str, str]], bool]:
+        """The same, and whether a line of the file is damaged."""
+        try:
+            first, *lines = self.path.read_bytes().split(b"\n")
+        except OSError:
+            return {}, False
+        if first != FORMAT.encode():
+            return {}, False
+        # The checksum covers everything behind it, so that what has a right one splits into three.
+        whole = [text for line in lines if line and (text := line[_MARK:]) and line[:_MARK] == _checksum(text)]
+        found = {key: (stamp, run) for key, stamp, run in (text.decode().split("\t", 2) for text in whole)}
+        return found, len(whole) < sum(map(bool, lines))
+
+    def add(self, new: Mapping[str, tuple[str, LedgerEntry]], known: int, *, anew: bool = False) -> None:
         """Add runs; the file is written anew where most of it is old.
 
         Args:
             new: by key, the stamp and the run.
             known: how many keys the file holds with these.
+            anew: these are all there are, and the file is to hold nothing else.
         """
-        lines = [f"{key}\t{stamp}\t{line_of(entry)}" for key, (stamp, entry) in new.items()]
+        lines = [_line(key, stamp, line_of(entry)) for key, (stamp, entry) in new.items()]
         # A folder that may not be written to is read without an index.
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self._lines() + len(lines) > REWRITE * max(known, 1):
-                self._write_anew(new.keys(), lines)
+            if anew:
+                self._write([], lines)
+            elif self._lines() + len(lines) > REWRITE * max(known, 1):
+                self._write(self._kept(new.keys()), lines)
             else:
                 self._append(lines)
 
@@ -69,23 +83,38 @@ class LedgerIndex:
             return MISSING
         return count if good else MISSING
 
-    def _append(self, lines: Iterable[str]) -> None:
+    def _append(self, lines: Iterable[bytes]) -> None:
         """Add lines in one write; the first begins on a line of its own, whatever a killed writer left."""
-        data = "\n" + "\n".join(lines) + "\n"
+        data = b"\n" + b"\n".join(lines) + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(descriptor, data.encode())
+            os.write(descriptor, data)
         finally:
             os.close(descriptor)
 
-    def _write_anew(self, fresh: Iterable[str], lines: Iterable[str]) -> None:
-        """The file with the newest line of every key, whole."""
-        replaced = set(fresh)
-        old = [f"{key}\t{stamp}\t{line}" for key, (stamp, line) in self.load().items() if key not in replaced]
+    def _kept(self, replaced: Collection[str]) -> Iterable[bytes]:
+        """The newest line of every key that is not replaced."""
+        return [_line(key, stamp, line) for key, (stamp, line) in self.load().items() if key not in replaced]
+
+    def _write(self, old: Iterable[bytes], lines: Iterable[bytes]) -> None:
+        """The file anew, whole."""
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with open(partial, "w", encoding="utf-8", opener=_private) as stream:
-            stream.write("\n".join([FORMAT, *old, *lines]) + "\n")
+        with open(partial, "wb", opener=_private) as stream:
+            stream.write(b"\n".join([FORMAT.encode(), *old, *lines]) + b"\n")
         partial.replace(self.path)
+
+
+_MARK = 9
+"""Bytes of a checksum and the tab behind it."""
+
+
+def _checksum(text: bytes) -> bytes:
+    return b"%08x\t" % zlib.crc32(text)
+
+
+def _line(key: str, stamp: str, line: str) -> bytes:
+    text = f"{key}\t{stamp}\t{line}".encode(errors="replace")
+    return _checksum(text) + text
 
 
 def _private(path: str, flags: int) -> int:
@@ -95,8 +124,6 @@ def _private(path: str, flags: int) -> int:
 
 def line_of(entry: LedgerEntry) -> str:
     """A run as a line, its fields in their order; what is not known is empty."""
-    from launcher.records.documents import money  # noqa: PLC0415 - reading takes none of what that loads
-
     quoted = entry.quoted_usd
     texts = entry._asdict() | {
         "started_at": entry.started_at.isoformat(),
@@ -105,7 +132,8 @@ def line_of(entry: LedgerEntry) -> str:
         "monthly": int(entry.monthly),
         "quoted_usd": None if quoted is None else f"{money(quoted.low)} {money(quoted.mid)} {money(quoted.high)}",
         "tags": json.dumps(dict(entry.tags), separators=(",", ":")) if entry.tags else None,
-        **{name: money(getattr(entry, name)) for name in ("usd_per_hour", "usd_at_quoted_rate", "billed_usd")},
+        **{name: money(getattr(entry, name)) for name in _AMOUNTS},
+        "shared": None if entry.shared == ALONE else json.dumps(shared_document(entry.shared), separators=(",", ":")),
     }
     return "\t".join("" if value is None else " ".join(str(value).split()) for value in texts.values())
 
@@ -118,7 +146,8 @@ def entry_of_line(line: str) -> LedgerEntry | None:
     try:
         # fmt: off
         (name, run, origin, begun, ended, status, simulated, monthly, target, instance_type, nodes, region, option,
-         quoted, rate, hours, used, billed, tokens, epochs, interruptions, lost, tags) = line.split("\t")
+         quoted, rate, hours, at_rate, billed, tokens, epochs, interruptions, lost, tags, used, shared
+         ) = line.split("\t")
         # fmt: on
         # As a tuple: its own way in would take each field by its name once more.
         found = (
@@ -138,13 +167,15 @@ def entry_of_line(line: str) -> LedgerEntry | None:
             _span(quoted) if quoted else None,
             _usd(rate) if rate else None,
             float(hours),
-            _usd(used) if used else None,
+            _usd(at_rate) if at_rate else None,
             Decimal(billed) if billed else None,
             int(tokens) if tokens else None,
             float(epochs) if epochs else None,
             int(interruptions),
             float(lost),
             _tags(tags) if tags else {},
+            _usd(used) if used else None,
+            _shared(shared) if shared else ALONE,
         )
         return tuple.__new__(LedgerEntry, found)
     except (ArithmeticError, TypeError, ValueError):
@@ -161,6 +192,15 @@ def _span(text: str) -> UsdRange:
     return UsdRange(low=Decimal(low), mid=Decimal(mid), high=Decimal(high))
 
 
+_AMOUNTS = ("usd_per_hour", "usd_at_quoted_rate", "billed_usd", "usd_used")
+
+
+@lru_cache(maxsize=4096)
+def _shared(text: str) -> Shared:
+    """What a run shares; the runs of one plan have the same."""
+    return parse_shared(safe_json.loads(text))
+
+
 _usd = lru_cache(maxsize=65536)(Decimal)
 """Dollars; the runs of one plan have the same rate, and many the same hours."""
 
@@ -168,7 +208,7 @@ _usd = lru_cache(maxsize=65536)(Decimal)
 @lru_cache(maxsize=4096)
 def _tags(text: str) -> Any:
     """Tags; most runs of a folder have the same."""
-    found = json.loads(text)
+    found = safe_json.loads(text)
     if not isinstance(found, dict):
         raise TypeError("no tags")
     return found

@@ -2,15 +2,18 @@
 
 import math
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
 from launcher.model.enums import ServingPrecision
 from launcher.model.errors import UnreadableInputError
 from launcher.model.serving import MeasuredServing
+from launcher.records.codec import Json, picked
 
-Json = dict[str, Any]
 SCHEMA = "slipway.load/1"
+SETTING = (
+    "model precision instance_type tensor_parallel copies_per_instance=copies batch_size=batch sequence_length=sequence"
+)
 NEAR = 0.1
 """Share by which requests may be longer or shorter than they were asked to be, for the test to be of that length."""
 
@@ -32,10 +35,7 @@ def load_document(found: LoadTest) -> Json:
         "name": found.name,
         "date": found.at.isoformat(),
         **_setting(found.setting),
-        "instances": found.instances,
-        "instances_after": found.instances_after,
-        "input_tokens": found.input_tokens,
-        "output_tokens": found.output_tokens,
+        **picked(found, "instances instances_after input_tokens output_tokens"),
         "steps": [_step(each) for each in found.steps],
         "measured_tokens_per_s": round(best.tokens_per_s, 3),
         "measured_input_tokens": round(mean_in, 1),
@@ -49,16 +49,9 @@ def load_document(found: LoadTest) -> Json:
 
 def _setting(setting: LoadSetting | None) -> Json:
     """What it was sent to."""
-    return {
-        "model": None if setting is None else setting.model,
-        "precision": None if setting is None else setting.precision,
-        "instance_type": None if setting is None else setting.instance_type,
-        "tensor_parallel": None if setting is None else setting.tensor_parallel,
-        "copies_per_instance": None if setting is None else setting.copies,
-        "batch_size": None if setting is None else setting.batch,
-        "sequence_length": None if setting is None else setting.sequence,
-        "simulated": setting is not None and setting.simulated,
-    }
+    keys = [each.partition("=")[0] for each in SETTING.split()]
+    told = dict.fromkeys(keys) if setting is None else picked(setting, SETTING)
+    return {**told, "simulated": setting is not None and setting.simulated}
 
 
 def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
@@ -81,8 +74,7 @@ def _step(each: LoadStep) -> Json:
     return {
         "concurrency": each.concurrency,
         "seconds": round(each.seconds, 3),
-        "requests": each.requests,
-        "failures": each.failures,
+        **picked(each, "requests failures"),
         "tokens_per_s": round(each.tokens_per_s, 3),
         "ttft_ms": ms(each.first_s),
         "latency_ms": ms(each.whole_s),

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
+from launcher.records.codec import plain
 from launcher.records.shape import hold, moment
 
 SCHEMA = "slipway.measurement/1"
@@ -55,40 +57,8 @@ _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "n
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
     """A measurement as the contract's JSON."""
-    return {
-        "schema": SCHEMA,
-        "model": measured.model,
-        "params_b": measured.params_b,
-        "active_params_b": measured.active_params_b,
-        "method": measured.method.value,
-        "precision": measured.precision.value,
-        "recompute": measured.recompute.value,
-        "stack": measured.stack.value,
-        "sequence_length": measured.sequence_length,
-        "global_batch_tokens": measured.global_batch_tokens,
-        "instance_type": measured.instance_type,
-        "accelerator": measured.accelerator,
-        "accelerators": measured.accelerators,
-        "nodes": measured.nodes,
-        "tokens_per_s": _spread(measured.tokens_per_s),
-        "step_s": measured.step_s,
-        "checkpoint_write_s": measured.checkpoint_write_s,
-        "restore_s": measured.restore_s,
-        "boot_s": measured.boot_s,
-        "run": measured.run,
-        "image": measured.image,
-        "revision": measured.revision,
-        "measured_at": measured.measured_at.isoformat(),
-        "simulated": measured.simulated,
-        **{key: getattr(measured, key) for key in _SINCE if key not in _MADE},
-        **{key: _spread(getattr(measured, key)) for key in _RANGES},
-        "parallelism": None if measured.parallelism is None else dict(measured.parallelism),
-        "software": dict(measured.software),
-    }
-
-
-def _spread(found: Range | None) -> dict[str, float] | None:
-    return None if found is None else {"low": found.low, "mid": found.mid, "high": found.high}
+    parallelism = None if measured.parallelism is None else dict(measured.parallelism)
+    return {"schema": SCHEMA, **plain(measured), "parallelism": parallelism, "software": dict(measured.software)}
 
 
 def parse_measurement(document: Any) -> Measurement:
@@ -183,8 +153,8 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
         if not line.strip():
             continue
         try:
-            one = parse_measurement(json.loads(line[:LONGEST]))
-        except (ValueError, RecursionError) as problem:
+            one = parse_measurement(safe_json.loads(line[:LONGEST]))
+        except ValueError as problem:
             said = f"{path.name}, line {number}, is no measurement and does not count: {problem}"
             findings.append(warning("measurement-unreadable", "", said, "mend the line, or delete it"))
             continue

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from launcher.agent import safe_json
 from launcher.catalog import tables
 from launcher.catalog.fetched_prices import SOURCE_ROWS, Answer, FetchedPrice, file_rows
 from launcher.catalog.tables import Table
@@ -85,7 +86,7 @@ class PriceCache:
         if not path.is_file():
             return None, []
         try:
-            state = json.loads(path.read_text(encoding="utf-8"))
+            state = safe_json.load(path)
             return datetime.fromisoformat(state["begun"]).astimezone(UTC), [str(each) for each in state["answered"]]
         except (KeyError, TypeError, ValueError):
             return None, []

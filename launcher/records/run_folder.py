@@ -11,11 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.bundle import Bundle
 from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
 from launcher.model.record import record
 
 RUNS = Path(".slipway") / "runs"
+JOB_FOLDER = "job"
+"""In the run folder: copies of what the job writes on the cluster."""
+EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 LATEST = "latest"
 STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -72,10 +76,10 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+            found = safe_json.load(path)
         except FileNotFoundError as problem:
             raise UnreadableInputError(f"the run folder {self.path} holds no {name}") from problem
-        except (OSError, ValueError, RecursionError) as problem:
+        except (OSError, ValueError) as problem:
             raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
         if not isinstance(found, dict):
             raise UnreadableInputError(f"cannot read {path}: it must hold a JSON object, got {type(found).__name__}")
@@ -141,11 +145,6 @@ def undone_if_declined(folder: RunFolder) -> Iterator[None]:
                     break
                 parent.rmdir()
         raise
-
-
-def _no_constant(word: str) -> float:
-    """Refuse NaN and the infinities, which Python reads and JSON has not."""
-    raise ValueError(f"{word} is no JSON")
 
 
 def _private(path: str, flags: int) -> int:
@@ -221,6 +220,11 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
     if going_on and found.path != newest.path and found.read_json("report.json").get("status") != "running":
         return newest
     return found
+
+
+def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:
+    """The other runs of a plan beside a run's, newest first."""
+    return [each for each in _runs(folder.root / RUNS / name) if each.path.name < folder.path.name]
 
 
 def names(root: Path) -> list[str]:

@@ -7,11 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.plan_file import SAVED
-from launcher.records.documents import money
+from launcher.records.codec import money
 from launcher.records.run_folder import write_whole
 from launcher.records.shape import hold, moment
 
@@ -72,8 +73,8 @@ def read_saved(path: Path) -> SavedPlan | None:
         UnreadableInputError: it says that it is one, and is not.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = safe_json.load(path)
+    except (OSError, ValueError):
         # A plan file is YAML; what is wrong with it, or that there is none, its own parser says.
         return None
     if not isinstance(found, dict) or found.get("schema") != SAVED:

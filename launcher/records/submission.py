@@ -4,9 +4,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
 from launcher.model.record import record
+from launcher.model.target import target_of, training_targets
 from launcher.records.run_folder import RunFolder
 from launcher.records.shape import hold, moment
 
@@ -36,11 +38,6 @@ class HeadNode:
     role: str | None = None
     kind: str | None = None
 
-    @property
-    def scheduler(self) -> str:
-        """What schedules there, as reports say it."""
-        return "slurm" if self.kind is None else "kubernetes"
-
     def words(self) -> str:
         """Where that is."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
@@ -55,13 +52,15 @@ class HeadNode:
 
 @record
 class Submission:
-    """One submission. `job` is None as long as it is not known to be taken; `work` says what was shipped.
+    """One submission, to a target of the kind `target`.
 
+    `job` is None as long as it is not known to be taken; `work` says what was shipped.
     `folder` is the job's on the head node, on Kubernetes its `namespace/name`. `cancelled` says that it was ended for
     good, which an API of Kubernetes forgets.
     """
 
     key: str
+    target: TargetKind
     head_node: HeadNode
     cluster: str
     folder: str
@@ -71,6 +70,11 @@ class Submission:
     asked_at: datetime
     job: str | None = None
     cancelled: bool = False
+
+    @property
+    def scheduler(self) -> str:
+        """What schedules it, as reports say it."""
+        return target_of(self.target).scheduler
 
     @property
     def submitted(self) -> Submitted:
@@ -98,7 +102,8 @@ class Submission:
                 "schema": SCHEMA,
                 "key": self.key,
                 "job": self.job,
-                "scheduler": node.scheduler,
+                "target": self.target.value,
+                "scheduler": self.scheduler,
                 "cluster": self.cluster,
                 "head_node": {name: getattr(node, name) for name in _NODE},
                 "folder": self.folder,
@@ -144,6 +149,7 @@ def recorded(folder: RunFolder) -> Submission | None:
             return None
         return Submission(
             key=found["key"],
+            target=_target(found.get("target"), head_node),
             job=found["job"],
             head_node=head_node,
             cluster=found["cluster"],
@@ -156,3 +162,10 @@ def recorded(folder: RunFolder) -> Submission | None:
         )
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem
+
+
+def _target(recorded: str | None, head_node: HeadNode) -> TargetKind:
+    """The kind of a submission's target; of an older record the first whose jobs are asked for in the same way."""
+    if recorded is not None:
+        return TargetKind(recorded)
+    return next(kind for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.agent.errors import JobSpecError
-from launcher.agent.job import CheckpointSpec, JobSpec
+from launcher.agent.job import CheckpointSpec, DataSpec, JobSpec, StepSpec
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.model.request import Reservation, RunSpec, TrainingPlanReference
+from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
 from launcher.model.target import target_of
+from launcher.planning.files import is_shared
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
@@ -68,7 +69,8 @@ class JobSettings:
     interruption is announced, so that the job does not land on it again. `imds_poll_s` is the time between two looks
     for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
     `quoted` is what the agent knows of the quote, in dollars (launcher/agent/forecast.py); None: nothing.
-    `archive` is what pods fetch the job's folder from.
+    `archive` is what pods fetch the job's folder from. A failed command is tried again `retries`
+    times, None where no quote says it.
     """
 
     run: str
@@ -79,6 +81,11 @@ class JobSettings:
     checkpoint_write_s: float = 0.0
     quoted: Mapping[str, float] | None = None
     archive: JobArchive = PENDING
+    retries: int | None = None
+
+    def retries_of(self, run: RunSpec) -> int:
+        """How often a failed command is tried again: as quoted, else as the plan says."""
+        return (run.retries or 0) if self.retries is None else self.retries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +126,9 @@ def secret_findings(run: RunSpec) -> Iterator[Finding]:
             yield error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
 
 
-def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> BatchContext:
+def batch_context(
+    plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+) -> BatchContext:
     """Every decision of a plan's batch script."""
     facts, run = instances[plan.place.instance_type], plan.request.run
     return BatchContext(
@@ -141,7 +150,7 @@ def batch_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
         old_kernel=plan.request.target.os in OLD_KERNELS,
         compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
         secrets=tuple(_secret(variable, arn) for variable, arn in run.secrets.items()),
-        retries=run.retries,
+        retries=job.retries_of(run),
         workers_per_node=workers_per_node(facts),
         shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),
         docker=run.image is not None and run.container == "docker",
@@ -205,7 +214,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
         return JobSpec(
             run=job.run,
             name=plan.name,
-            command=_command(run, contained=view.contained),
+            command=_command(run, run.command, contained=view.contained),
             workdir=f"{view.folder}/{WORK_FOLDER}",
             env=dict(run.env),
             checkpoint=_checkpoint(plan, names=names, job=job),
@@ -221,6 +230,11 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             stop_uri=names.stop_uri,
             quoted=job.quoted,
             word_uri=names.word_uri,
+            outputs=run.outputs,
+            plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,
+            before=tuple(_step(run, step, contained=view.contained) for step in run.before),
+            after=tuple(_step(run, step, contained=view.contained) for step in run.after),
+            data=tuple(_data(plan, each) for each in run.data),
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]
@@ -247,23 +261,37 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
     """A plan's checkpoint policy as the agent has it."""
     policy = plan.request.checkpoint
     spec = CheckpointSpec(
-        uri=None if policy.mode is CheckpointMode.NONE else checkpoint_uri(plan, names),
+        uri=None if policy.mode is CheckpointMode.NONE else policy.own_uri or checkpoint_uri(plan, names),
         mode=policy.mode.value,
         keep=policy.keep,
         grace_seconds=max(policy.grace_seconds, _LEAST_GRACE_S),
         mtbf_s=job.mtbf_s,
         max_mb_s=policy.max_mb_s,
         restart=policy.restart.value,
+        signal=policy.signal.value,
+        layout=policy.layout.value,
+        pattern=policy.pattern,
+        tracker=None if policy.tracker is None else {"file": policy.tracker.file, "text": policy.tracker.text},
     )
     return spec if job.checkpoint_interval_s is None else replace(spec, interval_s=job.checkpoint_interval_s)
 
 
-def _command(run: RunSpec, *, contained: bool) -> tuple[str, ...]:
+def _data(plan: Plan, source: DataSource) -> DataSpec:
+    """A folder of data as the agent has it."""
+    shared = is_shared(plan.request, source.path)
+    return DataSpec(uri=source.uri.rstrip("/"), path=source.path, shard=source.shard, shared=shared)
+
+
+def _step(run: RunSpec, step: Step, *, contained: bool) -> StepSpec:
+    """A step as the agent has it."""
+    return StepSpec(command=_command(run, step.command, contained=contained), on=step.on.value)
+
+
+def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tuple[str, ...]:
     """The command, behind its set-up lines when there are any, and in its container when it has an image.
 
     The lines and the command share one shell, so that they can prepare its environment.
     """
-    command = run.command
     if run.setup:
         command = ("bash", "-c", "\n".join(("set -euo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
     if run.image is None or contained:

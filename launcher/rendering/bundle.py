@@ -8,7 +8,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.targets import WRITERS
+from launcher.rendering.targets import writer_of
 
 
 def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings) -> Bundle:
@@ -25,7 +25,7 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
     Raises:
         ImpossibleError: the plan cannot be written as files, with all reasons.
     """
-    writer = WRITERS[plan.place.target]
+    writer = writer_of(plan.place.target)
     found = (*writer.findings(plan, instances), *writer.job_findings(plan))
     if found:
         raise ImpossibleError(f"{plan.name} cannot be rendered", findings=found)

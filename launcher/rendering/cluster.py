@@ -1,38 +1,15 @@
-"""The ParallelCluster configuration of a plan: every decision of it, for what is shown and for what is deployed."""
+"""What the files and stacks of every cluster have in common: names, tags, who is told."""
 
-import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-import yaml
-
-from launcher.model import sizing
-from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
-from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.idle import NEVER_MINUTES, idle_minutes
-from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.contexts import ClusterContext, LustreContext, QueueContext, Tag
-from launcher.rendering.engine import rendered
-from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import OLD_KERNELS, is_nvidia, node_arguments
+from launcher.rendering.contexts import Tag
 
-PARALLELCLUSTER_VERSION = "3.16.1"
-"""The release whose provider is deployed and whose schema the configuration is written for."""
 CLUSTER_FILE = "cluster.yaml"
 """What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
-
 PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
 """Tags that change with every plan."""
-_CAPACITY_TYPES = {
-    PurchaseOption.ON_DEMAND: "ONDEMAND",
-    PurchaseOption.SPOT: "SPOT",
-    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
-    # A commitment changes the bill, not the launch.
-    PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
-    PurchaseOption.RESERVED: "ONDEMAND",
-}
 
 
 def cluster_name(plan: Plan) -> str:
@@ -49,31 +26,6 @@ def queue_name(instance_type: str) -> str:
     return instance_type.replace(".", "-")
 
 
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why no ParallelCluster configuration can be written for a plan; empty when it can."""
-    place, purchase = plan.place, plan.request.purchase
-    found: list[Finding] = []
-    if place.target is not TargetKind.PARALLELCLUSTER:
-        found.append(error("not-parallelcluster", "target.kind", f"{place.target} is not built from these stacks"))
-    if place.option not in _CAPACITY_TYPES:
-        allowed = ", ".join(_CAPACITY_TYPES)
-        message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
-        found.append(error("option-without-nodes", "purchase.option", message))
-    if place.option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
-        message = "a Capacity Block queue needs the id of the block that was bought"
-        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
-    if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
-        message = "spot instances cannot use a reservation"
-        found.append(error("spot-with-reservation", "purchase.reservation", message, "drop one of the two"))
-    types = (place.instance_type, *plan.request.target.fallback_types)
-    unknown = [name for name in types if name not in instances]
-    found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
-    if len({queue_name(name) for name in types}) < len(types):
-        found.append(error("duplicate-queue", "target.fallback_types", "a type is given twice", "name every type once"))
-    found += notify_findings(plan)
-    return tuple(found)
-
-
 def notify_findings(plan: Plan) -> Iterator[Finding]:
     """Addresses that nothing can be sent to."""
     for each in plan.request.guardrails.notify:
@@ -81,62 +33,6 @@ def notify_findings(plan: Plan) -> Iterator[Finding]:
             message = f"nothing can be sent to {each}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
             yield error("notify-unreachable", "guardrails.notify", message, hint)
-
-
-def agent_findings(plan: Plan) -> Iterator[Finding]:
-    """Why nobody could reach the head node of a cluster: an image of ParallelCluster's without Systems Manager's agent.
-
-    An image of one's own is taken to have it. Rendering goes on without it: jobs can be sent over ssh.
-    """
-    target = plan.request.target
-    if target.os in OLD_KERNELS and target.ami is None:
-        message = f"ParallelCluster's image of {target.os} has no agent of Systems Manager, which is the only way in"
-        hint = "target.os: ubuntu2404, or target.ami: an image of yours that has amazon-ssm-agent"
-        yield error("os-without-agent", "target.os", message, hint)
-
-
-def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> ClusterContext:
-    """Every decision of a plan's cluster.
-
-    Args:
-        plan: a plan for ParallelCluster.
-        instances: the catalog's types, by name.
-        names: what the cluster refers to: ids, or CDK tokens in their place.
-
-    Raises:
-        ImpossibleError: no configuration can be written, with all reasons.
-    """
-    found = findings(plan, instances)
-    if found:
-        raise ImpossibleError(f"{plan.name} makes no ParallelCluster configuration", findings=found)
-    request = plan.request
-    queues = [_queue(plan, instances[plan.place.instance_type], names)]
-    queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]
-    return ClusterContext(
-        region=plan.place.region,
-        os=request.target.os.value,
-        ami=request.target.ami,
-        subnet_id=names.subnet_id,
-        security_group_ids=(names.security_group_id, *request.network.security_group_ids),
-        node_policy_arn=names.node_policy_arn,
-        session_log_policy_arn=names.session_log_policy_arn,
-        head_role_arn=request.security.roles.head_node,
-        login_role_arn=request.security.roles.login_nodes,
-        node_role_arn=request.security.roles.nodes,
-        node_setup_uri=names.node_setup_uri,
-        head_node_type=sizing.head_node(plan.place.nodes, request.storage.head_node),
-        head_root_gib=sizing.HEAD_ROOT_GIB,
-        compute_root_gib=sizing.COMPUTE_ROOT_GIB,
-        idle_minutes=max(1, math.ceil(idle_minutes(request) or NEVER_MINUTES)),
-        queues=tuple(queues),
-        lustre=_lustre(plan),
-        login_nodes=request.storage.login_nodes,
-        login_node_type=sizing.LOGIN_NODE,
-        permissions_boundary_arn=request.security.permissions_boundary_arn,
-        combined_efa=request.target.efa_layout is EfaLayout.CLASSIC,
-        log_retention_days=sizing.LOG_RETENTION_DAYS,
-        tags=tags(plan),
-    )
 
 
 def tags(plan: Plan) -> tuple[Tag, ...]:
@@ -147,101 +43,3 @@ def tags(plan: Plan) -> tuple[Tag, ...]:
         Tag(key=DIGEST_TAG, value=plan.digest),
         *(Tag(key=key, value=value) for key, value in sorted(plan.request.tags.items())),
     )
-
-
-def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
-    """The queue of the plan's own type."""
-    place, reservation = plan.place, plan.request.purchase.reservation
-    block = place.option is PurchaseOption.CAPACITY_BLOCK
-    wanted = plan.request.target.placement_group
-    # With a reservation a placement group makes EC2 answer "insufficient capacity" (terraform-aws-eks#3730).
-    placement = False if reservation is not None else facts.efa_interfaces > 0 if wanted is None else wanted
-    return _of_type(
-        plan,
-        facts,
-        names,
-        capacity_type=_CAPACITY_TYPES[place.option],
-        # A block is prepaid and cannot grow: ParallelCluster wants all of it up, all the time.
-        min_count=place.nodes if block else 0,
-        max_count=place.nodes,
-        placement_group=placement,
-        reservation_id=reservation.id if reservation is not None else None,
-    )
-
-
-def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
-    """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
-    wanted = plan.request.target.placement_group
-    return _of_type(
-        plan,
-        facts,
-        names,
-        capacity_type="SPOT" if plan.place.option is PurchaseOption.SPOT else "ONDEMAND",
-        min_count=0,
-        max_count=plan.place.nodes,
-        placement_group=facts.efa_interfaces > 0 if wanted is None else wanted,
-        reservation_id=None,
-    )
-
-
-def _of_type(
-    plan: Plan,
-    facts: InstanceType,
-    names: ClusterNames,
-    *,
-    capacity_type: str,
-    min_count: int,
-    max_count: int,
-    placement_group: bool,
-    reservation_id: str | None,
-) -> QueueContext:
-    """A queue with what follows from its type alone."""
-    target = plan.request.target
-    sockets, cores = facts.sockets or (None, None)
-    setup = node_arguments(
-        facts,
-        target.os,
-        baked=target.ami is not None,
-        cluster=plan.cluster_name,
-        metrics_uri=names.node_metrics_uri,
-    )
-    return QueueContext(
-        name=queue_name(facts.name),
-        compute_resource="nodes",
-        capacity_type=capacity_type,
-        instance_type=facts.name,
-        min_count=min_count,
-        max_count=max_count,
-        efa=facts.efa_interfaces > 0,
-        placement_group=placement_group,
-        reservation_id=reservation_id,
-        scratch=facts.nvme_gb > 0,
-        gpu_health_check=is_nvidia(facts),
-        sockets=sockets,
-        cores_per_socket=cores,
-        node_setup=setup,
-    )
-
-
-def _lustre(plan: Plan) -> LustreContext | None:
-    """The file system, with the training data below /fsx/data when the plan says where they lie."""
-    storage, train = plan.request.storage, plan.request.workload.train
-    if storage.lustre_gib == 0:
-        return None
-    return LustreContext(
-        capacity_gib=storage.lustre_gib,
-        mb_s_per_tib=storage.lustre_mb_s_per_tib,
-        kms_key_arn=storage.kms_key_arn,
-        data_uri=train.data.uri if train is not None else None,
-    )
-
-
-def cluster_yaml(context: ClusterContext) -> str:
-    """The text of the cluster configuration."""
-    return rendered("parallelcluster/cluster.yaml.j2", context)
-
-
-def cluster_configuration(context: ClusterContext) -> dict[str, Any]:
-    """The cluster configuration as typed data: the very text that is shown, read back."""
-    configuration: dict[str, Any] = yaml.safe_load(cluster_yaml(context))
-    return configuration

@@ -12,74 +12,6 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueContext:
-    """One Slurm queue of one instance type.
-
-    `capacity_type` is ParallelCluster's word (ONDEMAND, SPOT, CAPACITY_BLOCK). `reservation_id` is a capacity
-    reservation or None. `scratch` says whether there is NVMe to mount. `sockets` and `cores_per_socket` correct what
-    ParallelCluster assumes of a type, None where it is right or not known. `node_setup` holds the arguments of the
-    set-up script (node.sh), empty when the nodes need none.
-    """
-
-    name: str
-    compute_resource: str
-    capacity_type: str
-    instance_type: str
-    min_count: int
-    max_count: int
-    efa: bool
-    placement_group: bool
-    reservation_id: str | None
-    scratch: bool
-    gpu_health_check: bool
-    sockets: int | None
-    cores_per_socket: int | None
-    node_setup: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LustreContext:
-    """An FSx for Lustre file system: capacity in GiB, throughput in MB/s per TiB; `data_uri` is linked to /data."""
-
-    capacity_gib: int
-    mb_s_per_tib: int
-    kms_key_arn: str | None
-    data_uri: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterContext:
-    """A ParallelCluster configuration (templates/parallelcluster/cluster.yaml.j2).
-
-    Sizes in GiB, times in minutes and days. Ids and ARNs may be CDK tokens.
-    """
-
-    region: str
-    os: str
-    ami: str | None
-    subnet_id: str
-    security_group_ids: tuple[str, ...]
-    node_policy_arn: str
-    session_log_policy_arn: str | None
-    head_role_arn: str | None
-    login_role_arn: str | None
-    node_role_arn: str | None
-    node_setup_uri: str | None
-    head_node_type: str
-    head_root_gib: int
-    compute_root_gib: int
-    idle_minutes: int
-    queues: tuple[QueueContext, ...]
-    lustre: LustreContext | None
-    login_nodes: int
-    login_node_type: str
-    permissions_boundary_arn: str | None
-    combined_efa: bool
-    log_retention_days: int
-    tags: tuple[Tag, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretContext:
     """A variable whose value the job fetches: from "secretsmanager" or "ssm", by ARN."""
 
@@ -179,76 +111,6 @@ class ImageContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupContext:
-    """An instance group of HyperPod.
-
-    `node_type` is Slurm's part as SageMaker names it (Controller, Login, Compute), `partition` the queue of a Compute
-    group. `health_checks` run before its instances take jobs. `interface_type` is the kind of its EFA interfaces, None
-    for the service's own choice.
-    """
-
-    name: str
-    node_type: str
-    instance_type: str
-    count: int
-    partition: str | None
-    health_checks: tuple[str, ...]
-    training_plan_arn: str | None
-    spot: bool
-    interface_type: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HyperPodContext:
-    """A request that makes a HyperPod cluster with Slurm (templates/hyperpod/cluster.yaml.j2).
-
-    `continuous` has HyperPod provide instances one by one and try again. `lifecycle_uri` is a folder in S3 that holds
-    the scripts, `entry_point` the one that is run. Ids, ARNs and names may be CDK tokens.
-    """
-
-    cluster_name: str
-    groups: tuple[GroupContext, ...]
-    continuous: bool
-    ami: str | None
-    role_arn: str
-    subnet_id: str
-    security_group_ids: tuple[str, ...]
-    lifecycle_uri: str
-    entry_point: str
-    lustre_dns_name: str
-    lustre_mount_name: str
-    mount_path: str
-    volume_key_arn: str | None
-    tags: tuple[Tag, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleContext:
-    """What HyperPod runs on every machine that it makes (templates/hyperpod/on_create.sh.j2).
-
-    `controller`, `login` and `workers` are instance groups. `family` is the workers' accelerators, "nvidia", "neuron"
-    or None; `accelerators` and `efa_interfaces` are the numbers that every worker must show, and `efa_check` the shell
-    function that counts the second; `nvme` says whether it has disks. `node_setup` holds the arguments of node.sh,
-    empty when workers need none.
-    """
-
-    cluster: str
-    region: str
-    controller: str
-    login: str
-    workers: str
-    instance_type: str
-    family: str | None
-    accelerators: int
-    efa_interfaces: int
-    efa_check: str
-    nvme: bool
-    mount_path: str
-    user: str
-    node_setup: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileContext:
     """The job that compiles a model for its shape (templates/serving/compile.sh.j2).
 
@@ -331,6 +193,15 @@ class ServiceContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimContext:
+    """A volume of a pod: its name there, the PersistentVolumeClaim, and where it is mounted."""
+
+    name: str
+    claim: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesJobContext:
     """A job's objects (templates/kubernetes/namespace.yaml.j2, job.yaml.j2 and what they include).
 
@@ -339,9 +210,10 @@ class KubernetesJobContext:
     calls its chips, of which a pod takes all `chips`, with all `efa` interfaces and `hugepages_mib` of huge pages
     where there are any. `topology` is the level of the network that Kueue keeps pods together on, or a preference among
     nodes where there is no `queue`; None on one node. `archive_uri`, `archive_sha256` and `archive_bytes` are the job
-    folder's; `fetch_script` is what fetches it. `backoff` counts pods that may fail, `restarts` the times that a whole
-    job may begin again; memory in GiB and MiB, times in seconds. `auto_resume` has HyperPod start a job again on a node
-    that it has replaced; `log_pattern` is how a line of progress looks, which must come every `hung_s`, None: never.
+    folder's; `fetch_script` is what fetches it. `retries` counts attempts that may fail, `backoff` pods, `restarts` the
+    times that a whole job may begin again; memory in GiB and MiB, times in seconds. `auto_resume` has HyperPod start a
+    job again on a node that it has replaced; `log_pattern` is how a line of progress looks, which must come every
+    `hung_s`, None: never.
     """
 
     name: str
@@ -369,13 +241,31 @@ class KubernetesJobContext:
     priority: str | None
     topology: str | None
     environment: tuple[EnvironmentVariable, ...]
+    claims: tuple[ClaimContext, ...]
     archive_uri: str
     archive_sha256: str
     archive_bytes: str
     fetch_script: tuple[str, ...]
     time_limit_s: int | None
+    retries: int
     backoff: int
     restarts: int
     auto_resume: bool
     log_pattern: str
     hung_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginsContext:
+    """What shows chips and interfaces to Kubernetes (templates/kubernetes/plugins.yaml.j2, device-plugin.yaml.j2).
+
+    `nvidia_plugin`, `efa_plugin` and `device_plugin` (Neuron's) are images, None where no node needs one;
+    `instance_types` are the nodes with NVIDIA's chips or EFA, `neuron_types` those with Neuron's.
+    """
+
+    resource: str
+    nvidia_plugin: str | None
+    efa_plugin: str | None
+    device_plugin: str | None
+    instance_types: tuple[str, ...]
+    neuron_types: tuple[str, ...]

@@ -54,7 +54,9 @@ def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Findin
         message = f"a pod asks for {asked} of its node's {interfaces} {EFA}: the job would speak TCP"
         hint = f'resources: {{limits: {{{EFA}: "{interfaces}"}}}}'
         yield error("efa-not-asked-for", where, message, hint)
-    if not any(str(each.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for each in limits):
+    told = [each for container in pod["spec"]["containers"] for each in container.get("env", ())]
+    without = any((each["name"], each.get("value")) == ("FI_EFA_USE_HUGE_PAGE", "0") for each in told)
+    if not without and not any(str(each.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for each in limits):
         message = f"pods with EFA ask for no {HUGE_PAGES}: libfabric sets up its interfaces there"
         yield error("efa-without-pages", where, message, f"resources: {{limits: {{{HUGE_PAGES}: 5120Mi}}}}")
 

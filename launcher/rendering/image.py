@@ -6,10 +6,12 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
-from launcher.rendering.cluster import PARALLELCLUSTER_VERSION
 from launcher.rendering.contexts import ImageContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
+
+PARALLELCLUSTER_VERSION = "3.16.1"
+"""The release whose provider is deployed and whose schema the configuration is written for."""
 
 BUILD_MACHINE = "m6i.2xlarge"
 """Drivers are built there and loaded elsewhere, so it needs no accelerator: this project's choice."""

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import yaml
-
 from launcher.agent.job import JobSpec
+from launcher.catalog import safe_yaml
 from launcher.model.bundle import RenderedFile
-from launcher.model.enums import Operator
+from launcher.model.enums import CheckpointMode, Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
@@ -174,7 +173,7 @@ def job_context(
         resource=pod.resource_name(facts),
         chips=facts.accelerators,
         efa=facts.efa_interfaces,
-        hugepages_mib=pod.HUGE_PAGES_MIB if facts.efa_interfaces else 0,
+        hugepages_mib=pod.huge_pages_mib(facts),
         cpus=pod.cpus_of(facts),
         memory_gib=pod.memory_gib_of(facts),
         shared_memory_gib=pod.shared_memory_gib_of(facts),
@@ -183,13 +182,15 @@ def job_context(
         priority=plan.request.target.priority,
         topology=pod.topology(plan, facts),
         environment=pod.environment(plan, facts, names, run=job.run, operator=made.value, meeting=f"{name}-0.{name}"),
+        claims=pod.claims(plan),
         archive_uri=job.archive.uri,
         archive_sha256=job.archive.sha256,
         archive_bytes=job.archive.size,
         fetch_script=tuple(script_text(FETCH_SCRIPT).splitlines()),
         time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),
-        backoff=run.retries * place.nodes + (0 if made is Operator.JOB else INTERRUPTIONS * place.nodes),
-        restarts=run.retries + INTERRUPTIONS,
+        retries=job.retries_of(run),
+        backoff=job.retries_of(run) * place.nodes + (0 if made is Operator.JOB else INTERRUPTIONS * place.nodes),
+        restarts=job.retries_of(run) + INTERRUPTIONS,
         auto_resume=target_of(place.target).resumes_jobs,
         log_pattern=LOG_PATTERN,
         hung_s=math.ceil(plan.request.guardrails.hung_minutes * 60) or None,
@@ -216,7 +217,7 @@ def job_manifest(context: KubernetesJobContext) -> str:
         ImpossibleError: as the template is written, the job would run without EFA.
     """
     text = rendered("kubernetes/job.yaml.j2", context)
-    lost = tuple(document_findings(yaml.safe_load_all(text), context.efa, where="templates/kubernetes"))
+    lost = tuple(document_findings(safe_yaml.documents(text), context.efa, where="templates/kubernetes"))
     if lost:
         raise ImpossibleError(f"{context.plan}: its pods would have no EFA", findings=lost)
     return text
@@ -250,4 +251,9 @@ def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
     """
     made = job_spec(plan, names=names, job=job, view=IN_A_POD)
     journal = journal_uri(checkpoint_uri(plan, names), job.run)
-    return replace(made, journal=journal, grace_s=float(pod.grace_s(plan, job)))
+    grace_s, retries = float(pod.grace_s(plan, job)), job.retries_of(plan.request.run)
+    data = tuple(replace(each, path=pod.by_volume(plan, each.path)) for each in made.data)
+    policy = made.checkpoint
+    if policy.mode == CheckpointMode.OWN and policy.uri is not None:
+        policy = replace(policy, uri=pod.by_volume(plan, policy.uri))
+    return replace(made, journal=journal, grace_s=grace_s, retries=retries, data=data, checkpoint=policy)

@@ -10,7 +10,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering.batch import JobSettings, workers_per_node
-from launcher.rendering.contexts import EnvironmentVariable, Tag
+from launcher.rendering.contexts import ClaimContext, EnvironmentVariable, Tag
 from launcher.rendering.names import ClusterNames, compile_cache_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia
@@ -32,6 +32,8 @@ TO_THE_STORE_S = 30
 """Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"
 """The lowest level of EC2's network that EKS labels nodes with: machines that share it are nearest to each other."""
+NO_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
+"""The variable that, with 0, keeps libfabric from huge pages."""
 HEALTHY = Tag(key="sagemaker.amazonaws.com/node-health-status", value="Schedulable")
 """HyperPod's word for a node that its health checks have passed (sagemaker-hyperpod-cli@011ca92, its job templates)."""
 
@@ -62,6 +64,11 @@ def memory_gib_of(facts: InstanceType) -> int:
     """GiB of memory that a pod asks for, huge pages left to themselves."""
     pages = HUGE_PAGES_MIB / 1024 if facts.efa_interfaces else 0.0
     return max(1, int((facts.memory_gib - pages) * HOST_SHARE))
+
+
+def huge_pages_mib(facts: InstanceType) -> int:
+    """MiB of huge pages that a pod asks for: none where libfabric is told to use none."""
+    return HUGE_PAGES_MIB if facts.efa_interfaces and not is_nvidia(facts) else 0
 
 
 def shared_memory_gib_of(facts: InstanceType) -> int:
@@ -100,6 +107,25 @@ def topology(plan: Plan, facts: InstanceType) -> str | None:
     return NEAREST if plan.place.nodes > 1 and facts.efa_interfaces else None
 
 
+def claims(plan: Plan) -> tuple[ClaimContext, ...]:
+    """The volumes that a plan names."""
+    volumes = enumerate(plan.request.run.volumes)
+    return tuple(ClaimContext(name=f"volume-{number}", claim=each.claim, path=each.path) for number, each in volumes)
+
+
+def volume_variable(number: int) -> str:
+    """The variable that says in a pod where a volume is: a sandbox has another folder in its place."""
+    return f"SLIPWAY_VOLUME_{number}"
+
+
+def by_volume(plan: Plan, path: str) -> str:
+    """A path with the variable of the volume that it lies on; as it is where it lies on none."""
+    for number, each in enumerate(plan.request.run.volumes):
+        if f"{path}/".startswith(f"{each.path}/"):
+            return f"${{{volume_variable(number)}}}{path[len(each.path) :]}"
+    return path
+
+
 def environment(
     plan: Plan, facts: InstanceType, names: ClusterNames, *, run: str, operator: str, meeting: str
 ) -> tuple[EnvironmentVariable, ...]:
@@ -125,6 +151,7 @@ def environment(
         **(OF_ELASTIC_AGENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),
     }
+    found |= {volume_variable(number): each.path for number, each in enumerate(plan.request.run.volumes)}
     if plan.request.run.secrets:
         found["SLIPWAY_SECRETS"] = json.dumps(dict(plan.request.run.secrets), sort_keys=True)
     return tuple(EnvironmentVariable(name=name, value=value) for name, value in found.items())
@@ -135,7 +162,8 @@ def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
     yield "PET_NNODES", str(plan.place.nodes)
     if workers_per_node(facts):
         yield "PET_NPROC_PER_NODE", str(workers_per_node(facts))
-    # The job begins again as a whole; torchrun's workers have sessions of their own, to which it hands SIGUSR1 on.
+        yield "SLIPWAY_WORKERS_PER_NODE", str(workers_per_node(facts))
+    # The job begins again as a whole. A SIGUSR1 to the whole pod must not end torchrun.
     yield "PET_MAX_RESTARTS", "0"
     yield "PET_SIGNALS_TO_HANDLE", _HANDED_ON
     yield "PET_SHUTDOWN_TIMEOUT", str(max(1, math.ceil(plan.request.checkpoint.grace_seconds)))
@@ -146,7 +174,7 @@ def _of_chips(facts: InstanceType, names: ClusterNames) -> Iterator[tuple[str, s
     if is_nvidia(facts):
         yield "SLIPWAY_CHIPS", "nvidia"
         # Huge pages make data loaders that fork run out of memory.
-        yield "FI_EFA_USE_HUGE_PAGE", "0"
+        yield NO_HUGE_PAGES, "0"
         yield "NCCL_SOCKET_IFNAME", "^docker,lo,veth"
         yield "NCCL_DEBUG", "INFO"
     elif facts.neuron:

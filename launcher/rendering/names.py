@@ -16,7 +16,8 @@ class ClusterNames:
     In infra they are CDK tokens, after a deployment the stack's outputs, before one the words of `symbolic_names`.
     `store_uri` is the folder in S3 that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
     nodes' set-up script and `node_metrics_uri` what it makes report of the accelerators, None where nodes need neither;
-    `session_log_policy_arn` lets machines that people enter write the log of their sessions, None where none is kept.
+    `entered_policy_arn` lets a ParallelCluster's machines be entered by Systems Manager, `session_log_policy_arn` lets
+    machines that people enter write the log of their sessions, None where none is kept.
     `stop_uri` is where its guard tells a job that the budget is used up, None where it does not, `word_uri` where a job
     tells the guard what people must hear of. HyperPod alone has
     `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
@@ -29,6 +30,7 @@ class ClusterNames:
     store_uri: str
     node_setup_uri: str | None = None
     node_metrics_uri: str | None = None
+    entered_policy_arn: str | None = None
     session_log_policy_arn: str | None = None
     stop_uri: str | None = None
     word_uri: str | None = None
@@ -39,6 +41,9 @@ class ClusterNames:
     eks_arn: str | None = None
 
 
+FRESH_FOLDER = ".fresh"
+"""Below a plan's first checkpoints: those of each launch that began anew, by its key."""
+
 OUTPUTS: Mapping[str, str] = {
     "subnet_id": "PrivateSubnetId",
     "security_group_id": "NodeSecurityGroupId",
@@ -46,6 +51,7 @@ OUTPUTS: Mapping[str, str] = {
     "store_uri": "StoreUri",
     "node_setup_uri": "NodeSetupUri",
     "node_metrics_uri": "NodeMetricsUri",
+    "entered_policy_arn": "EnteredPolicyArn",
     "session_log_policy_arn": "SessionLogPolicyArn",
     "stop_uri": "StopUri",
     "word_uri": "WordUri",
@@ -80,7 +86,9 @@ def symbolic_names(plan: Plan) -> ClusterNames:
     What the plan itself names is taken from it.
     """
     cluster = f"slipway-{plan.cluster_name}"
-    store_uri = plan.request.checkpoint.uri or f"s3://{cluster}-checkpoints/jobs"
+    policy = plan.request.checkpoint
+    named = policy.foreign_store_uri if is_joined(plan.request) else policy.store_uri
+    store_uri = named or f"s3://{cluster}-checkpoints/jobs"
     stops = stops_at(plan.request, plan.place.option) is not None and not is_joined(plan.request)
     return ClusterNames(
         subnet_id=subnet_id(plan) or "subnet-private0subnet000",
@@ -91,6 +99,7 @@ def symbolic_names(plan: Plan) -> ClusterNames:
         word_uri=None if is_joined(plan.request) else f"{store_uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}",
         node_setup_uri=f"s3://{cluster}-assets/node.sh",
         node_metrics_uri=f"s3://{cluster}-assets/metrics.py",
+        entered_policy_arn=f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}-entered",
         session_log_policy_arn=(
             f"arn:aws:iam::000000000000:policy/parallelcluster/{cluster}-sessions"
             if plan.request.security.session_log
@@ -117,6 +126,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         store_uri=outputs[OUTPUTS["store_uri"]],
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),
         node_metrics_uri=outputs.get(OUTPUTS["node_metrics_uri"]),
+        entered_policy_arn=outputs.get(OUTPUTS["entered_policy_arn"]),
         session_log_policy_arn=outputs.get(OUTPUTS["session_log_policy_arn"]),
         stop_uri=outputs.get(OUTPUTS["stop_uri"]),
         word_uri=outputs.get(OUTPUTS["word_uri"]),
@@ -126,7 +136,7 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
 
 def checkpoint_uri(plan: Plan, names: ClusterNames) -> str:
     """Where a plan's checkpoints go: the place the plan names, or its own folder of the cluster's store."""
-    named = plan.request.checkpoint.uri
+    named = plan.request.checkpoint.store_uri
     return named.rstrip("/") if named is not None else f"{names.store_uri}/{plan.name}"
 
 

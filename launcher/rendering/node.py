@@ -1,5 +1,7 @@
 """What a compute node with ParallelCluster's own image lacks: Python for the agent, Neuron's driver, a reporter."""
 
+from pathlib import Path
+
 from launcher.catalog.assets import asset
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
@@ -23,7 +25,9 @@ OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, Operating
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
 EFA_CHECK = "templates/slurm/check_efa.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
-"""Assets: what sets up a node, and what reports its accelerators to CloudWatch."""
+"""Assets: what sets up a node, and what reports its accelerators and its jobs to CloudWatch."""
+_STILLNESS = Path(__file__).resolve().parents[1] / "agent" / "node" / "stillness.py"
+_OWN_IMPORT = "from launcher.agent.node.stillness import Stillness\n"
 
 
 def is_nvidia(facts: InstanceType) -> bool:
@@ -59,15 +63,29 @@ def node_arguments(
         metrics_uri: where METRICS_SCRIPT lies in S3; None: nothing is reported.
     """
     reporting: tuple[str, ...] = ()
-    if is_measured(facts) and metrics_uri is not None:
-        chips = "nvidia" if is_nvidia(facts) else "neuron"
-        reporting = (f"--metrics={metrics_uri}", f"--cluster={cluster}", f"--chips={chips}", f"--python={PYTHONS[os]}")
+    if metrics_uri is not None:
+        reporting = (f"--metrics={metrics_uri}", *reporting_arguments(facts, cluster=cluster, python=PYTHONS[os]))
     return (*reporting, *(() if baked else node_packages(facts, os)))
+
+
+def reporting_arguments(facts: InstanceType, *, cluster: str, python: str) -> tuple[str, ...]:
+    """Those of them that say what a type's nodes report to CloudWatch."""
+    chips = (f"--chips={'nvidia' if is_nvidia(facts) else 'neuron'}",) if is_measured(facts) else ()
+    return (f"--cluster={cluster}", *chips, f"--python={python}")
 
 
 def script_text(name: str) -> str:
     """The text of a script among the assets."""
     return asset(name).read_text(encoding="utf-8")
+
+
+def metrics_script() -> str:
+    """The text of METRICS_SCRIPT, one file with what it judges stillness by: the agent's own module."""
+    before, found, after = script_text(METRICS_SCRIPT).partition(_OWN_IMPORT)
+    if not found:
+        message = f"{METRICS_SCRIPT} has no line {_OWN_IMPORT!r}"
+        raise ValueError(message)
+    return before + _STILLNESS.read_text(encoding="utf-8") + after
 
 
 def efa_check() -> str:

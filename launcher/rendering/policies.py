@@ -16,7 +16,9 @@ MOST_CHARACTERS = 6144
 MOST_POLICIES = 10
 """Managed policies that a role can have before a quota is raised (the same)."""
 _TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster"}
-PERSON, DOCTOR, BOUNDARY = "person", "doctor", "boundary"
+PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
+_OF_BUCKETS = {"buckets": "", "contents": "/*"}
+"""What stands for the data buckets and for all that is in them."""
 _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *each.policies) for kind, each in TARGETS.items() if each.deployed}
@@ -46,8 +48,8 @@ class Account:
             named = _LIST.fullmatch(each)
             if named is None:
                 found.append(_filled(each, self))
-            elif named[1] == "buckets":
-                found += [f"arn:{self.partition}:s3:::{bucket}" for bucket in self.data_buckets]
+            elif named[1] in _OF_BUCKETS:
+                found += [f"arn:{self.partition}:s3:::{each}{_OF_BUCKETS[named[1]]}" for each in self.data_buckets]
             else:
                 found += self.lists.get(named[1], ())
         return found

@@ -7,13 +7,16 @@ from launcher.catalog.permissions import Permissions
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, JOBS_PREFIX, JOURNAL_FOLDER, WORD_FOLDER
 from launcher.model.named_role import NamedRole
+from launcher.model.reach import reached
 from launcher.model.request import PlanRequest
 from launcher.planning.endpoint_checks import ECR
 from launcher.rendering.policies import (
+    STORE,
     Account,
     RenderedPolicy,
     allowed_actions,
     policy_statement,
+    render_policy,
     rendered_policy,
     sorted_actions,
 )
@@ -37,7 +40,7 @@ def account_of(request: PlanRequest, account: Account) -> Account:
 
 def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
     """ARNs by the word that stands for them; of a bucket that stacks will make, all that it may be called."""
-    uri, serve, key = request.checkpoint.uri, request.workload.serve, request.storage.kms_key_arn
+    uri, serve, key = request.checkpoint.store_uri, request.workload.serve, request.storage.kms_key_arn
     store, objects = _places(account, uri or "s3://slipway-*")
     models = [] if serve is None else [each for each in (serve.model_uri, serve.artifacts_uri) if each is not None]
     loaded = [_places(account, each) for each in models]
@@ -49,12 +52,25 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
         "model": tuple(arn for buckets, _ in loaded for arn in buckets),
         "files": tuple(arn for _, files in loaded for arn in files),
         "key": () if key is None else (key,),
+        **_reached(request, account),
         "nodes": (request.security.roles.nodes or made,),
         **{
             name: tuple(sorted({arn for arn in request.run.secrets.values() if arn.split(":")[2] == service}))
             for name, service in _SECRETS.items()
         },
     }
+
+
+def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+    """The trainer's own place and what nodes fetch: buckets, objects and keys of each."""
+    found = {}
+    for word, writes in (("own", True), ("data", False)):
+        places = [each for each in reached(request) if each.writes is writes]
+        arns = [_places(account, each.uri) for each in places]
+        found[f"{word}buckets"] = tuple(sorted({arn for buckets, _ in arns for arn in buckets}))
+        found[f"{word}objects"] = tuple(sorted({arn for _, objects in arns for arn in objects}))
+        found[f"{word}keys"] = tuple(sorted({each.kms_key_arn for each in places if each.kms_key_arn is not None}))
+    return found
 
 
 def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
@@ -96,3 +112,13 @@ def render_role(permissions: Permissions, request: PlanRequest, role: NamedRole,
         if whole.resources(each)
     ]
     return rendered_policy(f"role_{role.use.key}", f"what role {role.name} needs as {role.path}", statements)
+
+
+def render_store(permissions: Permissions, request: PlanRequest, account: Account) -> RenderedPolicy | None:
+    """What whoever runs slipway needs on the bucket and the key that a plan names; None where it names neither."""
+    if request.checkpoint.store_uri is None and request.storage.kms_key_arn is None:
+        return None
+    lists = _lists(request, account)
+    if request.checkpoint.store_uri is None:
+        lists = {"key": lists["key"]}
+    return render_policy(permissions, STORE, replace(account, lists=lists))

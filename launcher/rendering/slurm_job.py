@@ -24,7 +24,7 @@ def job_files(
     """The preflight, and the job of a plan that has one."""
     files = _preflight_files(plan, instances)
     if plan.request.workload.train is not None:
-        script = batch_script(batch_context(plan, instances=instances, names=names))
+        script = batch_script(batch_context(plan, instances=instances, names=names, job=job))
         files.append(RenderedFile(path=BATCH_FILE, text=script, executable=True))
         files.append(RenderedFile(path=JOB_FILE, text=job_spec(plan, names=names, job=job).to_json()))
     return files

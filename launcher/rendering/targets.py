@@ -1,16 +1,18 @@
-"""What writes the files of each target that trains, by the target's kind."""
+"""What writes the files of a target that trains, found by the target's kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from launcher.model.bundle import RenderedFile
 from launcher.model.enums import TargetKind
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering import batch, cluster, eks, hyperpod, hyperpod_eks, kubernetes_job, parallelcluster, slurm_job
+from launcher.rendering import batch, slurm_job
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.names import ClusterNames
+from launcher.targets.load import part
 
 Instances = Mapping[str, InstanceType]
 
@@ -29,20 +31,7 @@ class Writer:
     job_files: Callable[[Plan, Instances, ClusterNames, JobSettings], list[RenderedFile]] = slurm_job.job_files
 
 
-WRITERS: Mapping[TargetKind, Writer] = {
-    TargetKind.PARALLELCLUSTER: Writer(findings=cluster.findings, cluster_files=parallelcluster.cluster_files),
-    TargetKind.HYPERPOD_SLURM: Writer(findings=hyperpod.findings, cluster_files=hyperpod.cluster_files),
-    TargetKind.EKS: Writer(
-        findings=eks.findings,
-        cluster_files=eks.cluster_files,
-        job_findings=kubernetes_job.no_findings,
-        job_files=kubernetes_job.job_files,
-    ),
-    TargetKind.HYPERPOD_EKS: Writer(
-        findings=hyperpod_eks.findings,
-        cluster_files=hyperpod_eks.cluster_files,
-        job_findings=kubernetes_job.no_findings,
-        job_files=kubernetes_job.job_files,
-    ),
-}
-"""The writer of every target that trains."""
+@cache
+def writer_of(kind: TargetKind) -> Writer:
+    """The writer of a target that trains."""
+    return part(kind, "render", Writer)

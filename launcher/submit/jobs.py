@@ -1,6 +1,6 @@
 """What a scheduler is asked, and what goes wrong between a job and it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,11 +50,55 @@ class JobSource(Protocol):
             SchedulerError: it cannot be asked.
         """
 
-    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
-        """End a job for good; where it is said, only if it does not run.
+    def nodes(self, job: Submitted) -> "Nodes":
+        """The nodes of a job that runs, for a person.
+
+        Raises:
+            ImpossibleError: it does not run.
+            SchedulerError: they cannot be asked for.
+        """
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
+        """End a job for good; where it is said, only if it does not run. False where there was surely nothing to end.
 
         Raises:
             SchedulerError: it cannot be asked, or refuses.
+        """
+
+
+class Nodes(Protocol):
+    """The nodes of a job that runs, by their names, the first node of the job first."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+
+    def shell(self, node: str) -> int:
+        """Open a shell on a node, on this terminal; its exit code.
+
+        Raises:
+            SchedulerError: it cannot be reached.
+        """
+
+    def run(self, node: str, words: Sequence[str]) -> int:
+        """Run a command on a node, with its output on this process's; its exit code.
+
+        Raises:
+            SchedulerError: it cannot be reached.
+        """
+
+    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+        """Lead a port of this machine to a port of a node until the user interrupts it.
+
+        Args:
+            node: whose port.
+            port: which.
+            here: the port on this machine's loopback address.
+            ready: called once it leads there.
+
+        Raises:
+            ImpossibleError: the port of this machine is taken.
+            SchedulerError: the node cannot be reached.
         """
 
 
@@ -64,6 +108,10 @@ class SchedulerError(SlipwayError):
 
 class UnreachableError(SchedulerError):
     """No whole answer came from the head node: whether anything was done there is not known."""
+
+
+class CutOffError(UnreachableError):
+    """An answer ended before it was whole: what only reads can be asked again at once."""
 
 
 class GoneError(SchedulerError):

@@ -25,6 +25,9 @@ from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, not_there, placed
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 """The session document that runs one command and ends (Systems Manager user guide, session types)."""
+INTERACTIVE = "AWS-StartInteractiveCommand"
+FORWARDING = "AWS-StartPortForwardingSessionToRemoteHost"
+"""For a person: one with a terminal, and one that leads a port of this machine on (the same guide)."""
 PLUGIN = "session-manager-plugin"
 _LEAVING_S = 5.0
 """What a session is given to end by itself once the answer is there."""
@@ -39,6 +42,54 @@ def connect_command(target: str, region: str) -> str:
     'aws ssm start-session --region us-east-2 --target sagemaker-cluster:abc_controller-i-1'
     """
     return f"aws ssm start-session --region {region} --target {shlex.quote(target)}"
+
+
+def session_words(target: str, region: str, document: str, parameters: Mapping[str, str]) -> list[str]:
+    """The AWS CLI's command that opens a session with a document of Systems Manager's."""
+    values = json.dumps({name: [value] for name, value in parameters.items()})
+    words = ["aws", "ssm", "start-session", "--region", region, "--target", target]
+    return [*words, "--document-name", document, "--parameters", values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """How a person's own session gets onto a machine: what Systems Manager calls it, and who may open sessions."""
+
+    target: str
+    region: str
+    environment: Mapping[str, str]
+
+    def terminal(self, line: str) -> list[str]:
+        """The session that runs a line there on this terminal.
+
+        Raises:
+            SchedulerError: the AWS CLI or its plug-in is not on this machine.
+        """
+        return self._words(INTERACTIVE, {"command": line})
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str]:
+        """The session that leads a port of this machine to that of a host which the machine reaches.
+
+        Raises:
+            SchedulerError: the AWS CLI or its plug-in is not on this machine.
+        """
+        return self._words(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(here)})
+
+    def _words(self, document: str, parameters: Mapping[str, str]) -> list[str]:
+        refuse_without_programs(self.target, self.region, self.environment)
+        return session_words(self.target, self.region, document, parameters)
+
+
+def refuse_without_programs(target: str, region: str, environment: Mapping[str, str]) -> None:
+    """Go on where the AWS CLI and its plug-in are on this machine.
+
+    Raises:
+        SchedulerError: one is not; the hint has the command for a shell of one's own.
+    """
+    lacking = missing_program(environment)
+    if lacking is not None:
+        hint = f"install it; by hand: {connect_command(target, region)}"
+        raise SchedulerError(f"{lacking} is not installed", hint=hint)
 
 
 def missing_program(environment: Mapping[str, str]) -> str | None:
@@ -74,19 +125,14 @@ class SessionShell:
         """
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
-        lacking = missing_program(self.environment)
-        if lacking is not None:
-            hint = f"install it; by hand: {connect_command(self.target, self.region)}"
-            raise SchedulerError(f"{lacking} is not installed", hint=hint)
+        refuse_without_programs(self.target, self.region, self.environment)
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script in the user's login shell."""
         frame = Frame.fresh()
         packed = base64.b64encode(frame.around(script).encode()).decode()
-        inner = f"mkdir -p {shlex.quote(self.home)}; exec env HOME={shlex.quote(self.home)} bash -l -s"
-        line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c {shlex.quote(inner)}"
-        words = ["aws", "ssm", "start-session", "--region", self.region, "--target", self.target]
-        words += ["--document-name", DOCUMENT, "--parameters", json.dumps({"command": [line]})]
+        line = f"printf %s {packed} | base64 -d | {self._as_user('bash -l -s')}"
+        words = session_words(self.target, self.region, DOCUMENT, {"command": line})
         out, err = _held(words, self.environment, self.name, timeout_s, frame)
         # A session may end lines as a terminal does.
         return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
@@ -96,6 +142,26 @@ class SessionShell:
         return placed(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
+
+    def terminal(self, script: str) -> list[str]:
+        """A person's session, as the user whose jobs they are."""
+        return self._person().terminal(self._as_user(f"bash -l -c {shlex.quote(script)}"))
+
+    def direct(self, script: str) -> list[str] | None:
+        """A session passes no exit code on."""
+        del script
+        return None
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+        """A person's session, by way of this machine."""
+        return self._person().forwarding(node, port, here)
+
+    def _person(self) -> Person:
+        return Person(target=self.target, region=self.region, environment=self.environment)
+
+    def _as_user(self, command: str) -> str:
+        inner = f"mkdir -p {shlex.quote(self.home)}; exec env HOME={shlex.quote(self.home)} {command}"
+        return f"runuser -l {self.user} -c {shlex.quote(inner)}"
 
     def close(self) -> None:
         """Nothing is held."""

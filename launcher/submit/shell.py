@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.jobs import CutOffError, SchedulerError, UnreachableError
 
 RUN_S = 120.0
 """What a script is given; Slurm's commands give up on their controller after less."""
@@ -65,6 +65,23 @@ class Shell(Protocol):
             SchedulerError: it could not be unpacked.
         """
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Of the programs that lead there."""
+
+    def terminal(self, script: str) -> list[str]:
+        """The program that runs a script there on this terminal.
+
+        Raises:
+            SchedulerError: it is not on this machine.
+        """
+
+    def direct(self, script: str) -> list[str] | None:
+        """The program that runs one with its output and exit code passed on as they are; None where there is none."""
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+        """The program that leads a port of this machine to a node's; None where that node is this machine."""
+
     def close(self) -> None:
         """Let go of the connection."""
 
@@ -97,14 +114,14 @@ class Frame:
         """The answer between the marks.
 
         Raises:
-            UnreachableError: it is not whole.
+            CutOffError: it is not whole.
         """
         found = re.search(rf"(?s)\n{self.mark} begin\n(.*)\n{self.mark} end (\d+)\n", out)
         if found is None:
             began = f"{self.mark} begin" in out
             last = " | ".join(err.strip().splitlines()[-3:])
             what = "the answer was cut off" if began else "there was no answer"
-            raise UnreachableError(f"{where}: {what}" + (f": {last}" if last else ""))
+            raise CutOffError(f"{where}: {what}" + (f": {last}" if last else ""))
         return Answer(code=int(found[2]), out=found[1], err=err)
 
 
@@ -168,19 +185,30 @@ class LocalShell:
 
     def __init__(self, environment: Mapping[str, str], *, name: str = "this machine") -> None:
         """Keep the environment that scripts, and the jobs they submit, get."""
-        self._environment = dict(environment)
+        self.environment = dict(environment)
         self.name = name
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script."""
         frame = Frame.fresh()
-        done = started(["bash", "-s"], self._environment, self.name, timeout_s, frame.around(script).encode())
+        done = started(["bash", "-s"], self.environment, self.name, timeout_s, frame.around(script).encode())
         return frame.answer(text(done.stdout), text(done.stderr), self.name)
 
     def put(self, archive: Path, folder: str) -> str:
         """Unpack an archive into a new folder below the user's home."""
         script = unpacking(folder, f"cat {shlex.quote(str(archive.resolve()))}", archive)
         return placed(self.run(script, timeout_s=PUT_S), folder, self.name)
+
+    def terminal(self, script: str) -> list[str]:
+        """A shell of this machine."""
+        return ["bash", "-c", script]
+
+    direct = terminal
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+        """Its nodes are this machine."""
+        del node, port, here
+        return None
 
     def close(self) -> None:
         """Nothing is held."""

@@ -26,8 +26,13 @@ MADE = frozenset(
 PRIVATE = (
     *(".aws", ".azure", ".docker", ".env*", ".git-credentials", ".gnupg", ".huggingface", ".kube", ".netrc", ".npmrc"),
     *(".pgpass", ".pypirc", ".ssh", "_netrc", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_rsa*"),
+    *(".bash_history", ".boto", ".my.cnf", ".python_history", ".s3cfg", ".terraformrc", ".vault-token", ".zsh_history"),
+    *("application_default_credentials.json", "client_secret*.json", "credentials.json", "kubeconfig", "rclone.conf"),
+    *("terraform.tfstate*", "*.tfstate", "*.tfstate.backup"),
 )
 """Names, in any case, that hold credentials as a rule; left out and named wherever they are, tracked or not."""
+PRIVATE_WITHIN = {"huggingface": ("token", "stored_tokens")}
+"""Names that hold credentials in a folder of another name: the token cache of huggingface_hub, `.cache/huggingface`."""
 _PRIVATE_NAME = re.compile("|".join(translate(each) for each in PRIVATE), re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
     rb"""(?m)^-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY([ ]BLOCK)?-----\s*$|"private_key"\s*:\s*"-----BEGIN[ ]""", re.VERBOSE
@@ -78,7 +83,8 @@ class ShippingRules:
             return None
         parts = PurePosixPath(name).parts
         for depth, part in enumerate(parts, start=1):
-            if _PRIVATE_NAME.fullmatch(part):
+            within = PRIVATE_WITHIN.get(parts[depth - 2].lower(), ()) if depth > 1 else ()
+            if _PRIVATE_NAME.fullmatch(part) or part.lower() in within:
                 return "/".join(parts[:depth])
         return None
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from launcher.model.job import Attempt, JobFacts, Submitted
 from launcher.submit import slurm_output
-from launcher.submit.jobs import Chunk, NoPartitionError, SchedulerError, UnreachableError
+from launcher.submit.jobs import Chunk, CutOffError, NoPartitionError, SchedulerError, UnreachableError
+from launcher.submit.nodes import SlurmNodes, running_on
 from launcher.submit.shell import Answer, Shell
 
 TRIES = 5
@@ -203,6 +204,11 @@ class Slurm:
         """What the batch script's `--output` comes to."""
         return log_name(job)
 
+    def nodes(self, job: Submitted) -> SlurmNodes:
+        """The nodes of a job that runs, reached by steps beside its own."""
+        names = running_on(self.facts(job), job.job)
+        return SlurmNodes(head=self.shell, job=job.job, folder=job.folder, names=names)
+
     def release(self, job: Submitted) -> None:
         """Let a job that was put back into the queue start a second from now; Slurm would have it wait two minutes.
 
@@ -213,12 +219,15 @@ class Slurm:
         """
         self.shell.run(f"scontrol update jobid={self._words(job)['job']} StartTime=now+1")
 
-    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """End a job for good; one that has ended already is left alone. By id and name: an id alone is used again.
 
         Args:
             job: the job.
             only_pending: leave it alone where it runs.
+
+        Returns:
+            True: Slurm does not say whether there was something to end.
 
         Raises:
             SchedulerError: Slurm does not answer, or refuses.
@@ -228,6 +237,7 @@ class Slurm:
         answer = self.shell.run(f"scancel {state}--name={words['key']} {words['job']}")
         if answer.code != 0 and "invalid job id" not in answer.err.lower():
             raise SchedulerError(f"{self.shell.name}: job {job.job} is not cancelled: {_reason(answer)}")
+        return True
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """What the files of a job folder hold from an offset on, as much as one answer carries.
@@ -261,8 +271,15 @@ class Slurm:
         }
 
     def _asked(self, script: str, what: str) -> Answer:
-        """The answer of a script that must not fail."""
-        answer = self.shell.run(script)
+        """The answer of a script that must not fail and only reads.
+
+        Where it was cut off it is asked once more: a session of HyperPod's ends at times without a word (awslabs/
+        awsome-distributed-ai@95b939c, hyperpod-mental-model.md).
+        """
+        try:
+            answer = self.shell.run(script)
+        except CutOffError:
+            answer = self.shell.run(script)
         if answer.code == _NO_CONTROLLER:
             raise UnreachableError(f"{self.shell.name}: Slurm does not answer: {_reason(answer)}")
         if answer.code != 0:

@@ -59,7 +59,7 @@ class SshShell:
             raise SchedulerError("ssh is not installed", hint="apt-get install openssh-client")
         self.name = f"ssh {host}"
         self._host = host
-        self._environment = dict(environment)
+        self.environment = dict(environment)
         # A socket's path has 108 bytes at most; %C is 40 of them.
         self._sockets = Path(tempfile.mkdtemp(prefix="slipway-ssh-"))
         options = {**_OPTIONS, "ControlPath": f"{self._sockets}/%C"}
@@ -80,13 +80,26 @@ class SshShell:
         command = f"exec bash -c {shlex.quote(script)} 3<&0"
         return placed(self._answer(frame, command, archive.read_bytes(), PUT_S), folder, self.name)
 
+    def terminal(self, script: str) -> list[str]:
+        """The ssh client with a terminal."""
+        return [*self._words, "-t", "--", self._host, f"exec bash -l -c {shlex.quote(script)}"]
+
+    def direct(self, script: str) -> list[str] | None:
+        """The ssh client without one."""
+        return [*self._words, "--", self._host, f"exec bash -l -c {shlex.quote(script)}"]
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+        """The ssh client, which leads to the node by way of the head node."""
+        way = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{here}:{node}:{port}"]
+        return [*self._words, *way, "--", self._host]
+
     def close(self) -> None:
         """End the shared connection."""
         if self._sockets.is_dir():
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(
                     [*self._words, "-O", "exit", "--", self._host],
-                    env=self._environment,
+                    env=self.environment,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=_CLOSE_S,
@@ -95,7 +108,7 @@ class SshShell:
             shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _answer(self, frame: Frame, command: str, sent: bytes, timeout_s: float) -> Answer:
-        done = started([*self._words, "--", self._host, command], self._environment, self.name, timeout_s, sent)
+        done = started([*self._words, "--", self._host, command], self.environment, self.name, timeout_s, sent)
         out, err = text(done.stdout), text(done.stderr)
         try:
             return frame.answer(out, err, self.name)

@@ -7,13 +7,15 @@ is read in chunks, and an answer whose end mark is missing is refused (launcher/
 import base64
 import math
 import re
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.session import Person
 from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking_from
 
 OUTPUT_LIMIT = 24_000
@@ -65,6 +67,7 @@ class SsmShell:
     commands: Commands
     user: str
     stage: Callable[[Path], str]
+    person: Person
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -103,6 +106,25 @@ class SsmShell:
         return placed(
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Of the AWS CLI."""
+        return self.person.environment
+
+    def terminal(self, script: str) -> list[str]:
+        """A person's session, whose user is another than root."""
+        inner = f"exec bash -l -c {shlex.quote(script)}"
+        return self.person.terminal(f"sudo runuser -l {self.user} -c {shlex.quote(inner)}")
+
+    def direct(self, script: str) -> list[str] | None:
+        """A session passes no exit code on."""
+        del script
+        return None
+
+    def forwarding(self, node: str, port: int, here: int) -> list[str] | None:
+        """A person's session, by way of the head node."""
+        return self.person.forwarding(node, port, here)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -21,16 +21,21 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
-from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProxyError
 
+from launcher.agent import safe_json
 from launcher.model.errors import AwsError
 
 CONNECT_S, READ_S = 10.0, 60.0
 CHUNK = 1 << 18
 AT_ONCE = 8
 """Connections to one host that are kept."""
+MOST_BYTES = 2 << 30
+"""Of one file; AWS's largest, of EC2 in us-east-1, has some 400 MB."""
 TRIES = 5
 """Connections for one file; each goes on where the last was cut."""
+_NO_WAY = (ConnectTimeoutError, NewConnectionError, ProxyError)
+"""There is no connection: the host is given up."""
 
 Progress = Callable[[int, int | None], None]
 """Takes the bytes that are there and the bytes of the whole, None where the server does not say."""
@@ -55,6 +60,7 @@ class Downloads:
         """Nothing is asked yet; `folder` need not exist."""
         self.folder = folder
         self._pools: dict[str, urllib3.PoolManager] = {}
+        self._given_up: dict[tuple[str, str], AwsError] = {}
 
     def close(self) -> None:
         """Close all connections."""
@@ -64,9 +70,14 @@ class Downloads:
     def fetch(self, url: str, *, known: str = "", progress: Progress = lambda *_: None) -> Download | None:
         """The file of an address; None where its ETag is still `known`.
 
+        A host is given up with its first failure to connect: all its files fail from then on, without another try.
+
         Raises:
             AwsError: it cannot be had, or was cut off on every try; what came is kept for the next time.
         """
+        way = urlsplit(url).netloc, _proxy(url)
+        if (lost := self._given_up.get(way)) is not None:
+            raise AwsError(lost.message, hint=lost.hint)
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{sha256(url.encode()).hexdigest()[:24]}.part"
         note = part.with_suffix(".json")
@@ -74,6 +85,9 @@ class Downloads:
             try:
                 if not self._read(url, part, note, known, progress):
                     return None
+            except _NO_WAY as problem:
+                self._given_up[way] = _failure(url, problem)
+                raise self._given_up[way] from problem
             except (HTTPError, OSError) as problem:
                 if left and isinstance(problem, HTTPError):
                     continue
@@ -97,27 +111,28 @@ class Downloads:
         kept = _note(note)
         there = part.stat().st_size if part.exists() and kept.get("tag") else 0
         whole = bool(there) and there == kept.get("length")
-        headers = {"If-None-Match": kept["tag"] if whole else known} if whole or known else {}
+        # A coded answer of some bytes may stand for any number of them.
+        headers = {"Accept-Encoding": "identity"}
         if there and not whole:
-            headers = {"Range": f"bytes={there}-", "If-Range": kept["tag"]}
+            headers |= {"Range": f"bytes={there}-", "If-Range": kept["tag"]}
+        elif whole or known:
+            headers |= {"If-None-Match": kept["tag"] if whole else known}
         with self._asked(url, headers) as answer:
             if answer.status == HTTPStatus.NOT_MODIFIED:
+                if "If-None-Match" not in headers:
+                    raise AwsError(f"{url}: the server answers 304, and nothing was there to be unchanged", hint=_AGAIN)
                 return whole
             if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 part.unlink(missing_ok=True)
                 raise AwsError(f"{url}: the server answers {answer.status}", hint=_HINTS.get(answer.status, ""))
+            coding = answer.headers.get("Content-Encoding", "identity")
+            if coding != "identity":
+                raise AwsError(f"{url}: the file comes as {coding[:40]}, expected it as it is", hint=_AGAIN)
             begin = there if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
             length = _length(answer, begin)
             state = {"url": url, "tag": answer.headers.get("ETag", ""), "length": length}
             note.write_text(json.dumps({**state, "changed": answer.headers.get("Last-Modified")}), encoding="utf-8")
-            came = begin
-            with part.open("ab" if begin else "wb") as file:
-                for chunk in answer.stream(CHUNK):
-                    file.write(chunk)
-                    came += len(chunk)
-                    progress(came, length)
-            if length is not None and came != length:
-                raise urllib3.exceptions.ProtocolError(f"{came:,} of {length:,} bytes came")
+            _write(answer, url, part, begin=begin, length=length, progress=progress)
             return True
 
     @contextmanager
@@ -131,22 +146,46 @@ class Downloads:
             answer.close()
 
 
+_AGAIN = "a server in between may have changed it: run it again, or by another way to the network"
+
+
+_DIGITS = 20
 _HINTS = {
     403: "the address may have moved: docs/prices.md names the settings",
     404: "AWS publishes no such file: the service is not in that region, or the address has moved",
 }
 
 
+def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None, progress: Progress) -> None:
+    """Write what an answer holds behind the first bytes of a file.
+
+    Raises:
+        AwsError: there is or will be more than any price file has; nothing of it is left.
+        HTTPError: the connection was cut, or less came than was promised.
+    """
+    came = begin
+    with part.open("ab" if begin else "wb") as file:
+        for chunk in answer.stream(CHUNK, decode_content=False):
+            came += len(chunk)
+            if max(came, length or 0) > MOST_BYTES:
+                part.unlink()
+                raise AwsError(f"{url}: more than {MOST_BYTES:,} bytes, which no price file has", hint=_AGAIN)
+            file.write(chunk)
+            progress(came, length)
+    if length is not None and came != length:
+        raise urllib3.exceptions.ProtocolError(f"{came:,} of {length:,} bytes came")
+
+
 def _length(answer: Any, begin: int) -> int | None:
     """Bytes of the whole file."""
     stated = answer.headers.get("Content-Length")
-    return begin + int(stated) if stated and stated.isdecimal() else None
+    return begin + int(stated) if stated and stated.isdecimal() and len(stated) < _DIGITS else None
 
 
 def _note(path: Path) -> dict[str, Any]:
     """What is known of a file; nothing where its note is missing or unreadable."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = safe_json.load(path)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -160,9 +199,9 @@ def _day(stamp: str | None) -> date | None:
     """
     try:
         moment: datetime = parsedate_to_datetime(stamp or "")
-    except (TypeError, ValueError):
+        return moment.astimezone(UTC).date()
+    except (OverflowError, TypeError, ValueError):
         return None
-    return moment.astimezone(UTC).date()
 
 
 def _proxy(url: str) -> str:
@@ -184,7 +223,7 @@ def _pool(proxy: str) -> urllib3.PoolManager:
 def _failure(url: str, problem: Exception) -> AwsError:
     """What to say of a file that did not come; a host that is out of reach is named without the file."""
     again = "run it again: what came is kept"
-    if isinstance(problem, (NewConnectionError, ProxyError)):
+    if isinstance(problem, _NO_WAY):
         proxy = _proxy(url)
         way = f" through the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else ""
         hint = f"{again}; https_proxy and no_proxy of the environment are heeded"

@@ -4,17 +4,18 @@ A file of EC2 in a large region has hundreds of megabytes: `products` by SKU, th
 wanted is picked on the way; a piece becomes a `Product` of the very shape that GetProducts answers with.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from launcher.agent import safe_json
 from launcher.aws.price_list import Product, stated_attributes
 from launcher.model.errors import AwsError
 
 CHUNK = 1 << 20
 _SPACE = " \t\r\n"
-_DECODER = json.JSONDecoder()
+_MOST_CHARACTERS = 16 << 20
+"""Of one product or its terms; AWS's have some 10,000."""
 
 Wanted = Callable[[dict[str, str]], bool]
 """Whether a product of some attributes is wanted."""
@@ -101,9 +102,9 @@ class _Reader:
         self._next()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
+                value, end = safe_json.value_at(self._text, self._at)
             except ValueError:
-                if not self._fill():
+                if len(self._text) - self._at > _MOST_CHARACTERS or not self._fill():
                     raise
                 continue
             # A number at the end of what was read may go on.

@@ -11,6 +11,7 @@ from datetime import date, datetime
 from hashlib import sha256
 from pathlib import Path
 
+from launcher.agent import safe_json
 from launcher.aws.feeds.addresses import Addresses
 from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.download import Download, Downloads, Progress
@@ -151,7 +152,7 @@ def _of_file(answer: Answer, source: str) -> Answer:
 def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:
     """What was kept of an offer file, with its ETag; nothing where it was for another interest."""
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = safe_json.load(path)
         if state["mark"] != mark:
             return "", []
         return state["tag"], [Product(attributes=stated, terms=terms) for stated, terms in state["products"]]

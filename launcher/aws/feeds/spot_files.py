@@ -3,12 +3,12 @@
 Neither is promised by a contract: what is not of the shape that was read in 2026 is not read, and never a price.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.catalog.fetched_prices import Answer, FetchedBand, FetchedPrice, answer
 from launcher.catalog.selector import Key
@@ -89,7 +89,7 @@ def bands(path: Path, names: Collection[str], regions: Collection[str], day: dat
 def _document(path: Path, what: str) -> dict[str, Any]:
     """A file of some megabytes, read whole."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = safe_json.load(path)
     except (OSError, ValueError) as problem:
         raise _other_shape(what) from problem
     if not isinstance(found, dict):

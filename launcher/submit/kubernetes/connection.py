@@ -2,14 +2,14 @@
 
 import base64
 import contextlib
-import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.model.distribution import install_hint
 from launcher.model.errors import ImpossibleError
 from launcher.submit.jobs import SchedulerError, UnreachableError
@@ -18,6 +18,8 @@ TIMEOUT_S = 30.0
 _TOKEN_LIVES_S = 600.0
 """EKS takes a token for fifteen minutes; a new one is made before that."""
 _NOT_THERE = 404
+_MOST_BYTES = 1 << 30
+"""Of an answer: a list of pods has some 10 kB a pod."""
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 _HINTS = {
     401: "the cluster does not know these credentials: an access entry of EKS lets a role in",
@@ -76,7 +78,7 @@ class Connection:
         """
         with self._translated(path):
             answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
-            found: dict[str, Any] = json.loads(answer.data)
+            found: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MOST_BYTES)
             return found
 
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
@@ -112,6 +114,34 @@ class Connection:
             if rest:
                 yield rest
 
+    def execute(self, namespace: str, pod: str, words: Sequence[str], *, tty: bool, stdin: bool) -> Any:
+        """A command in a pod: the client's own channels, which carry bytes.
+
+        Raises:
+            RefusedError: the cluster refuses it.
+            UnreachableError: no connection came about.
+        """
+        asked = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
+        return self._streamed("stream", "exec", namespace, pod, binary=True, **asked)
+
+    def forward(self, namespace: str, pod: str, port: int) -> Any:
+        """A socket that leads to a port of a pod.
+
+        Raises:
+            RefusedError: the cluster refuses it.
+            UnreachableError: no connection came about.
+        """
+        return self._streamed("portforward", "portforward", namespace, pod, ports=str(port)).socket(port)
+
+    def _streamed(self, way: str, part: str, namespace: str, pod: str, **asked: Any) -> Any:
+        from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked
+
+        # The client replaces a method of what it calls through for as long as it connects: others may use this one.
+        own = client.ApiClient(self._client.configuration)
+        call = getattr(client.CoreV1Api(own), f"connect_get_namespaced_pod_{part}")
+        with self._translated(f"pods/{pod}/{part}"):
+            return getattr(stream, way)(call, pod, namespace, _preload_content=False, **asked)
+
     def close(self) -> None:
         """Let go of its connections."""
         self._client.close()
@@ -145,11 +175,12 @@ class Connection:
         try:
             yield
         except ApiException as problem:
-            text = _message(problem.body) or str(problem.reason)
-            if problem.status in _LATER or not problem.status:
-                raise UnreachableError(f"{self.name}: the API answers {problem.status}: {text}") from problem
-            hint = _HINTS.get(problem.status, "")
-            raise RefusedError(f"{self.name}: {text}", code=int(problem.status), hint=hint) from problem
+            # A handshake that is refused comes as what the WebSocket's own client made of it.
+            status = problem.status or getattr(problem.__context__, "status_code", 0)
+            text = message(problem.body or getattr(problem.__context__, "resp_body", None)) or str(problem.reason)
+            if status in _LATER or not status:
+                raise UnreachableError(f"{self.name}: the API answers {status}: {text}") from problem
+            raise RefusedError(f"{self.name}: {text}", code=int(status), hint=_HINTS.get(status, "")) from problem
         except (HTTPError, OSError, ValueError) as problem:
             raise UnreachableError(f"{self.name}: no answer from {path}: {_short(problem)}") from problem
 
@@ -226,11 +257,11 @@ def _certificate(authority: str) -> str:
         return str(Path(file.name))
 
 
-def _message(body: Any) -> str:
-    """What a `Status` says; a body that is none, as it is."""
+def message(body: Any) -> str:
+    """What a `Status` of the API says; a body that is none, as it is."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
-        return str(json.loads(text)["message"])
+        return str(safe_json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
         return text.strip()[:300]
 

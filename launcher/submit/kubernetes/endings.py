@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from signal import Signals
 from typing import Any
 
-from launcher.agent.exits import INTERRUPTED
+from launcher.agent.exits import INTERRUPTED, NEVER_AGAIN
 
 _OF_JOB = {
     "BackoffLimitExceeded": "it failed more often than run.retries allows",
@@ -53,6 +53,17 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
     if not (last or pods or judged):
         last = "none of its pods is there any more to say why"
     return "; ".join(each for each in (own, last) if each)
+
+
+def of_code(code: int) -> str:
+    """Why a job has failed whose agents have counted its failures.
+
+    >>> of_code(3), of_code(127)
+    ('it failed more often than run.retries allows; ended with exit 3', 'another try would not mend it: exit 127')
+    """
+    if code in NEVER_AGAIN:
+        return f"another try would not mend it: exit {code}"
+    return f"{_OF_JOB['BackoffLimitExceeded']}; {_end({'reason': 'Error'}, code)}"
 
 
 def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:

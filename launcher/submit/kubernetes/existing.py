@@ -12,12 +12,10 @@ from launcher.model.enums import Operator
 from launcher.model.kubernetes import JOB_KINDS
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 from launcher.submit.kubernetes.jobs import served
-from launcher.submit.kubernetes.words import KUEUE_VERSIONS
+from launcher.submit.kubernetes.words import KUEUE_VERSIONS, UNHEALTHY
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_TYPE, ZONE_ID = "node.kubernetes.io/instance-type", "topology.k8s.aws/zone-id"
-UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
-"""HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
 _BOUGHT = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")
 _KEEPERS = {
     "eks.amazonaws.com/nodegroup": "a managed node group",

@@ -1,11 +1,12 @@
 """Jobs on Kubernetes: submit once, look, read on, cancel. What Slurm's module does for a head node, for an API."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from launcher.agent.life import LIFE, parse_life
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
@@ -13,6 +14,8 @@ from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import endings, journal, words
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 from launcher.submit.kubernetes.journal import Pieces
+from launcher.submit.kubernetes.nodes import PodNodes
+from launcher.submit.nodes import running_on
 
 TRIES = 5
 _FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
@@ -34,6 +37,8 @@ _ENDS = {
     "Completed": JobState.COMPLETED,
     "Failed": JobState.FAILED,
 }
+_DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
+"""With what a Job says before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +94,18 @@ class KubernetesJobs:
         if found is None:
             return None
         pods = self.pods(job.job)
-        conditions = found.get("status", {}).get("conditions", ())
-        ended = next((each for each in conditions if each["type"] in _ENDS and each["status"] == "True"), None)
+        ended = _ended(found, _ENDS)
         running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
         if ended is not None:
             state = _ENDS[ended["type"]]
-            reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
             word = str(ended.get("reason") or ended["type"])
+            code = self._failed_for_good()
+            if code is not None:
+                # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
+                state, word, reason = JobState.FAILED, "Failed", endings.of_code(code)
+            else:
+                reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
         else:
             all_run = bool(running) and not any(words.waiting(each) for each in pods)
             state = JobState.RUNNING if all_run else JobState.PENDING
@@ -136,25 +145,63 @@ class KubernetesJobs:
         del job
         return LOG
 
+    def nodes(self, job: Submitted) -> PodNodes:
+        """The nodes of a job that runs, reached through its pods."""
+        running_on(self.facts(job), job.job)
+        pods = [each for each in self.pods(job.job) if each.get("status", {}).get("phase") == "Running"]
+        pods.sort(key=lambda each: [int(part) if part.isdigit() else 0 for part in each["metadata"]["name"].split("-")])
+        places = tuple((str(each["spec"]["nodeName"]), str(each["metadata"]["name"])) for each in pods)
+        return PodNodes(connection=self.connection, namespace=self.namespace, pods=places)
+
     def release(self, job: Submitted) -> None:
         """Nothing to do: a pod that is to come again comes at once."""
 
-    def cancel(self, job: Submitted, *, only_pending: bool = False) -> None:
-        """End a job for good, with all that belongs to it; one that is not there is left alone.
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
+        """End a job for good, with all that belongs to it; one that has ended keeps its object, and how it ended.
 
         Args:
             job: the job.
             only_pending: leave it alone where it runs.
 
+        Returns:
+            Whether it was ended; False where it had ended before, or runs.
+
         Raises:
             SchedulerError: the cluster does not answer, or refuses.
         """
         if only_pending and (facts := self.facts(job)) is not None and facts.state is not JobState.PENDING:
-            return
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground"}
-        self._patiently(lambda: self._delete(f"{self._path()}/{job.job}", body))
+            return False
+        for _ in range(TRIES):
+            found = self.connection.find(f"{self._path()}/{job.job}")
+            if found is None or _ended(found, _DONE) is not None:
+                return False
+            # A job that completes in this moment has another version than the one that was read.
+            version = {each: found["metadata"][each] for each in ("uid", "resourceVersion")}
+            try:
+                self.remove(job, version)
+            except RefusedError as refused:
+                if refused.code != _THERE:
+                    raise
+            else:
+                return True
+        self.remove(job)
+        return True
+
+    def remove(self, job: Submitted, version: Mapping[str, str] | None = None) -> None:
+        """Delete a job's objects, whether it has ended or not; one that is not there is left alone.
+
+        Args:
+            job: the job.
+            version: the only `uid` and `resourceVersion` that may be deleted.
+
+        Raises:
+            SchedulerError: the cluster does not answer, or refuses; with code 409 where it has another version.
+        """
+        body = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        foreground = {**body, "propagationPolicy": "Foreground", **({"preconditions": version} if version else {})}
+        self._patiently(lambda: self._delete(f"{self._path()}/{job.job}", foreground))
         services = _PATHS["Service"].format(namespace=self.namespace)
-        self._patiently(lambda: self._delete(f"{services}/{job.job}", {"kind": "DeleteOptions", "apiVersion": "v1"}))
+        self._patiently(lambda: self._delete(f"{services}/{job.job}", body))
 
     def left(self, job: Submitted) -> tuple[str, ...]:
         """What is still there of a job that was cancelled: names of pods and of what holds the job back.
@@ -209,6 +256,17 @@ class KubernetesJobs:
             self.sleep(pause)
             pause *= _SLOWER
 
+    def _failed_for_good(self) -> int | None:
+        """The exit code with which the job has failed by its agents' own count; None where they say no such thing.
+
+        Raises:
+            SchedulerError: the store cannot be read.
+        """
+        if self.kept is None or not any(each.key == LIFE for each in self.kept.found(below=LIFE)):
+            return None
+        life = parse_life(self.kept.read(LIFE).decode(errors="replace"))
+        return None if life is None else life.failed
+
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         """Why a job waits: the first reason of a pod, or why it has none."""
         reasons = [reason for each in pods if (reason := words.waiting(each))]
@@ -262,6 +320,12 @@ def served(connection: Connection) -> tuple[Operator, ...]:
         if any(each["name"] == kind.plural for each in there.get("resources", ())):
             found.append(operator)
     return (*found, Operator.JOB)
+
+
+def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
+    """The first true condition of a job that is of one of these types."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return next((each for each in conditions if each["type"] in types and each["status"] == "True"), None)
 
 
 def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:

@@ -1,10 +1,10 @@
 """What changes in a cluster, without asking again and again: a watch that is resumed whenever it breaks."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.submit.jobs import UnreachableError
 from launcher.submit.kubernetes.connection import Connection, RefusedError
 
@@ -80,7 +80,7 @@ class Watch:
         """
         asked = {**self.query, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self.version}
         for line in self.connection.stream(self.path, asked):
-            told = json.loads(line)
+            told = safe_json.loads(line)
             kind, found = str(told["type"]), told["object"]
             if kind == "ERROR":
                 raise RefusedError(str(found.get("message")), code=int(found.get("code", 500)))

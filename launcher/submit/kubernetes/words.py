@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launcher.agent.exits import INTERRUPTED
+
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([a-z0-9./-]*[a-z0-9])", re.IGNORECASE)
 _TAINT = re.compile(r"(\d+) node\(s\) had untolerated taint \{([^:}]+):? ?([^}]*)\}")
 _SELECTOR = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
@@ -15,6 +17,10 @@ UID_LABEL = "kueue.x-k8s.io/job-uid"
 """On what Kueue makes of a job (kubernetes-sigs/kueue, pkg/controller/constants)."""
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 """Of Kueue's API, the newest first (kubernetes-sigs/kueue@ff69552 serves both)."""
+UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
+"""HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
+CHECKED = "health checks: "
+"""What begins the words of a pod that waits for nodes under HyperPod's health checks: they are there."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
     "aws.amazon.com/neuron": "Neuron devices",
@@ -28,9 +34,12 @@ def waiting(pod: Mapping[str, Any]) -> str:
 
     >>> waiting({"status": {"phase": "Running"}})
     ''
+    >>> ended = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 3}}}
+    >>> waiting({"status": {"phase": "Running", "containerStatuses": [ended]}})
+    'it ended with 3 and is started again'
     """
     status = pod.get("status", {})
-    if status.get("phase") not in (None, "Pending"):
+    if status.get("phase") not in (None, "Pending", "Running"):
         return ""
     scheduled = next((each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), None)
     if scheduled is not None and scheduled["status"] == "False":
@@ -39,6 +48,8 @@ def waiting(pod: Mapping[str, Any]) -> str:
         found = _container(each)
         if found:
             return found
+    if status.get("phase") == "Running":
+        return ""
     return "being placed" if scheduled is None else "its image is pulled and its files are fetched"
 
 
@@ -49,6 +60,8 @@ def unplaced(message: str) -> str:
     'no capacity: too few free EFA interfaces on 2 of 2 nodes'
     >>> unplaced("no nodes available to schedule pods")
     'no capacity: the cluster has no nodes yet'
+    >>> unplaced("0/3 nodes are available: 2 node(s) had untolerated taint {%s: Unschedulable}." % UNHEALTHY)
+    'health checks: HyperPod tries 2 of 3 nodes before they get jobs'
     """
     total = _NODES.search(message)
     if total is None:
@@ -58,10 +71,11 @@ def unplaced(message: str) -> str:
         f"too few free {_DEVICES.get(name, name)} on {count} of {nodes} nodes"
         for count, name in _INSUFFICIENT.findall(message)
     ]
-    found += [
-        f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}"
-        for count, key, value in _TAINT.findall(message)
-    ]
+    taints = _TAINT.findall(message)
+    for count, key, _ in taints:
+        if key == UNHEALTHY:
+            return f"{CHECKED}HyperPod tries {count} of {nodes} nodes before they get jobs"
+    found += [f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}" for count, key, value in taints]
     found += [f"{count} of {nodes} nodes are not of the wanted kind" for count in _SELECTOR.findall(message)]
     found += [f"{count} of {nodes} nodes take no pods (cordoned)" for count in _CORDONED.findall(message)]
     return f"no capacity: {'; '.join(found)}" if found else message
@@ -75,7 +89,8 @@ def _container(status: Mapping[str, Any]) -> str:
         return f"image: {status.get('image')} cannot be pulled: {message or reason}"
     if reason == "CrashLoopBackOff":
         code = status.get("lastState", {}).get("terminated", {}).get("exitCode")
-        return f"it ended with {code} and is started again: {message}"
+        ended = "it was interrupted" if code == INTERRUPTED else f"it ended with {code}"
+        return f"{ended} and is started again" + (f": {message}" if message else "")
     if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
         return f"container {status.get('name')} cannot start: {message or reason}"
     return ""

@@ -2,30 +2,37 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from launcher.agent import safe_json
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.replacement import load_replacing
-from launcher.cdk.commands import Assembly
+from launcher.cdk.commands import Assembly, Cdk
 from launcher.cdk.difference import (
     REPLACING,
     Change,
     ResourceChange,
     StackChange,
-    broken_exports,
-    imports,
     stack_change,
 )
+from launcher.cdk.runner import SubprocessRunner
+from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.update import Updates
 from launcher.records.deploy_lock import deploying
+from launcher.rendering.names import stack_name
+from launcher.targets.load import part
+from launcher.workflow.cluster.verify import NETWORK_STACK, TRAINING_STACK
 from launcher.workflow.deploy.rates import hourly_rate
-from launcher.workflow.deploy.readback.training import COMPLETE
 from launcher.workflow.deploy.steps import DeployContext
+from launcher.workflow.deploy.update import Difference, change_words, fleet_to_stop, refuse_update, stopped
 
 IN_PROGRESS = "_IN_PROGRESS"
 NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
@@ -49,34 +56,13 @@ MOMENTOUS = frozenset(
 """Types whose replacement ends machines or what they hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """An assembly held against the stacks that exist.
-
-    `states` are those of its stacks as they were looked at, `before` and `after` their templates. `unasked` is why AWS
-    was not asked, where it was not: then everything counts as new.
-    """
-
-    states: Mapping[str, StackState | None]
-    before: Mapping[str, Mapping[str, Any]]
-    after: Mapping[str, Mapping[str, Any]]
-    stacks: tuple[StackChange, ...]
-    unasked: str | None = None
-
-    @property
-    def none(self) -> bool:
-        """Whether every stack is there already, whole and made of the same things."""
-        whole = all(state is not None and state.status in COMPLETE for state in self.states.values())
-        return whole and all(each.same for each in self.stacks)
-
-    @property
-    def changes(self) -> Iterator[ResourceChange]:
-        """Every resource that changes in stacks that are there."""
-        return (each for stack in self.stacks if not stack.new for each in stack.resources)
-
-
-def difference_of(assembly: Assembly, session: Session) -> Difference:
+def difference_of(assembly: Assembly, session: Session, kind: str | None = None) -> Difference:
     """Look at the stacks of an assembly and what would change in them.
+
+    Args:
+        assembly: what would be deployed.
+        session: AWS.
+        kind: the target whose rules of updates hold; None for an endpoint.
 
     Raises:
         QuoteMismatchError: the assembly is not what was synthesised.
@@ -87,7 +73,7 @@ def difference_of(assembly: Assembly, session: Session) -> Difference:
     states = {name: stacks.find(session, name) for name in assembly.stacks}
     _refuse_in_progress(states)
     made = [name for name, state in states.items() if state is not None and state.status not in NOT_MADE]
-    return compared(assembly, states, {name: stacks.template(session, name) for name in made})
+    return compared(assembly, states, {name: stacks.template(session, name) for name in made}, kind=kind)
 
 
 def all_new(assembly: Assembly, unasked: str) -> Difference:
@@ -100,11 +86,13 @@ def compared(
     states: Mapping[str, StackState | None],
     before: Mapping[str, Mapping[str, Any]],
     unasked: str | None = None,
+    *,
+    kind: str | None = None,
 ) -> Difference:
     """An assembly held against the templates of the stacks that are there."""
-    after = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in assembly.templates.items()}
-    replacing = load_replacing()
-    found = tuple(stack_change(name, before.get(name), template, replacing) for name, template in after.items())
+    after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
+    replacing, judges = load_replacing(), {} if kind is None else part(kind, "updates", Updates).judge
+    found = tuple(stack_change(name, before.get(name), template, replacing, judges) for name, template in after.items())
     return Difference(states=states, before=before, after=after, stacks=found, unasked=unasked)
 
 
@@ -126,30 +114,13 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
         )
 
 
-def refuse_broken_exports(found: Difference) -> None:
-    """Go on only with changes that CloudFormation can carry out.
-
-    Raises:
-        ImpossibleError: a stack would lose or change what another one imports.
-    """
-    for change in found.stacks:
-        if change.new:
-            continue
-        broken = broken_exports(found.before[change.name], found.after[change.name], change)
-        for user, template in found.before.items():
-            used = sorted(set(imports(template)) & broken.keys()) if user != change.name else []
-            if used:
-                cluster = user.removeprefix("slipway-").rpartition("-")[0]
-                raise ImpossibleError(
-                    f"stack {user} uses {used[0]} of {change.name}, and {broken[used[0]]}: CloudFormation refuses that "
-                    "while it is used",
-                    hint=f"slipway down {cluster} removes what is there, or take back the change",
-                )
-
-
 @contextmanager
-def agreed(found: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]) -> Iterator[None]:
+def agreed(
+    found: Difference, quoted: Quote, context: DeployContext, words: Iterable[str]
+) -> Iterator[AbstractContextManager[None]]:
     """Show what a deployment changes and have it approved; the block deploys, and no other deployment comes between.
+
+    What is yielded is for the deployment itself: within it the compute fleet is stopped, where the update needs that.
 
     Raises:
         DeclinedError: somebody said no.
@@ -158,11 +129,12 @@ def agreed(found: Difference, quoted: Quote, context: DeployContext, words: Iter
     """
     place, plan = quoted.plan.place, quoted.plan
     with _held(context, plan.cluster_name, place.region):
+        session = Session(environment=context.environment, region=place.region)
         for line in difference_lines(found, context, place.region, words):
             context.tell(line)
-        refuse_broken_exports(found)
+        refuse_update(found, plan.cluster_name)
+        fleet = fleet_to_stop(found, plan, session, context.tell)
         context.approve()
-        session = Session(environment=context.environment, region=place.region)
         states = {name: stacks.find(session, name) for name in found.states}
         _refuse_in_progress(states)
         moved = [name for name, state in states.items() if state != found.states[name]]
@@ -171,7 +143,7 @@ def agreed(found: Difference, quoted: Quote, context: DeployContext, words: Iter
                 f"stack {moved[0]} was changed by somebody else since the difference was shown: nothing is deployed",
                 hint="run the command again, and it shows what is different now",
             )
-        yield
+        yield stopped(fleet, context.tell)
 
 
 @contextmanager
@@ -184,21 +156,51 @@ def _held(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
         yield
 
 
-def shown_only(assembly: Assembly, session: Session, context: DeployContext, words: Iterable[str]) -> None:
+def shown_only(assembly: Assembly, session: Session, context: DeployContext, words: Iterable[str], plan: Plan) -> None:
     """The same difference for a dry run; where AWS cannot be asked, that is said and everything is new.
 
     Raises:
         ImpossibleError: the deployment would be refused.
     """
     try:
-        found = difference_of(assembly, session)
+        found = difference_of(assembly, session, plan.place.target)
     except ImpossibleError:
         raise
     except SlipwayError as problem:
         found = all_new(assembly, problem.message)
     for line in difference_lines(found, context, session.region, words):
         context.tell(line)
-    refuse_broken_exports(found)
+    refuse_update(found, plan.cluster_name)
+    fleet_to_stop(found, plan, session, context.tell)
+
+
+def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]) -> str | None:
+    """Why a plan cannot be deployed to the stacks that are there; None where it can, or none is there.
+
+    Args:
+        quoted: the plan with its quote.
+        base: the folder that paths of its file are relative to.
+        environment: the credentials.
+
+    Raises:
+        SlipwayError: it cannot be synthesised, or AWS cannot be asked.
+    """
+    plan = quoted.plan
+    session = Session(environment=environment, region=plan.place.region)
+    if not any(stacks.find(session, stack_name(plan, each)) for each in (NETWORK_STACK, TRAINING_STACK)):
+        return None
+    with TemporaryDirectory() as kept:
+        folder = Path(kept)
+        wanted = document(plan.request)
+        wanted["run"]["workdir"] = str(base / plan.request.run.workdir)
+        (folder / "plan.json").write_text(json.dumps(wanted), encoding="utf-8")
+        cdk = Cdk(runner=SubprocessRunner(), environment=environment)
+        assembly = cdk.synth(folder / "plan.json", quoted.digest, folder / "cdk.out", quoted.amounts(None))
+        try:
+            refuse_update(difference_of(assembly, session, plan.place.target), plan.cluster_name)
+        except ImpossibleError as refusal:
+            return refusal.findings[0].message if refusal.findings else refusal.message
+    return None
 
 
 def difference_lines(found: Difference, context: DeployContext, region: str, words: Iterable[str]) -> Iterator[str]:
@@ -246,5 +248,6 @@ def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
     for each in ranked[:LISTED]:
         because = f": {', '.join(each.because)}" if each.because else ""
         yield f"{each.change:<15} {each.type}  {each.logical_id}{because}"
+        yield from (f"  {key.needs:<14} {change_words(key)}" for key in each.keys)
     if len(ranked) > LISTED:
         yield f"and {len(ranked) - LISTED} more"

@@ -18,8 +18,10 @@ from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.records import run_folder
-from launcher.workflow.deploy import leftovers
-from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.sandbox.processes import MARK
+from launcher.workflow.cluster.reach import region_in_sandbox
+from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""
@@ -79,9 +81,10 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
     cluster = request.name if request is not None else text
     known = [each for each in (request, _last_deployed(cluster, root)) if each is not None]
     regions = [each.target.region[0] for each in known if each.target.region and len(each.target.region) == 1]
-    asked = (
-        region or next(iter(regions), None) or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    )
+    asked = region or next(iter(regions), None)
+    if asked is None and MARK in environment:
+        asked = region_in_sandbox(cluster, environment)
+    asked = asked or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if asked is None:
         raise UnreadableInputError(f"nothing says in which region {cluster} is", hint="add --region")
     network = next((each.network.name for each in known if each.network.name), None)
@@ -148,8 +151,15 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             endpoint=serving is not None,
         ),
     )
-    stranded = leftovers.stranded_cluster(session, asked.region, name) if training is None else ()
-    return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *stranded)))
+    left = _left_behind(found, session, catalog) if training is None else ()
+    return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *left)))
+
+
+def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
+    """What is there though the cluster's own stack is gone."""
+    name, region = found.subject.parallelcluster, found.subject.region
+    logs = leftovers.control_plane_log(session, catalog, region, name) if found.pods else ()
+    return (*leftovers.stranded_cluster(session, region, name), *logs)
 
 
 def _hyperpod_instances(session: Session, training: StackState | None) -> tuple[tuple[str, int], ...]:
@@ -196,10 +206,7 @@ def take_down(
         except KeyboardInterrupt:
             tell(f"CloudFormation goes on with {stack.name} by itself; the same command again follows it")
             raise
-    kept = (
-        *_staying(found, session, catalog),
-        *leftovers.stranded_cluster(session, found.subject.region, found.subject.parallelcluster),
-    )
+    kept = (*_staying(found, session, catalog), *_left_behind(found, session, catalog))
     gone = tuple((each.name, stacks.REMOVED) for each in found.going)
     return replace(found.removal, done=True, stacks=gone, kept=kept)
 
@@ -262,7 +269,7 @@ def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
     ]
     hint = nearest_name(asked.cluster, there) or f"there: {', '.join(sorted(there)) or 'nothing'}"
     message = f"nothing of a cluster or an endpoint {asked.cluster} is in {asked.region}"
-    return ImpossibleError(message, hint=f"{hint}; --region elsewhere")
+    return ImpossibleError(message, hint=f"{hint}; slipway cost lists every region, --region names one")
 
 
 class _Removed:

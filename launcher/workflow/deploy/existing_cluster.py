@@ -16,9 +16,11 @@ from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.records.run_folder import RunFolder
+from launcher.workflow.cluster.readback.reading import ClusterState
+from launcher.workflow.cluster.readback.training import COMPLETE, fits
+from launcher.workflow.cluster.targets import cluster_of
+from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify, verify_joined
 from launcher.workflow.deploy.difference import agreed, difference_of
-from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
-from launcher.workflow.deploy.readback.training import COMPLETE, ON_DEMAND, fits
 from launcher.workflow.deploy.steps import (
     DeployContext,
     Deployed,
@@ -26,9 +28,6 @@ from launcher.workflow.deploy.steps import (
     plan_words,
     synthesise,
 )
-from launcher.workflow.deploy.verify import TRAINING_STACK, Verification, verify, verify_joined
-
-CLUSTER_TYPE = "Custom::PclusterCluster"
 
 
 def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: DeployContext) -> Deployed:
@@ -43,13 +42,14 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     if plan.request.target.cluster is not None:
         return _joined(folder, quoted, context, session)
     cdk, assembly = synthesise(folder, quoted, context)
-    found = difference_of(assembly, session)
+    found = difference_of(assembly, session, plan.place.target)
     if found.none:
         tell(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
         return _kept(folder, quoted, context, session, assembly)
-    with agreed(found, quoted, context, plan_words(plan)):
-        return bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+    with agreed(found, quoted, context, plan_words(plan)) as around:
+        now = datetime.now(UTC)
+        return bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
 
 
 def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:
@@ -57,7 +57,7 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
     plan = quoted.plan
     stack = find(session, plan.cluster_name)
     ask = context.cluster
-    running = ask(stack.outputs["ClusterName"]) if ask is not None else described(session, stack)
+    running = ask(stack.outputs["ClusterName"]) if ask is not None else cluster_of(plan).queues(session, stack)
     refuse_unless_fits(plan, running)
     refuse_unless_in_zone(plan, session, stack.outputs["PrivateSubnetId"])
     context.tell(f"cluster {plan.cluster_name} is there: nothing is deployed")
@@ -112,30 +112,6 @@ def find(session: Session, cluster: str) -> StackState:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {cluster}"
         raise ImpossibleError(f"target.cluster: cluster {cluster} is not whole: {found.status}", hint=hint)
     return found
-
-
-def described(session: Session, stack: StackState) -> ClusterState:
-    """A cluster by the configuration that its stack was deployed with.
-
-    Raises:
-        ImpossibleError: the stack holds no ParallelCluster.
-        AwsError: a call failed.
-    """
-    made = stacks.template(session, stack.name).get("Resources", {}).values()
-    configurations = [each["Properties"]["ClusterConfiguration"] for each in made if each["Type"] == CLUSTER_TYPE]
-    if not configurations:
-        raise ImpossibleError(f"target.cluster: stack {stack.name} holds no ParallelCluster")
-    queues = [
-        QueueState(
-            name=queue["Name"],
-            instance_type=resource["InstanceType"],
-            capacity_type=queue.get("CapacityType", ON_DEMAND),
-            maximum=int(resource["MaxCount"]),
-        )
-        for queue in configurations[0]["Scheduling"]["SlurmQueues"]
-        for resource in queue["ComputeResources"]
-    ]
-    return ClusterState(name=stack.outputs["ClusterName"], queues=tuple(queues))
 
 
 def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:

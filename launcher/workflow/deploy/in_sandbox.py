@@ -8,6 +8,7 @@ from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.enums import Operator
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
+from launcher.model.reach import reached
 from launcher.model.stages import Tell, stage
 from launcher.model.target import target_of
 from launcher.planning.networks import subnet_id
@@ -15,17 +16,16 @@ from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
-from launcher.sandbox import staying
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.cluster.reach import attached
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.chart import there
-from launcher.workflow.deploy.deployment import DeployOptions
-from launcher.workflow.deploy.readback.reading import ClusterState, QueueState
-from launcher.workflow.deploy.steps import DeployContext
-from launcher.workflow.deploy.verify import Verification
+from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 
 
 @contextmanager
@@ -47,12 +47,6 @@ def sandbox_for(
         yield box
 
 
-def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
-    """The sandbox that stays, ready to be used; None where none runs."""
-    stays = staying.find(environment)
-    return None if stays is None else Sandbox.attached(stays, region=region)
-
-
 def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
     """Make stand-ins for what a plan names as being there: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
@@ -62,7 +56,8 @@ def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
         zones[own] = plan.place.az_id
     train = request.workload.train
     serve = request.workload.serve
-    uris = [request.checkpoint.uri, train.data.uri if train is not None else None]
+    uris = [request.checkpoint.store_uri, train.data.uri if train is not None else None]
+    uris += [each.uri for each in reached(request)]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
     return box.make_stand_ins(
@@ -82,7 +77,7 @@ def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
     """
     place, request = plan.place, plan.request
     row, target = target_of(place.target), request.target
-    if target.cluster is None or not row.pods or request.checkpoint.uri is None:
+    if target.cluster is None or not row.pods or request.checkpoint.foreign_store_uri is None:
         return None
     if stack_name(plan, "training") in {each["name"] for each in box.stacks()}:
         return None
@@ -97,6 +92,7 @@ def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
         operators=_operators(plan),
         queue=None if target.queue is None else target.queue.rpartition("/")[2],
         priority=target.priority,
+        claims=tuple(each.claim for each in request.run.volumes),
     )
 
 
@@ -160,14 +156,5 @@ def left_out(box: Sandbox, checked: Verification | None, stand_ins: Iterable[str
 
 
 def cluster_state(box: Sandbox, name: str) -> ClusterState:
-    """A cluster as its scheduler runs it: its nodes, gathered by queue."""
-    queues: dict[str, QueueState] = {}
-    for node in box.nodes(name):
-        before = queues.get(node.partition)
-        queues[node.partition] = QueueState(
-            name=node.partition,
-            instance_type=node.instance_type,
-            capacity_type=node.capacity_type,
-            maximum=(before.maximum if before else 0) + 1,
-        )
-    return ClusterState(name=name, queues=tuple(queues.values()))
+    """A cluster as its scheduler runs it, by queue."""
+    return ClusterState(name=name, queues=tuple(QueueState(**each) for each in box.groups(name)))

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from launcher.model.quote import Quote
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.deployment import deploy_quote, head_there
+from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
-from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
+from launcher.workflow.deploy.steps import DeployOptions
+from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote, no_head
 from launcher.workflow.quote.options import PriceOptions
 
 
@@ -33,10 +36,12 @@ def deploy_plan(
 
     def quoted(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, wanted=pick, say=person.say)
-        return fresh_quote(path, now, how, wanted=pick, environment=options.environment, say=person.say)
+            return gated_quote(path, now, how, wanted=pick, say=person.say, head=head)
+        return fresh_quote(path, now, how, wanted=pick, environment=options.environment, say=person.say, head=head)
 
     saved = saved_plan_of(path, asked, wanted)
+    # A saved plan is carried out as it is.
+    head = partial(head_there, options) if saved is None else no_head
     if saved is None:
         picked = quoted(asked, wanted)
     else:
@@ -55,8 +60,6 @@ def _deployed(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[st
     """The outputs of what was deployed; of a dry run none."""
     if picked.priced.request.workload.serve is None:
         return deploy_quote(*picked, options)
-    from launcher.workflow.endpoint.deployment import run_endpoint, show_endpoint
-
     if options.dry_run:
         show_endpoint(*picked, options)
         return {}

@@ -20,7 +20,7 @@ from launcher.rendering.policies import (
     execution_policies,
     render_policy,
 )
-from launcher.rendering.role_policies import render_role
+from launcher.rendering.role_policies import render_role, render_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountPolicies:
-    """The policies of an account: CloudFormation's, the person's two, and the boundary where it is ours to make.
+    """The policies of an account: CloudFormation's, the person's, and the boundary where it is ours to make.
 
     `roles` are those of the roles that a plan names, by their names.
     """
@@ -84,10 +84,12 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         },
     )
     permissions, names = load_permissions(), execution_policies(targets)
+    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR)]
+    store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,
         execution=tuple(render_policy(permissions, name, account) for name in names),
-        person=tuple(render_policy(permissions, name, account) for name in (PERSON, DOCTOR)),
+        person=(*person, *([] if store is None else [store])),
         boundary=render_policy(permissions, BOUNDARY, account),
         bootstrap=bootstrap_command(account, asked.region, names, qualified=qualifier is not None),
         roles={} if request is None else _of_roles(permissions, request, named, account),

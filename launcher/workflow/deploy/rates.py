@@ -4,18 +4,21 @@ All nodes at the rate they were quoted at (the guard's function holds it), the m
 and addresses, and the file systems at the listed price. Traffic, logs and what is stored in S3 come on top.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from launcher.catalog.load import Catalog
 from launcher.model.calendar import HOURS_PER_MONTH
-from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price, Unpriced
-from launcher.pricing.bill import FSX, GB_PER_GIB
+from launcher.model.target import TARGETS
+from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import machine_price
-from launcher.workflow.deploy.leftovers import PAID_HOURLY
+from launcher.workflow.cluster.readback.reading import Holds, Machines
+from launcher.workflow.cluster.verify import readback_of
+from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
 Resources = Mapping[str, Any]
 """Of one template, by logical id."""
@@ -36,17 +39,6 @@ class HourlyRate:
     def words(self) -> str:
         """As a person says it."""
         return f"${self.usd:,.2f}" + (f" and {' and '.join(self.unknown)}, not priced" if self.unknown else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Machines:
-    """Machines of one type; `managed` ones SageMaker bills, `nodes` at the quoted rate, `with_jobs` as jobs come."""
-
-    type: str
-    count: int
-    managed: bool = False
-    nodes: bool = False
-    with_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +97,14 @@ def _priced(
         yield _Paid(name=kind, usd=_usd(catalog.bill_item(PAID[kind], region)))
     if kind == "AWS::FSx::FileSystem":
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
-    for each in MACHINES[kind](properties, resources) if kind in MACHINES else ():
+    holds = _machines().get(kind)
+    for each in holds(properties, resources) if holds is not None else ():
         price = rate if each.nodes else _listed(each, catalog, region)
         usd = None if price is None else price * each.count
         yield _Paid(name=f"{each.count} x {each.type}", usd=usd, with_jobs=each.with_jobs)
 
 
-def _listed(machines: _Machines, catalog: Catalog, region: str) -> Decimal | None:
+def _listed(machines: Machines, catalog: Catalog, region: str) -> Decimal | None:
     if machines.managed:
         return _usd(machine_price(catalog, machines.type, region))
     return _usd(catalog.on_demand(machines.type, region))
@@ -122,50 +115,14 @@ def _file_system(properties: Mapping[str, Any], catalog: Catalog, region: str) -
     price = _usd(catalog.bill_item(FSX[speed], region)) if speed in FSX else None
     if price is None:
         return None
-    gb = Decimal(properties["StorageCapacity"]) * Decimal(repr(GB_PER_GIB))
-    return gb * price / Decimal(str(HOURS_PER_MONTH))
+    return Decimal(properties["StorageCapacity"]) * price / Decimal(str(HOURS_PER_MONTH))
 
 
 def _usd(price: Price | Unpriced) -> Decimal | None:
     return price.usd if isinstance(price, Price) else None
 
 
-def _parallelcluster(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
-    """The queue that was priced comes first; those after it take its place and do not run beside it."""
-    configuration = properties["ClusterConfiguration"]
-    yield _Machines(type=configuration["HeadNode"]["InstanceType"], count=1)
-    for pool in configuration.get("LoginNodes", {}).get("Pools", ()):
-        yield _Machines(type=pool["InstanceType"], count=int(pool["Count"]))
-    for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
-        kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
-        yield _Machines(
-            type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
-        )
-
-
-def _hyperpod(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
-    for group in properties["InstanceGroups"]:
-        name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
-        yield _Machines(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
-
-
-def _endpoint(properties: Mapping[str, Any], _resources: Resources) -> Iterator[_Machines]:
-    for variant in properties["ProductionVariants"]:
-        if "InstanceType" in variant:
-            yield _Machines(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
-
-
-def _node_group(properties: Mapping[str, Any], resources: Resources) -> Iterator[_Machines]:
-    """The type of a node group stands in its launch template."""
-    template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
-    count = int(properties["ScalingConfig"]["MaxSize"])
-    yield _Machines(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
-
-
-MACHINES: Mapping[str, Callable[[Mapping[str, Any], Resources], Iterator[_Machines]]] = {
-    "Custom::PclusterCluster": _parallelcluster,
-    "AWS::SageMaker::Cluster": _hyperpod,
-    "AWS::SageMaker::EndpointConfig": _endpoint,
-    "AWS::EKS::Nodegroup": _node_group,
-}
-"""What machines a resource of a type holds."""
+@cache
+def _machines() -> Mapping[str, Holds]:
+    """What machines a resource of a type holds, whatever target has it."""
+    return {type_: holds for kind in TARGETS for type_, holds in readback_of(kind).machines.items()}

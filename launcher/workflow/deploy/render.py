@@ -13,12 +13,12 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.endpoint import ServingDeployment
-from launcher.pricing.interruptible import losses_per_h
-from launcher.rendering.batch import PENDING, JobSettings
-from launcher.rendering.blanks import blank_archive, blank_names, with_archive, with_names
+from launcher.rendering.batch import PENDING
+from launcher.rendering.blanks import blank_names, with_archive, with_names
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 from launcher.rendering.serving import render_serving
+from launcher.workflow.cluster.shipping import job_settings
 
 UNSUBMITTED = "not-submitted"
 """The run id in files that are only shown."""
@@ -48,18 +48,6 @@ def render_quote(
     return render(plan, instances=instances, names=blank_names(plan), job=job)
 
 
-def job_settings(quote: Quote, run: str) -> JobSettings:
-    """What a submission of a quoted plan is rendered with, at the checkpoint interval it was priced at."""
-    write_s = quote.work.checkpoint_write_s if quote.work is not None else None
-    return JobSettings(
-        run=run,
-        checkpoint_interval_s=quote.checkpoint_interval_s,
-        mtbf_s=_mtbf_s(quote),
-        checkpoint_write_s=write_s.high if write_s is not None else 0.0,
-        archive=blank_archive(quote.plan),
-    )
-
-
 def shown(bundle: Bundle, plan: Plan) -> Bundle:
     """The files of a plan with words in the blanks that stand for what does not exist yet."""
     return with_archive(with_names(bundle, symbolic_names(plan)), PENDING)
@@ -81,11 +69,3 @@ def render_any(
         )
     served = ServingDeployment(plan=quote.plan, catalog=catalog, images=load_images())
     return render_serving(served, load_serving())
-
-
-def _mtbf_s(quote: Quote) -> float | None:
-    """Mean seconds between the events that an automatic checkpoint interval goes by; None where it stays as it is."""
-    if quote.plan.request.checkpoint.interval is not None or quote.work is None:
-        return None
-    losing = losses_per_h(quote.work, quote.spot.interruptions_per_hour if quote.spot is not None else 0.0)
-    return 3600.0 / losing if losing > 0 else None

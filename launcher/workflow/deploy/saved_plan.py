@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+from launcher.agent import safe_json
 from launcher.cdk.commands import Assembly, Cdk
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.document import document
@@ -130,5 +131,5 @@ def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Ma
 
 def _hash(template: Path) -> str:
     """The hash of what a template says, however it is written."""
-    whole = json.dumps(json.loads(template.read_text(encoding="utf-8")), sort_keys=True)
+    whole = json.dumps(safe_json.load(template), sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()

@@ -1,6 +1,5 @@
 """A deployment as the CDK tells of it, line by line: which stack, which resources are in progress, and for how long."""
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from launcher.agent import safe_json
 from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly
 from launcher.model.durations import HOUR_S
@@ -26,10 +26,7 @@ _COUNT = re.compile(r"(\d+)/(\d+)")
 
 def rates_by_stack(assembly: Assembly, catalog: Catalog, region: str) -> dict[str, dict[str, Decimal]]:
     """What the resources of an assembly's stacks cost an hour before any job runs, by stack and logical id."""
-    return {
-        name: running_rates(json.loads(path.read_text(encoding="utf-8")), catalog, region)
-        for name, path in assembly.templates.items()
-    }
+    return {name: running_rates(safe_json.load(path), catalog, region) for name, path in assembly.templates.items()}
 
 
 class StackEvents:

@@ -1,15 +1,20 @@
 """Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
 
-import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from launcher.agent import safe_json
+from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly, Cdk, deploy
+from launcher.cdk.control_part import control_part
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
@@ -23,14 +28,19 @@ from launcher.model.stages import Tell, stage
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
-from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
-from launcher.workflow.deploy.readback.reading import ClusterState
+from launcher.rendering.names import stack_name
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.cluster.readback.reading import ClusterState
+from launcher.workflow.cluster.targets import cluster_of
+from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
+from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify
+from launcher.workflow.deploy.control_plane_log import remove_left_log
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
-from launcher.workflow.deploy.targets import cluster_of
-from launcher.workflow.deploy.verify import Verification, verify
 
 Approve = Callable[[], None]
+WITH_MACHINES = "NotifyTopicArn"
+"""An output that a stack of Kubernetes has not before its machines (launcher/cdk/control_part.py)."""
 
 
 def nobody_asked() -> None:
@@ -45,7 +55,8 @@ class DeployContext:
     availability zone id of the machines, `max_usd` a lower limit on spending than the plan's. `approve` is called when
     all that would happen was shown, and raises where somebody says no. `root` is the folder whose deployments this one
     excludes; None where nobody else deploys to the same account. `pinned` gives the files of others that stacks only
-    name by digest, by their names in an assembly; None where nothing is deployed.
+    name by digest, by their names in an assembly; None where nothing is deployed. `reach` raises where the API of a
+    cluster does not answer here, by the outputs of its stack; None where no job is sent from here.
     """
 
     runner: Runner
@@ -59,11 +70,45 @@ class DeployContext:
     approve: Approve = nobody_asked
     root: Path | None = None
     pinned: Callable[[], Mapping[str, bytes]] | None = None
+    reach: Callable[[Mapping[str, str]], None] | None = None
 
     @property
     def instances(self) -> Mapping[str, InstanceType]:
         """The catalog's types."""
         return self.catalog.instance_types
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployOptions:
+    """Where and how a deployment goes; a dry run synthesises, says what would change, and changes nothing.
+
+    `box` is a sandbox that runs already and goes on afterwards; None: with `sandbox` a new one, which ends with it, and
+    whose clusters are scheduled by `scheduler`: "slurm", "local", or "auto" for Slurm where it is installed. Outside
+    of it, `account` is prepared for the CDK first (None: it is examined instead), and `cluster` asks the scheduler of a
+    cluster what it runs (None: nothing answers that). `approve` is called when everything that would happen was shown,
+    and raises where somebody says no.
+    """
+
+    root: Path
+    tell: Tell
+    sandbox: bool = False
+    dry_run: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    box: Sandbox | None = None
+    # No job is submitted, so that a cluster needs no Slurm.
+    scheduler: str = "local"
+    account: str | None = None
+    cluster: Callable[[str], ClusterState] | None = None
+    approve: Approve = nobody_asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployTarget:
+    """What a deployment happens in: its context, and in a sandbox that, with what was put there for the plan."""
+
+    context: DeployContext
+    box: Sandbox | None = None
+    stand_ins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +183,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
     Raises:
         ImpossibleError: they would not, with every reason.
     """
-    templates = (json.loads(path.read_text(encoding="utf-8")) for path in assembly.templates.values())
+    templates = (safe_json.load(path) for path in assembly.templates.values())
     facts = instances[plan.place.instance_type]
     lost = [finding for each in templates for finding in stack_findings(each, facts)]
     if lost:
@@ -156,7 +201,7 @@ def plan_words(plan: Plan) -> list[str]:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, as it is")
-    kept = request.checkpoint.uri or "a new bucket, which stays when the cluster goes"
+    kept = request.checkpoint.store_uri or "a bucket of the cluster's own, which stays when it goes"
     lines.append(f"checkpoints: {kept}")
     return lines
 
@@ -170,16 +215,27 @@ def bring_up(
     cdk: Cdk,
     assembly: Assembly,
     now: datetime,
+    around: AbstractContextManager[None],
 ) -> Deployed:
     """Deploy the assembly that was shown, write its outputs, and read back what came of it.
+
+    `around` is what the deployment alone happens in: with a stopped fleet, where the update needs that.
 
     Raises:
         DeploymentFailedError: CloudFormation failed, or what is there is not what was planned.
     """
     plan, tell = quoted.plan, context.tell
-    refuse_unless_training_plan_fits(plan, Session(environment=context.environment, region=plan.place.region), now)
-    outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now)
     session = Session(environment=context.environment, region=plan.place.region)
+    refuse_unless_training_plan_fits(plan, session, now)
+    remove_left_log(plan, session, tell)
+    if context.reach is not None:
+        stack = stacks.find(session, stack_name(plan, TRAINING_STACK))
+        if stack is None or WITH_MACHINES not in stack.outputs:
+            context.reach(_control_outputs(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now))
+            # The account was prepared for both.
+            context = replace(context, account=None)
+    with around:
+        outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now)
     with stage(tell):
         checked = verify(
             plan,
@@ -191,6 +247,24 @@ def bring_up(
         )
     tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
     return Deployed(outputs=outputs, verification=checked)
+
+
+def _control_outputs(
+    folder: RunFolder,
+    quoted: Quote,
+    bundle: Bundle,
+    context: DeployContext,
+    *,
+    cdk: Cdk,
+    assembly: Assembly,
+    now: datetime,
+) -> Mapping[str, str]:
+    """Deploy a cluster's control plane without its machines; its outputs."""
+    with TemporaryDirectory(prefix="slipway-control-") as place:
+        part = control_part(assembly, Path(place) / "cdk.out")
+        context.tell("control plane first: machines are started when its API has answered from here")
+        outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=part, now=now)
+    return next(each for each in outputs.values() if "ClusterEndpoint" in each)
 
 
 def carry_out(

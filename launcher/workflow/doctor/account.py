@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 
 from launcher.aws import bootstrap, regions
-from launcher.aws.calls import CredentialsError
 from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
+from launcher.aws.session import CredentialsError
 from launcher.cdk import toolchain
 from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.enums import PurchaseOption
@@ -84,7 +84,7 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:
-    """The roles that spot instances and file systems need; AWS makes neither by itself for CloudFormation."""
+    """The roles that spot instances and file systems need; CloudFormation makes neither for them by itself."""
     plan = subject.plan
     if plan is None or plan.request.target.cluster is not None:
         return
@@ -97,6 +97,9 @@ def service_roles(subject: Subject) -> Iterator[Check]:
         elif service == FSX:
             # The policies of `slipway policies` let CloudFormation make this one.
             yield advice(name, asked, "not yet: CloudFormation makes it where it may", make_command(service))
+        elif target_of(plan.place.target).pods:
+            # Node groups are Auto Scaling groups, whose own role may make it (AutoScalingServiceRolePolicy).
+            yield advice(name, asked, "not yet: EC2 Auto Scaling makes it", make_command(service))
         else:
             yield failed(name, asked, "the account has never used this service", make_command(service))
 

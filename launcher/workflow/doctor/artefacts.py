@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from launcher.aws import stacks
-from launcher.aws.calls import error_code
 from launcher.aws.images import ami_state, ecr_image, is_in_ecr
 from launcher.aws.objects import Objects
+from launcher.aws.session import error_code
 from launcher.model.diagnosis import Check, failed, ok, unknown
 from launcher.model.errors import AwsError
 from launcher.model.plan import Plan
-from launcher.workflow.deploy.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.model.reach import reached
+from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.doctor.examination import Examination, Subject
 
 AVAILABLE = "available"
@@ -75,7 +76,8 @@ def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
     if plan is None:
         return
     train, serve = plan.request.workload.train, plan.request.workload.serve
-    named = [("checkpoint.uri", plan.request.checkpoint.uri)]
+    named = [("checkpoint.uri", plan.request.checkpoint.store_uri)]
+    named += [(each.path, each.uri) for each in reached(plan.request)]
     if train is not None:
         named.append(("workload.train.data.uri", train.data.uri))
     if serve is not None:

@@ -6,8 +6,8 @@ from launcher.aws import data_exports
 from launcher.aws.cost_tags import ACTIVE, tag_states
 from launcher.aws.data_exports import DataExport
 from launcher.model.diagnosis import Check, advice, failed, ok, unknown
-from launcher.workflow.bill.parquet import INSTALL, readable
 from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.history.bill_parquet import INSTALL, readable
 
 COST_TAGS = ("slipway:cluster", "slipway:plan")
 """The tags by which a bill is split; a digest tells more plans apart than anybody reads."""

@@ -1,17 +1,20 @@
 """Whether the machines of a plan can be there: the type in its zone, addresses for it, and what was bought for it."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from launcher.aws import hyperpod, regions
 from launcher.aws.networks import subnets
 from launcher.aws.reservations import ReservationState, reservation
-from launcher.model.diagnosis import Check, failed, ok
+from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation
 from launcher.planning.addresses import too_few_addresses
-from launcher.workflow.deploy.hyperpod import training_plan_findings
+from launcher.pricing.blocks import before_it_begins
+from launcher.workflow.cluster.training_plans import training_plan_findings
 from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.doctor.holdings import held_by_plan
 
 HELD = frozenset(("active", "scheduled", "payment-pending"))
 """States of a reservation whose machines come, or are there (EC2 API reference, CapacityReservation)."""
@@ -68,17 +71,21 @@ def reserved(subject: Subject) -> Iterator[Check]:
         fix = "name one of this account and region, or one that was shared with it"
         yield failed("reservation", asked, f"no such reservation in {subject.region}", fix)
         return
-    against = tuple(_against(subject, plan, held, found))
+    own = held_by_plan(subject, plan).in_reservation(held.id) if found.available < plan.place.nodes else 0
+    against = tuple(_against(subject, plan, held, found, own))
     window = f"{found.starts_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}" if found.ends_at else "no end"
-    got = f"{found.state}, {found.available} of {found.total} x {found.instance_type} in {found.az_id}, {window}"
+    free = f"{found.available} of {found.total} x {found.instance_type} in {found.az_id}"
+    free += f" and {own} of this plan's own cluster" if own else ""
+    got = f"{found.state}, {free}, {window}"
     if against:
         yield failed("reservation", asked, f"{got}: {'; '.join(against)}", "name one that fits, or change the plan")
     else:
         yield ok("reservation", asked, got)
+        yield from _begins(subject, found.starts_at)
 
 
-def _against(subject: Subject, plan: Plan, held: Reservation, found: ReservationState) -> Iterator[str]:
-    """What a reservation lacks of what the plan wants of it."""
+def _against(subject: Subject, plan: Plan, held: Reservation, found: ReservationState, own: int) -> Iterator[str]:
+    """What a reservation lacks of what the plan wants of it; `own` of its instances run in the plan's own cluster."""
     if found.state not in HELD:
         yield f"it is {found.state}"
     if found.instance_type != plan.place.instance_type:
@@ -87,13 +94,22 @@ def _against(subject: Subject, plan: Plan, held: Reservation, found: Reservation
         yield f"the plan is for {subject.zone}"
     if found.total < plan.place.nodes:
         yield f"{plan.place.nodes} nodes, and it has {found.total}"
-    elif found.state == "active" and found.available < plan.place.nodes:
+    elif found.state == "active" and found.available + own < plan.place.nodes:
         yield f"{found.available} of its instances are free"
     if found.ends_at is not None and found.ends_at <= subject.now:
         yield "it is over"
     for name, planned, known in (("start", held.starts_at, found.starts_at), ("end", held.ends_at, found.ends_at)):
         if planned is not None and known is not None and planned != known:
             yield f"its {name} is {known:%Y-%m-%dT%H:%MZ}, the plan file says {planned:%Y-%m-%dT%H:%MZ}"
+
+
+def _begins(subject: Subject, starts_at: datetime | None) -> Iterator[Check]:
+    """Advice where what was bought begins later: until then a cluster of its own costs, and has no node."""
+    plan, rate = subject.plan, subject.up_usd_per_hour
+    own = plan is not None and plan.request.target.cluster is None
+    if own and rate is not None and starts_at is not None and starts_at > subject.now:
+        got = before_it_begins(starts_at, subject.now, rate)
+        yield advice("begin", "what was bought has begun", got, "slipway launch FILE when it begins")
 
 
 def training_plan(subject: Subject) -> Iterator[Check]:
@@ -111,6 +127,7 @@ def training_plan(subject: Subject) -> Iterator[Check]:
         yield failed("training plan", asked, "; ".join(each.message for each in against), fix)
     else:
         yield ok("training plan", asked, got)
+        yield from _begins(subject, found.starts_at)
 
 
 CAPACITY = (

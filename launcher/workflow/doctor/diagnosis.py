@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from launcher.catalog.load import Catalog
 from launcher.model.diagnosis import Diagnosis, Outcome
@@ -15,11 +16,10 @@ from launcher.workflow.doctor.artefacts import ARTEFACTS, CONTAINER_IMAGE, DATA
 from launcher.workflow.doctor.billing import BILLING
 from launcher.workflow.doctor.capacity import CAPACITY
 from launcher.workflow.doctor.examination import Examination, Subject, examine
-from launcher.workflow.doctor.existing import EXISTING
-from launcher.workflow.doctor.existing_kubernetes import EXISTING_KUBERNETES
+from launcher.workflow.doctor.existing import EXISTING, EXISTING_KUBERNETES
 from launcher.workflow.doctor.key import KEYS
 from launcher.workflow.doctor.quotas import QUOTAS
-from launcher.workflow.doctor.rights import RIGHTS
+from launcher.workflow.doctor.rights import RIGHTS, STORE
 
 PLAN_EXAMINATIONS: tuple[Examination, ...] = (
     *ACCOUNT,
@@ -32,7 +32,7 @@ PLAN_EXAMINATIONS: tuple[Examination, ...] = (
     *EXISTING_KUBERNETES,
 )
 
-JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA)
+JOB_EXAMINATIONS: tuple[Examination, ...] = (CONTAINER_IMAGE, DATA, STORE)
 """What a job needs that goes to a cluster that exists."""
 
 
@@ -47,7 +47,13 @@ def diagnose(subject: Subject, *, billing: bool = False) -> Diagnosis:
 
 
 def subject_of(
-    plan: Plan | None, region: str, *, catalog: Catalog, environment: Mapping[str, str], now: datetime
+    plan: Plan | None,
+    region: str,
+    *,
+    catalog: Catalog,
+    environment: Mapping[str, str],
+    now: datetime,
+    up_usd_per_hour: Decimal | None = None,
 ) -> Subject:
     """What is to be examined: a plan where it would run, or a region."""
     return Subject(
@@ -57,6 +63,7 @@ def subject_of(
         catalog=catalog,
         environment=environment,
         now=now,
+        up_usd_per_hour=up_usd_per_hour,
     )
 
 

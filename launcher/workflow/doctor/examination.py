@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from functools import cached_property
 from threading import Lock
 from typing import NamedTuple
 
-from launcher.aws.calls import CredentialsError, forbidden
+from launcher.aws.calls import forbidden
 from launcher.aws.clients import Sessions
 from launcher.aws.identity import Caller, caller
-from launcher.aws.session import Session
+from launcher.aws.session import CredentialsError, Session
 from launcher.catalog.load import Catalog
 from launcher.model.diagnosis import Check, Diagnosis, unknown
 from launcher.model.errors import AwsError, SlipwayError
@@ -25,7 +26,8 @@ AT_ONCE = 8
 class Subject:
     """What is examined: a plan in its region, or with `plan` None the region of an account alone.
 
-    `zone` is the availability zone id of the machines, None where it is open.
+    `zone` is the availability zone id of the machines, None where it is open; `up_usd_per_hour` what the plan's cluster
+    costs without nodes, None where nobody has quoted it.
     """
 
     plan: Plan | None
@@ -34,6 +36,7 @@ class Subject:
     catalog: Catalog
     environment: Mapping[str, str]
     now: datetime
+    up_usd_per_hour: Decimal | None = None
     _lock: Lock = field(default_factory=Lock)
 
     @cached_property

@@ -4,22 +4,60 @@ import json
 from collections.abc import Iterator
 
 from launcher.aws import roles as account_roles
-from launcher.aws.calls import error_code
 from launcher.aws.identity import Decision, simulated
 from launcher.aws.networks import GroupState, security_group
+from launcher.aws.session import error_code
 from launcher.catalog.permissions import load_permissions
 from launcher.model.diagnosis import Check, failed, ok
-from launcher.model.errors import AwsError
+from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering.role_policies import needed_actions
+from launcher.submit.jobs import SchedulerError
+from launcher.submit.kubernetes.connection import RefusedError
+from launcher.workflow.cluster import kubernetes_cluster
+from launcher.workflow.cluster.kubernetes_checks import checks
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.rights import account_of, judged, one_of
 
 _NO_ROLE = "NoSuchEntity"
 _PODS = "pods.eks.amazonaws.com"
+
+
+def existing_cluster(subject: Subject) -> Iterator[Check]:
+    """Whether the cluster is there, lets the caller in, and has what the job needs."""
+    plan = subject.plan
+    if plan is None or plan.request.target.cluster is None or not target_of(plan.place.target).pods:
+        return
+    name, asked = "cluster", f"{plan.cluster_name} is there and lets the caller in"
+    try:
+        found = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
+        looked = kubernetes_cluster.looked_at(plan, found, subject.environment)
+    except RefusedError as refused:
+        yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
+        return
+    except SchedulerError as problem:
+        yield failed(name, asked, problem.message, "its API may be private: ask from within its network")
+        return
+    except ImpossibleError as problem:
+        yield failed(name, asked, problem.message, problem.hint)
+        return
+    yield ok(name, asked, f"{found.head_node.words()}, Kubernetes {looked.cluster.version}")
+    yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], looked)
+
+
+_UNKNOWN = 401
+
+
+def _entry(cluster: str) -> str:
+    """The command that lets a role into a cluster."""
+    return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
+
+
+EXISTING_KUBERNETES = (Examination("cluster", "the cluster that exists takes the job", existing_cluster),)
+"""What a job asks of the cluster that it names."""
 
 
 def groups(subject: Subject) -> Iterator[Check]:

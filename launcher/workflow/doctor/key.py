@@ -1,14 +1,15 @@
 """The key of a plan: whether it can be used where the plan is, and whom its own policy lets use it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
 
 from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
 from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
-from launcher.model.target_parts import VolumeKey
+from launcher.model.target import VolumeKey, target_of
 from launcher.workflow.doctor.examination import Examination, Subject
-from launcher.workflow.doctor.key_policy import Needed, lacking
 
 PAGE = "docs/security.md, A key of your own"
 USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey")
@@ -17,6 +18,70 @@ for use with encrypted volumes)."""
 PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
 """What a publisher to an encrypted topic does with its key (SNS developer guide, key management)."""
 STARTS_VOLUMES = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+
+
+ANYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Somebody who has to be let in: `principals` are a service's name or an ARN in the ways to write it.
+
+    `why` is what goes wrong without. `fatal` says that a launch fails without it; `sid` names the statement of
+    docs/security.md that lets it in.
+    """
+
+    principals: tuple[str, ...]
+    actions: tuple[str, ...]
+    sid: str
+    why: str
+    fatal: bool = True
+
+
+def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
+    """The actions that no statement allows, and those that one denies whatever its conditions.
+
+    A statement of `NotPrincipal` or `NotAction` allows nothing here: what it says cannot be told without the request.
+
+    >>> root = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "kms:*"}
+    >>> asked = Needed(principals=("logs.us-east-2.amazonaws.com",), actions=("kms:Encrypt",), sid="Logs", why="")
+    >>> lacking({"Statement": [root]}, asked)
+    ('kms:Encrypt',)
+    """
+    whom = {ANYBODY, *needed.principals}
+    statements = [each for each in _statements(policy) if whom & _principals(each)]
+    allowed = [word for each in statements if each.get("Effect") == "Allow" for word in _words(each.get("Action"))]
+    denied = [
+        word
+        for each in statements
+        if each.get("Effect") == "Deny" and not each.get("Condition")
+        for word in _words(each.get("Action"))
+    ]
+    return tuple(action for action in needed.actions if not _matches(action, allowed) or _matches(action, denied))
+
+
+def _statements(policy: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    found = policy.get("Statement", [])
+    yield from (each for each in ([found] if isinstance(found, dict) else found) if isinstance(each, dict))
+
+
+def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
+    """Everybody a statement names."""
+    named = statement.get("Principal", {})
+    if isinstance(named, str):
+        return frozenset((named,))
+    return frozenset(word for words in named.values() for word in _words(words))
+
+
+def _words(given: Any) -> Sequence[str]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else [str(each) for each in given]
+
+
+def _matches(action: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern covers an action; case does not count, and an action may be a pattern itself."""
+    return any(fnmatchcase(action.casefold(), each.casefold()) for each in patterns)
 
 
 def usable(subject: Subject) -> Iterator[Check]:

@@ -10,6 +10,7 @@ from launcher.model.diagnosis import Check, failed, ok, unknown
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.doctor.holdings import held_by_plan
 
 
 def enough_quota(subject: Subject) -> Iterator[Check]:
@@ -21,6 +22,7 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
     served = ServingDeployment(plan=plan, catalog=subject.catalog, images=load_images()).endpoint if serves else None
     needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
     known: dict[str, Sequence[Quota]] = {}
+    own = held_by_plan(subject, plan).of_quotas(plan, subject.catalog.instance_types, load_quotas()) if needs else {}
     for need in needs:
         if isinstance(need, UnnamedQuota):
             yield unknown("quota", need.what, need.reason, "aws service-quotas list-service-quotas --service-code ec2")
@@ -28,11 +30,14 @@ def enough_quota(subject: Subject) -> Iterator[Check]:
         if need.service not in known:
             session = subject.session("service-quotas", "cloudwatch")
             known[need.service] = service_quotas.quotas(session, need.service)
-        yield _judged(subject, need, known)
+        yield _judged(subject, need, known, own.get(need.name, 0))
 
 
-def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]]) -> Check:
-    """Whether a quota has room; one whose unit no source gives is known to lack it only at the least it can mean."""
+def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], own: int) -> Check:
+    """Whether a quota has room; one whose unit no source gives is known to lack it only at the least it can mean.
+
+    What the plan's own stacks use (`own`) counts as room.
+    """
     asked = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
     found = matching(need, known[need.service])
     name = f"quota {need.name or need.code}"
@@ -41,11 +46,13 @@ def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quot
         return unknown(name, asked, "the account lists no quota of that name", fix)
     name = f"quota {found.name}"
     used = service_quotas.used(subject.session("cloudwatch"), found, subject.now)
-    free = found.value - (used or 0.0)
+    others = max(0.0, (used or 0.0) - own)
+    free = found.value - others
     got = f"{found.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is not counted")
+    got += f", {own:,} by this plan's own stacks" if used and own else ""
     if need.amount <= free:
         return ok(name, asked, got)
-    wanted = (used or 0.0) + need.amount
+    wanted = others + need.amount
     fix = (
         f"aws service-quotas request-service-quota-increase --region {subject.region} --service-code {found.service} "
         f"--quota-code {found.code} --desired-value {wanted:.0f}"

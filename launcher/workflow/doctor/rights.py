@@ -1,19 +1,27 @@
-"""What the caller and CloudFormation's role may do, as IAM itself simulates it; nothing is done."""
+"""What the caller, CloudFormation's role and a deployed guard may do, as IAM itself simulates it; nothing is done."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from launcher.aws import bootstrap
+from launcher.aws import bootstrap, buckets, roles, stacks
 from launcher.aws.identity import Decision, role_arn, simulated
+from launcher.aws.keys import key_policy
 from launcher.catalog.permissions import load_permissions
-from launcher.model.diagnosis import Check, advice, failed, ok, unknown
+from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
+from launcher.model.errors import AwsError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
 from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.model.target import target_of
+from launcher.rendering import role_policies
+from launcher.rendering.names import stack_name
 from launcher.rendering.policies import PERSON, TARGET_POLICIES, Account, allowed_actions
+from launcher.workflow.cluster.verify import SERVING_STACK, TRAINING_STACK
 from launcher.workflow.doctor.examination import Examination, Subject
+from launcher.workflow.doctor.key import Needed, lacking
+from launcher.workflow.doctor.running_costs import guard_function
 
 ASSUME = "sts:AssumeRole"
 CDK_ROLES = ("deploy", "file-publishing")
@@ -22,13 +30,15 @@ EVERYTHING = ("*",)
 UNNEEDED = "iam:CreateUser"
 """What no stack of Slipway's does: a role that may is an administrator."""
 MOST_NAMED = 6
+SHIPS = ("s3:GetObject", "s3:PutObject")
+"""What a launch does to objects with the caller's own credentials: it ships code and job files, and reads logs."""
+USES = ("kms:Decrypt", "kms:GenerateDataKey")
 
 
 def own_rights(subject: Subject) -> Iterator[Check]:
     """The caller's: the roles that it may take, and the calls that it makes itself, where no resource limits them."""
     session, me = subject.session("iam"), subject.caller
-    principal = role_arn(session, me.role) if me.role is not None else me.arn
-    account = account_of(subject)
+    principal, account = principal_of(subject), account_of(subject)
     names = [bootstrap.role_name(account.qualifier, each, me.account, subject.region) for each in CDK_ROLES]
     roles = [f"arn:{me.partition}:iam::{me.account}:role/{each}" for each in names]
     asked = f"{principal} may assume {', '.join(names)}"
@@ -37,6 +47,64 @@ def own_rights(subject: Subject) -> Iterator[Check]:
         if resources == EVERYTHING:
             asked = f"{principal} may make the {len(actions)} calls of a launch that name no resource"
             yield judged(subject, "rights", asked, simulated(session, principal, actions))
+
+
+def store_rights(subject: Subject) -> Iterator[Check]:
+    """The caller's, on the place that a launch ships to once the cluster is up, and on the key that encrypts it."""
+    plan = subject.plan
+    uri = plan.request.checkpoint.store_uri if plan is not None else None
+    if plan is None or (uri is None and plan.request.target.cluster is not None):
+        return
+    session, principal = subject.session("iam", "s3", "kms"), principal_of(subject)
+    lists = role_policies.account_of(plan.request, account_of(subject)).lists
+    store, objects = one_of(lists["store"], plan), one_of(lists["objects"], plan)
+    bucket = store[0].rpartition(":")[2]
+    decisions = (
+        *simulated(session, principal, ["s3:ListBucket"], store),
+        *simulated(session, principal, SHIPS, objects),
+    )
+    asked = f"{principal} may ship jobs to {uri or bucket} and read there"
+    policy = (lambda: buckets.policy_of(session, bucket)) if uri is not None else dict[str, Any]
+    yield _unless_let_in(subject, judged(subject, "store", asked, decisions), (*SHIPS, "s3:ListBucket"), policy)
+    named = plan.request.storage.kms_key_arn if plan.request.target.cluster is None else None
+    key = named if uri is None else buckets.default_key(session, bucket)
+    if key is None or ":key/" not in key:
+        return
+    suffix = "amazonaws.com.cn" if subject.caller.partition == "aws-cn" else "amazonaws.com"
+    through = {"kms:ViaService": f"s3.{subject.region}.{suffix}"}
+    fix = "" if key == named else f"allow {' and '.join(USES)} on it: it is the default key of {bucket}"
+    asked = f"{principal} may use {key} through S3"
+    check = judged(subject, "store key", asked, simulated(session, principal, USES, [key], through), fix=fix)
+    yield _unless_let_in(subject, check, USES, lambda: key_policy(session, key))
+
+
+def _unless_let_in(
+    subject: Subject, check: Check, actions: Sequence[str], policy: Callable[[], Mapping[str, Any]]
+) -> Check:
+    """A denial of IAM's policies stands unless the bucket's or the key's own policy names the caller."""
+    if check.result is not Outcome.FAILED:
+        return check
+    me = (principal_of(subject), subject.caller.arn)
+    try:
+        missing = lacking(policy(), Needed(principals=me, actions=tuple(actions), sid="", why=""))
+    except AwsError as problem:
+        return unknown(check.name, check.asked, f"{check.got}; its own policy was not read ({problem.message})")
+    if missing:
+        return check
+    return ok(check.name, check.asked, "its own policy names the caller; conditions were not judged")
+
+
+def kubernetes_access(subject: Subject) -> Iterator[Check]:
+    """Whether the caller is among those whom the plan lets put jobs into its cluster."""
+    plan = subject.plan
+    if plan is None or not plan.request.security.kubernetes_access or plan.request.target.cluster is not None:
+        return
+    me = principal_of(subject)
+    asked = f"security.kubernetes_access lets {me} put jobs into the cluster"
+    if me in plan.request.security.kubernetes_access:
+        yield ok("kubernetes access", asked, "it is named")
+    else:
+        yield advice("kubernetes access", asked, "it is not named: a launch from here would be refused", f"add {me}")
 
 
 def execution_role(subject: Subject) -> Iterator[Check]:
@@ -63,6 +131,44 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     yield judged(subject, "execution role", asked, decisions)
 
 
+def guard_rights(subject: Subject) -> Iterator[Check]:
+    """The guard's, where its stack is there: all that its policies give it, under its boundary and organization."""
+    plan = subject.plan
+    if plan is None or plan.request.target.cluster is not None:
+        return
+    session = subject.session("cloudformation", "lambda", "iam")
+    names = (stack_name(plan, each) for each in (TRAINING_STACK, SERVING_STACK))
+    name = next((each for each in names if stacks.find(session, each) is not None), None)
+    guard = None if name is None else guard_function(session, name)
+    if guard is None:
+        return
+    decisions: list[Decision] = []
+    for each in roles.rights(session, guard.role_arn.rpartition("/")[2]):
+        held = {key: value for test in each.get("Condition", {}).values() for key, value in test.items()}
+        context = {key: listed(value)[0] for key, value in held.items()}
+        decisions += simulated(
+            session, guard.role_arn, listed(each["Action"]), listed(each["Resource"])[:1], context or None
+        )
+    asked = f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that it stops and tells with"
+    fix = "let the boundary or the organization's policy allow them, then slipway deploy FILE"
+    yield judged(subject, "guard", asked, decisions, fix=fix)
+
+
+def principal_of(subject: Subject) -> str:
+    """The user or role behind the credentials, as IAM simulates it."""
+    me = subject.caller
+    return role_arn(subject.session("iam"), me.role) if me.role is not None else me.arn
+
+
+def listed(value: str | Sequence[str]) -> list[str]:
+    """One or several words of a policy, as several.
+
+    >>> listed("s3:GetObject")
+    ['s3:GetObject']
+    """
+    return [value] if isinstance(value, str) else list(value)
+
+
 def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
     """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
     named = (each.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for each in patterns)
@@ -80,7 +186,7 @@ def account_of(subject: Subject) -> Account:
     )
 
 
-def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision]) -> Check:
+def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
     """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
     denied = [each for each in decisions if not each.allowed]
     if not denied:
@@ -95,10 +201,15 @@ def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision
         return unknown(name, asked, f"{shown}: depends on {lacking}, which a simulation does not have")
     why = "an organization's policy" if any(each.by_organization for each in certain) else ""
     why = why or ("the permissions boundary" if any(each.by_boundary for each in certain) else "no policy allows it")
-    return failed(name, asked, f"denied: {shown} ({why})", f"{subject.policies_command} writes the policies")
+    fix = fix or f"{subject.policies_command} writes the policies"
+    return failed(name, asked, f"denied: {shown} ({why})", fix)
 
 
+STORE = Examination("store", "the caller may ship jobs", store_rights)
 RIGHTS = (
     Examination("rights", "the caller may deploy and follow", own_rights),
+    STORE,
+    Examination("kubernetes access", "the caller may put jobs into the cluster", kubernetes_access),
     Examination("execution role", "CloudFormation may make what the stacks need", execution_role),
+    Examination("guard", "the guard of a cluster that is deployed may stop it and tell", guard_rights),
 )

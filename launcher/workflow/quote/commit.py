@@ -6,11 +6,15 @@ from decimal import Decimal
 from pathlib import Path
 
 from launcher.model.calendar import HOURS_PER_MONTH
-from launcher.model.commitment_choice import CommitmentChoice, Load
-from launcher.model.enums import PurchaseOption
+from launcher.model.commitment_choice import LISTED, CommitmentChoice, CommitmentOption, Load
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.finding import Finding, warning
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.pricing.commitment_choice import commitment_options, demand
+from launcher.pricing.held_commitments import used_hours
+from launcher.pricing.trust import REFRESH
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import Member, portfolio
 
@@ -18,8 +22,16 @@ COVERED = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption
 """Ways of buying whose hours a commitment can pay for; it covers no spot, no Capacity Block and no training plan."""
 
 
-def commit(paths: Sequence[Path], now: datetime, options: PriceOptions) -> CommitmentChoice:
+def commit(
+    paths: Sequence[Path], now: datetime, options: PriceOptions, *, accept_derived: bool = False
+) -> CommitmentChoice:
     """What to commit to for several plans, each on its best option.
+
+    Args:
+        paths: the plan files.
+        now: the moment.
+        options: prices and the allowed age of rates.
+        accept_derived: whether a commitment may be chosen on rates that AWS did not list.
 
     Raises:
         UnreadableInputError: a file cannot be understood.
@@ -35,14 +47,33 @@ def commit(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Commi
         else:
             left_out.append((member.name, reason or "no option of it has a price"))
     curve = demand((float(each.usd_per_hour), each.share) for each in loads)
+    found_options = commitment_options(loads, found.members[0].priced.catalog) if loads else ()
     return CommitmentChoice(
         as_of=now,
         loads=tuple(loads),
         floor_usd_per_hour=Decimal(repr(curve.floor)),
         mean_usd_per_hour=Decimal(repr(curve.mean)),
-        options=commitment_options(loads, found.members[0].priced.catalog) if loads else (),
+        options=found_options,
         left_out=tuple(left_out),
+        accept_derived=accept_derived,
+        findings=tuple(_rate_findings(found_options, now, options.max_price_age)),
     )
+
+
+def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days: int | None) -> Iterator[Finding]:
+    """Warnings for rates past their allowed age, and for rates that AWS did not list."""
+    allowed = ALLOWED_DAYS[PurchaseOption.SAVINGS_PLAN] if most_days is None else most_days
+    ages = {option: (now.date() - option.as_of).days for option in options if option.basis is not Basis.USER}
+    old = [option for option, days in ages.items() if days > allowed]
+    if old:
+        oldest = min(old, key=lambda option: option.as_of)
+        count = f"{len(old)} of {len(options)} options"
+        message = f"{count} rest on rates older than {allowed} days, the oldest of {oldest.as_of}"
+        yield warning("old-price", "", message, REFRESH)
+    derived = [option for option in options if option.basis not in LISTED]
+    if derived:
+        message = f"{len(derived)} of {len(options)} options rest on derived rates: {derived[0].source}"
+        yield warning("derived-rate", "", message, "slipway prices refresh, or --accept-derived to choose among them")
 
 
 def _not_covered(member: Member) -> str | None:
@@ -72,7 +103,10 @@ def _on_demand(member: Member, choice: Quote) -> Decimal | None:
 
 
 def _loads(member: Member, choice: Quote) -> Iterator[Load]:
-    """The machines that always run, and those that run a share of the time: a job's, or an endpoint's busy hours'."""
+    """Nodes that always run, and nodes that run a share of the time.
+
+    A job's runs take whole sets of its nodes, by the hours that they are billed for; an endpoint has its busy hours.
+    """
     place, usd = choice.plan.place, _on_demand(member, choice) or Decimal(0)
     facts = member.priced.catalog.instance_types[place.instance_type]
     parts: list[tuple[float, float]] = []
@@ -83,8 +117,9 @@ def _loads(member: Member, choice: Quote) -> Iterator[Load]:
         more = instances.most - instances.least
         parts.append((more, (instances.mean - instances.least) / more if more else 0.0))
     else:
-        share = choice.hours.mid * float(member.times_a_month) / HOURS_PER_MONTH
-        parts.append((float(place.nodes), min(1.0, share)))
+        sets = used_hours(choice) / place.nodes * float(member.times_a_month) / HOURS_PER_MONTH
+        always, sometimes = int(sets), sets - int(sets)
+        parts += [(float(place.nodes * always), 1.0), (float(place.nodes), sometimes)]
     for nodes, share in parts:
         if nodes > 0 and share > 0:
             yield Load(

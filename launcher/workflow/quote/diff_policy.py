@@ -3,8 +3,7 @@
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-import yaml
-
+from launcher.catalog import safe_yaml
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.model.plan_diff import DiffPolicy
@@ -29,8 +28,8 @@ def policy_of(path: Path | None, usd: Decimal | None, percent: float | None) -> 
 def _read(path: Path) -> dict[str, Decimal]:
     """The amounts of a policy file by their keys; what is null is not limited."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as problem:
+        data = safe_yaml.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"cannot read the policy {path}: {' '.join(str(problem).split())}") from problem
     if not isinstance(data, dict):
         raise UnreadableInputError(

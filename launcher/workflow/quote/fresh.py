@@ -1,6 +1,7 @@
 """A quote to deploy on: gated on local prices, refreshed where there are credentials, quoted and gated again."""
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
@@ -8,8 +9,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
+from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.model.sizing import head_node
 from launcher.pricing.priced import Priced
+from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
 
@@ -48,6 +53,30 @@ def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
 
 
+Head: TypeAlias = Callable[[Plan], str | None]
+"""Which head node the cluster of a plan has already (existing_head.py); None where there is none."""
+
+
+def no_head(_plan: Plan) -> str | None:
+    """Nobody has looked for a cluster."""
+    return None
+
+
+def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
+    """The request, with the head node of the cluster that is there where a new one would get another."""
+    there, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
+    if there is None or there == new:
+        return request
+    say(f"cluster {plan.cluster_name} keeps its head node, {there}; a new cluster of this size would get {new}")
+    return replace(request, storage=replace(request.storage, head_node=there))
+
+
+def _at(priced: Priced, place: Place) -> tuple[int, Quote]:
+    """The candidate at a place."""
+    rank = next(rank for rank, each in enumerate(priced.candidates, start=1) if each.place == place)
+    return rank, priced.quote(rank)
+
+
 class Picked(NamedTuple):
     """A candidate that the gate lets pass: the pricing that it is of, its rank there, its quote."""
 
@@ -75,7 +104,9 @@ class Person(Protocol):
         """Ask whether to do `what`; ends the command where the answer is no."""
 
 
-def gated_quote(path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say) -> Picked:
+def gated_quote(
+    path: Path, now: datetime, options: PriceOptions, *, wanted: str | None, say: Say, head: Head = no_head
+) -> Picked:
     """The picked candidate on the prices that are there.
 
     Raises:
@@ -83,6 +114,10 @@ def gated_quote(path: Path, now: datetime, options: PriceOptions, *, wanted: str
     """
     priced = price(path, now, options)
     rank, quoted = pick(priced, wanted)
+    kept = _with_head_there(priced.request, quoted.plan, head, say)
+    if kept != priced.request:
+        priced = price_request(path, kept, priced.catalog, now, options)
+        rank, quoted = _at(priced, quoted.plan.place)
     refuse_unless_allowed(priced, quoted, options, say)
     return Picked(priced=priced, rank=rank, quoted=quoted)
 
@@ -95,6 +130,7 @@ def fresh_quote(
     wanted: str | None,
     environment: Mapping[str, str],
     say: Say,
+    head: Head = no_head,
 ) -> Picked:
     """The picked candidate on prices that may be deployed on.
 
@@ -105,8 +141,7 @@ def fresh_quote(
     Raises:
         SlipwayError: the gate refused, or the price that was picked is gone.
     """
-    from launcher.aws.calls import CredentialsError
-    from launcher.aws.session import Session
+    from launcher.aws.session import CredentialsError, Session
     from launcher.workflow.quote.existing_network import described
     from launcher.workflow.quote.refresh import refresh_for
 
@@ -125,10 +160,13 @@ def fresh_quote(
         name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):
             gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
-            raise UnpricedError(gone, hint=f"{priced.command('plan')} shows the other candidates")
+            raise UnpricedError(gone, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
-        priced = price_request(path, request, catalog, now, options)
+        kept = _with_head_there(request, first.plan, head, say)
+        priced = price_request(path, kept, catalog, now, options)
+        if kept != request:
+            first = _at(priced, place)[1]
     rank, quoted = pick(priced, first.digest)
     refuse_unless_allowed(priced, quoted, options, say)
     return Picked(priced=priced, rank=rank, quoted=quoted)

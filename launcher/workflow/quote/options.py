@@ -13,15 +13,16 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
-from launcher.pricing.priced import FLAGS
+from launcher.workflow.quote.commands import FLAGS
 
 
 @record
 class PriceOptions:
     """What the command line adds to a plan file; `cache` is the folder of refreshed prices, where there is one.
 
-    `despite_verdict` deploys an endpoint that the comparison advises against. `runs` is the folder from whose runs a
-    serving plan takes load tests; None takes none.
+    `any_age` takes prices of any age: in the sandbox, and where nothing is bought. `despite_verdict` deploys an
+    endpoint that the comparison advises against. `runs` is the folder from whose runs a serving plan takes load tests;
+    None takes none.
     """
 
     region: str | None = None
@@ -29,7 +30,7 @@ class PriceOptions:
     prices_as_of: date | None = None
     max_price_age: int | None = None
     max_usd: Decimal | None = None
-    sandbox: bool = False
+    any_age: bool = False
     cache: Path | None = None
     runs: Path | None = None
     despite_verdict: bool = False
@@ -50,7 +51,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:
     """What every quote of one command has in common."""
     rules = GateRules(
-        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, sandbox=options.sandbox
+        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, any_age=options.any_age
     )
     typed = (options.region, options.prices_as_of, options.max_price_age, options.max_usd)
     flags = [(flag, str(value)) for flag, value in zip(FLAGS, typed, strict=False) if value is not None]

@@ -59,7 +59,7 @@ class Member:
         usd = None if self.choice is None else self.choice.usd
         if usd is None or self.choice is None:
             return None
-        held = held_commitments([(self.choice, self.times_a_month)])
+        held = held_commitments([self.choice])
         return _scaled(usd, self.times_a_month) if not held else self.beside(held[0].usd_per_month)
 
     def beside(self, held_usd: Decimal) -> UsdRange | None:
@@ -85,11 +85,15 @@ class Member:
 
 @record
 class OneChip:
-    """All plans on one kind of chip: the total of those that can, and the names of those that cannot."""
+    """All plans on one kind of chip: the total of those that can, and the names of those that cannot.
 
-    chip: str
+    `difference_usd` is against the best options; None where one of the plans is in only one of the two totals.
+    """
+
+    accelerator: str
     family: str
     usd_per_month: Decimal
+    difference_usd: Decimal | None
     missing: tuple[str, ...]
 
 
@@ -111,7 +115,7 @@ class Portfolio:
     @cached_property
     def commitments(self) -> tuple[HeldCommitment, ...]:
         """The new commitments of the best options, each held once, all hours of a month."""
-        return held_commitments([(each.choice, each.times_a_month) for each in self.members if each.choice is not None])
+        return held_commitments([each.choice for each in self.members if each.choice is not None])
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -130,7 +134,8 @@ class Portfolio:
         total = sum((usd for usd in months.values() if usd is not None), Decimal(0))
         missing = tuple(each.name for each in self.members if months[each.path] is None)
         family = self.members[0].priced.catalog.accelerators[chip].family
-        return OneChip(chip=chip, family=family, usd_per_month=total, missing=missing)
+        more = None if missing or self.unpriced else total - self.usd_per_month.mid
+        return OneChip(accelerator=chip, family=family, usd_per_month=total, difference_usd=more, missing=missing)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -23,6 +23,8 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.records.measurements import FILE, load_measurements
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
+from launcher.workflow.quote.trainer_stack import with_trainer
+from launcher.workflow.quote.trainers import trainer_findings
 
 LEAST_DIGEST = 6
 
@@ -73,9 +75,11 @@ def price_job(
     Raises:
         ImpossibleError: no candidate is left, with every finding.
     """
+    request, inferred = with_trainer(path, request)
     facts, measured, remarks = _facts(request, options)
     resolution = resolve_training(request, catalog, facts, measured)
-    resolution = replace(resolution, findings=(*resolution.findings, *remarks))
+    said = (*inferred, *remarks, *trainer_findings(path, request))
+    resolution = replace(resolution, findings=(*resolution.findings, *said))
     refuse_errors(path, resolution.findings)
     context = replace(context_for(request, catalog, now, options), measured=measured)
     priced = price_training(str(path), resolution, context, everything=options.everything)
@@ -128,7 +132,8 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
     if len(wanted) >= LEAST_DIGEST:
         digests = [priced.digest(rank) for rank in range(1, count + 1)]
         matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(wanted.lower())]
-        if len(matching) == 1:
+        if matching and len({digests[rank - 1] for rank in matching}) == 1:
+            # Offerings of two lengths for one plan: the first is the cheaper.
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
         f"--pick {wanted}: no candidate with that rank or digest",

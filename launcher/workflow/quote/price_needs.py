@@ -1,9 +1,9 @@
 """What is to be asked of AWS for a plan, for one place, or for everything; nothing is called here."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from launcher.catalog.bill import EVERYWHERE
+from launcher.catalog.bill import EVERYWHERE, item_questions
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
@@ -25,7 +25,6 @@ PRICE_FILE, SPOT_PAGE = "price-file", "spot-page"
 """Questions to AWS's public files; the names of a price file's are services."""
 REGIONAL = frozenset((SPOT, CAPACITY_BLOCK, TRAINING_PLAN))
 """Kinds that are asked for in the region itself; the others have one endpoint for all."""
-"""Targets whose machines SageMaker bills."""
 ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.TRAINING_PLAN)
 """Ways of buying those machines; spot, blocks and reservations are EC2's.
 
@@ -248,3 +247,43 @@ def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: 
         if named or region in sold:
             size = count if count in facts.block_counts else 1
             yield Question(kind=CAPACITY_BLOCK, names=(facts.name,), regions=(region,), count=size)
+
+
+FIRST_REGIONS = ("us-east-1", "us-east-2", "us-west-2")
+"""Whose price files are read when nobody names a region: a file of EC2 has hundreds of megabytes."""
+
+
+EVERY_TYPE = ("all types",)
+
+
+_SIGNED = (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN)
+
+
+def public_files(questions: Sequence[Question], catalog: Catalog, regions: Sequence[str]) -> tuple[Question, ...]:
+    """The files to read: price files of `regions`, the spot page, the advisor's bands."""
+    kinds = {each.kind for each in questions}
+    everywhere = tuple(catalog.regions)
+    found = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
+    found.append(bands(catalog))
+    machines = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
+    pairs = [(name, region) for region in regions for name in machines] + list(item_questions(regions))
+    found += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
+    return tuple(found)
+
+
+def bands(catalog: Catalog) -> Question:
+    """The question for the advisor's bands, of every type in every region: it is one file."""
+    return Question(kind=SPOT_BAND, names=EVERY_TYPE, regions=tuple(catalog.regions))
+
+
+def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
+    """What prices are held against and surrounded by: the advisor's bands, and the bill items of the regions."""
+    regions = dict.fromkeys(region for each in questions for region in each.regions)
+    items = (Question(kind=BILL_ITEM, names=(name,), regions=(where,)) for name, where in item_questions(regions))
+    return (bands(catalog), *items)
+
+
+def unasked(questions: Sequence[Question]) -> tuple[str, ...]:
+    """Kinds of price among some questions that AWS publishes for no account alone."""
+    kinds = {each.kind for each in questions}
+    return tuple(each for each in _SIGNED if each in kinds)

@@ -162,6 +162,11 @@ def _outcome(question: Question, ask: Ask) -> Answer | Exception:
     """The answer, or what went wrong, for the thread that waits for it."""
     try:
         return ask(question)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        said = f"{type(problem).__name__}: {str(problem)[:80]}"
+        failure = AwsError(f"an answer of a shape that is not known, so no price is taken from it ({said})")
+        failure.__cause__ = problem
+        return failure
     except Exception as problem:  # noqa: BLE001 - handed to the waiting thread, which raises what it does not expect
         return problem
 

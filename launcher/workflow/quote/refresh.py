@@ -8,10 +8,10 @@ from pathlib import Path
 
 from launcher import plan_file
 from launcher.aws import regions
-from launcher.aws.calls import CredentialsError, NoAccountError
 from launcher.aws.clients import Sessions
 from launcher.aws.feeds.addresses import addresses
 from launcher.aws.feeds.public_files import Interest, PublicFiles
+from launcher.aws.session import CredentialsError, NoAccountError
 from launcher.catalog.bill import item_units, usage_types
 from launcher.catalog.fetched_prices import Answer, Known, Move, Refusal, Unmatched, jumps, known, vanished
 from launcher.catalog.load import Catalog
@@ -25,19 +25,23 @@ from launcher.records.price_cache import PriceCache
 from launcher.records.refresh_report import RefreshReport
 from launcher.workflow.quote.price_needs import (
     BILL_ITEM,
+    EVERY_TYPE,
+    FIRST_REGIONS,
     PRICE_FILE,
     REGIONAL,
     SPOT_BAND,
     SPOT_PAGE,
     Question,
+    bands_and_items,
     for_everything,
     for_place,
     for_plan,
+    public_files,
+    unasked,
     within,
 )
 from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
-from launcher.workflow.quote.public_needs import EVERY_TYPE, FIRST_REGIONS, bands_and_items, public_files, unasked
 
 
 def refresh_file(
@@ -299,7 +303,7 @@ class _Run:
         (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
-        """Count one failure and say what it was.
+        """Count one failure and say what it was; the page at the end has all that failed in the same way.
 
         Raises:
             CredentialsError: `problem`, where it is one.
@@ -307,9 +311,11 @@ class _Run:
         if isinstance(problem, CredentialsError):
             raise problem
         self.came += 1
+        told = any(each.message == problem.message for _, each in self.failures)
         self.failures.append((question.words, problem))
         self._came(question.words)
-        self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
+        if not told:
+            self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
 
     def _came(self, words: str) -> None:
         """Show how many answers there are, and the last one."""

@@ -13,6 +13,7 @@ from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.priced import Priced
 from launcher.pricing.serving.verdict import ServingChoice
+from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import compare_serving
 from launcher.workflow.quote.options import PriceOptions
 
@@ -29,12 +30,12 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     if plan.place.option is PurchaseOption.BEDROCK:
         message = f"{plan.name} on Bedrock is called, not deployed: there is nothing to deploy"
         raise ImpossibleError(
-            message, hint=_other(priced, f"{priced.command('compare')} says what machines would cost")
+            message, hint=_other(priced, f"{command(priced, 'compare')} says what machines would cost")
         )
     if Runs.SERVING not in target_of(plan.place.target).deployed:
         kind = plan.place.target
         message = f"target.kind: {kind}: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
-        by_hand = f"{priced.command('render', '-o', 'DIR')} writes the manifests for kubectl apply -f DIR"
+        by_hand = f"{command(priced, 'render', '-o', 'DIR')} writes the manifests for kubectl apply -f DIR"
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
         message = f"target.cluster: an endpoint runs in no cluster, got {plan.request.target.cluster}"
@@ -77,5 +78,5 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
     flips = f"it turns round with {verdict.flips[0]}; " if verdict.flips else ""
     raise ImpossibleError(
         f"the verdict is against it: {verdict.text}{why}",
-        hint=f"{flips}{priced.command('compare')} shows all of it; {DESPITE} deploys it all the same",
+        hint=f"{flips}{command(priced, 'compare')} shows all of it; {DESPITE} deploys it all the same",
     )

@@ -7,9 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launcher import plan_file
+from launcher.agent import safe_json
+from launcher.catalog import safe_yaml
 from launcher.catalog.load import Catalog
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
@@ -134,8 +134,8 @@ def _axis(text: str) -> Axis:
     if not equals or not words:
         raise UnreadableInputError(f"--sweep takes KEY=VALUE,VALUE, got {text!r}", hint="--sweep nodes=1,2,4,8")
     try:
-        values = tuple(dict.fromkeys(yaml.safe_load(word) for word in words))
-    except (yaml.YAMLError, TypeError) as problem:
+        values = tuple(dict.fromkeys(safe_yaml.loads(word) for word in words))
+    except (safe_yaml.YamlError, TypeError) as problem:
         raise UnreadableInputError(f"--sweep {name}: {rest!r} is no list of plain values") from problem
     return Axis(key=name.strip(), values=values)
 
@@ -172,7 +172,7 @@ def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
     Raises:
         UnreadableInputError: a value is not one of its key's.
     """
-    data = json.loads(json.dumps(plain))
+    data = safe_json.loads(json.dumps(plain))
     for key, value in values.items():
         *parents, last = key.split(".")
         section = data

@@ -19,7 +19,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.pricing.compute import COMMITTED
-from launcher.workflow.bill.quoted import quoted_lines
+from launcher.workflow.quote.quoted_lines import quoted_lines
 
 NO_SPOT = "spot has no list price, which AWS's calculator starts from"
 COMMITMENT = "a commitment's rate is in no estimate of usage"

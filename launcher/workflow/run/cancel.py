@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher import plan_file
+from launcher.model.errors import DeploymentFailedError, ImpossibleError, SlipwayError
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
-from launcher.workflow.run.reach import reached
+from launcher.workflow.cluster.reach import reached
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import look_again
 
@@ -21,11 +22,12 @@ def cancel_run(
     name: str,
     folder: RunFolder,
     environment: Mapping[str, str],
+    say: Callable[[str], None],
     *,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunState:
-    """Cancel the job of a run; its state then.
+    """Cancel the job of a run; its state then. A job that has ended stays as it ended, and `say` gets that.
 
     Raises:
         ImpossibleError: nothing was submitted from this folder.
@@ -33,6 +35,10 @@ def cancel_run(
         SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
+    if submission is None and _serves(folder):
+        raise ImpossibleError(
+            f"{name} is an endpoint and has no job: nothing is cancelled", hint=f"slipway down {name} removes it"
+        )
     if submission is None:
         raise ImpossibleError(
             f"{name} has no job on a cluster", hint="a launch in a sandbox of its own ends with its command (Ctrl-C)"
@@ -42,9 +48,14 @@ def cancel_run(
         found = look_again(folder, source)
         if found is None:
             raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
+        before = source.facts(found.submitted)
         # What is cancelled on Kubernetes is deleted, and nothing there remembers it.
-        replace(found, cancelled=True).write(folder)
-        source.cancel(found.submitted)
+        if before is not None and not before.state.final:
+            replace(found, cancelled=True).write(folder)
+        ended = before is not None and before.state.final
+        if ended or not source.cancel(found.submitted):
+            found.write(folder)
+            say(f"job {found.job} has ended already: nothing is cancelled")
         end = clock() + PATIENCE_S
         while (facts := source.facts(found.submitted)) is not None and not facts.state.final:
             if clock() > end:
@@ -54,3 +65,11 @@ def cancel_run(
                 )
             sleep(LOOK_S)
     return run_state(name, folder, environment)
+
+
+def _serves(folder: RunFolder) -> bool:
+    """Whether a run deployed an endpoint, by its plan."""
+    try:
+        return plan_file.load(folder.path / "plan.json").workload.serve is not None
+    except SlipwayError:
+        return False

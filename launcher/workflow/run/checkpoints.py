@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from launcher.agent.dcp_metadata import dcp_shards
-from launcher.agent.errors import ManifestError
+from launcher.agent.errors import LaterManifestError, ManifestError
 from launcher.agent.manifest import (
     COMMIT_NAME,
     DCP_METADATA_NAME,
@@ -22,13 +22,12 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.records.checkpoints import Checkpoint
-from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
-from launcher.submit.jobs import GoneError
-from launcher.workflow.run.reach import environment_of
 
 AGENT, DCP = "agent", "dcp"
+SLIPWAY = "slipway"
+"""The layout of a manifest that names none: `step-N` or `checkpoint-N`, as every earlier version stored them."""
 _SHARED = "it was removed but for the files that a newer one shares with it"
 
 
@@ -47,24 +46,6 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
     if uri is None:
         raise ImpossibleError("the run keeps no checkpoints", hint="name the place itself: s3://bucket/prefix")
     return str(uri), region
-
-
-def environment_for(folder: RunFolder, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment whose AWS a run's checkpoints are in.
-
-    Raises:
-        GoneError: the run was in a sandbox that has ended.
-    """
-    submission = recorded(folder)
-    if submission is not None:
-        return environment_of(submission, environment)
-    command = read_command(folder)
-    if command is not None and command.sandbox:
-        raise GoneError(
-            "the sandbox of this run has ended, and its checkpoints with it",
-            hint="slipway report NAME and slipway logs NAME tell what its run folder holds",
-        )
-    return environment
 
 
 def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
@@ -132,13 +113,27 @@ def _of_agent(
     """A step with the agent's manifest: of several the whole one written last by the store's clock, else the first."""
     found = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
     wholes = [(moment, each.written_at or "", each) for moment, each in found if each.whole]
-    return max(wholes, key=lambda each: each[:2])[2] if wholes else found[0][1]
+    later = [each for _, each in found if each.shared]
+    if not wholes:
+        return (later or [each for _, each in found])[0]
+    newest = max(wholes, key=lambda each: each[:2])[2]
+    others = [*later, *(each for _, _, each in wholes if _kind(each) != _kind(newest))]
+    needed = frozenset().union(*(each.needs for each in others))
+    return replace(newest, marks=(*newest.marks, *sorted(needed)), shared=True) if others else newest
+
+
+def _kind(checkpoint: Checkpoint) -> tuple[str | None, ...]:
+    """What must be the same of two checkpoints whose steps are compared."""
+    return checkpoint.form, checkpoint.layout, checkpoint.unit
 
 
 def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:
     """What one manifest of a step comes to."""
     try:
         found = parse(store.read(key).decode("utf-8", errors="replace"))
+    except LaterManifestError as problem:
+        marks = (*bare.marks, *sorted(problem.keys))
+        return replace(bare, reason=f"its {COMMIT_NAME}: {problem}", marks=marks, shared=True)
     except ManifestError as problem:
         return replace(bare, reason=f"its {COMMIT_NAME} cannot be used: {problem}")
     reason = found.missing(sizes) if found.step == bare.step else f"its {COMMIT_NAME} is that of step {found.step}"
@@ -150,6 +145,8 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
         run=found.run,
         attempt=found.attempt,
         written_at=found.written_at,
+        layout=found.layout or SLIPWAY,
+        unit=found.unit,
     )
 
 
@@ -201,24 +198,31 @@ def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) ->
     """The keys that nobody needs who restores one of the newest `keep` whole checkpoints.
 
     As the agent's retention has it (launcher/agent/checkpoint/retention.py): never the newest whole checkpoint or an
-    object that a kept one points to, and nothing of a step above it, which may be on its way.
+    object that a kept one points to, and nothing of a step above it, which may be on its way. Steps of different
+    layouts are not compared: of each layout the newest stay.
 
     Args:
         found: every step, newest first.
         keys: of all objects of the store.
-        keep: how many stay, >= 1.
+        keep: how many stay of each layout, >= 1.
     """
-    kept = [each for each in found if each.whole][: max(1, keep)]
-    if not kept:
+    by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
+    for each in found:
+        if each.whole:
+            by_kind.setdefault(_kind(each), []).append(each)
+    if not by_kind:
         return ()
-    newest, steps = kept[0].step, {each.step for each in kept}
+    kept = [each for group in by_kind.values() for each in group[: max(1, keep)]]
+    kept += [each for each in found if each.shared]
+    steps, whole = {each.step for each in kept}, {each.step for each in found if each.whole}
+    lowest = min(group[0].step for group in by_kind.values())
     needed = frozenset().union(*(each.needs for each in kept))
     return tuple(
         sorted(
             key
             for key in keys
             if (step := step_of_folder_key(key)) is not None
-            and step < newest
+            and (step in whole or step < lowest)
             and step not in steps
             and key not in needed
         )

@@ -1,7 +1,7 @@
 """Reading checkpoints back: to see whether every byte is there, or to have them on this machine."""
 
 import hashlib
-import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 
-from launcher.agent.manifest import StoredFile
+from launcher.agent import safe_json
+from launcher.agent.manifest import HERE, StoredFile
 from launcher.aws.objects import Objects
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.records.checkpoints import Checkpoint
@@ -59,6 +60,8 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
 def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advance, *, node: int = 0) -> Path:
     """Bring a checkpoint to this machine, below `target` under its own name, whole or not at all.
 
+    One without a folder of its own, of files that lay in the checkpoint folder itself, gets `step-N` (or `epoch-N`).
+
     Args:
         store: where from.
         checkpoint: a whole one.
@@ -70,9 +73,26 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
         ImpossibleError: it is there already, cannot be written, or is not what its manifest says.
         AwsError: the store cannot be read.
     """
-    place, told = target / checkpoint.folder, _one_at_a_time(advance)
-    if place.exists():
+    place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
+    if os.path.lexists(place):
         raise ImpossibleError(f"{place} is there already", hint="name another folder with -o")
+    wrong = fetch(store, files_for(checkpoint, node), place, advance)
+    if wrong:
+        raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong}", hint="restore an older step")
+    return place
+
+
+def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Advance) -> str | None:
+    """Bring files into a folder that is not there yet, whole or not at all.
+
+    Returns:
+        What is wrong with one of them in the store, None if nothing is; then there is no folder.
+
+    Raises:
+        ImpossibleError: the folder cannot be written.
+        AwsError: the store cannot be read.
+    """
+    told = _one_at_a_time(advance)
 
     def fetch(file: StoredFile) -> str | None:
         path, digest, size = partial / file.path, hashlib.sha256(), 0
@@ -90,11 +110,11 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
         return _wrong(file, size, digest.hexdigest())
 
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".slipway-restore-", dir=target))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".slipway-restore-", dir=place.parent))
         try:
             with ThreadPoolExecutor(WORKERS) as pool:
-                alone, packs = _apart(files_for(checkpoint, node))
+                alone, packs = _apart(files)
                 wrong = [line for line in pool.map(fetch, alone) if line is not None]
                 wrong += [
                     line
@@ -102,14 +122,14 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
                     if line is not None
                 ]
             if wrong:
-                raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong[0]}", hint="restore an older step")
+                return wrong[0]
             partial.chmod(0o755)
             partial.rename(place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as problem:
         raise ImpossibleError(f"{place} cannot be written: {problem}") from problem
-    return place
+    return None
 
 
 def prunable(store: Objects, found: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
@@ -146,19 +166,29 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
 
 def _refuse_while_written(store: Objects, now: datetime) -> None:
     """Refuse while an agent gives signs of life."""
-    found = [each for each in store.found() if each.key == CLAIM]
-    if not found:
-        return
-    try:
-        owner = json.loads(store.read(CLAIM))
-        released, run = bool(owner["released"]), str(owner["run"])
-    except (KeyError, TypeError, ValueError):
-        released, run = False, "a job"
-    if not released and now - found[0].modified.astimezone(UTC) < STALE:
+    run = writer(store, now)
+    if run is not None:
         raise ImpossibleError(
             f"{run} is writing checkpoints there now",
             hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
         )
+
+
+def writer(store: Objects, now: datetime) -> str | None:
+    """The run whose agent gives signs of life in a store, or "a job"; None where none does.
+
+    Raises:
+        AwsError: it cannot be read.
+    """
+    found = [each for each in store.found() if each.key == CLAIM]
+    if not found:
+        return None
+    try:
+        owner = safe_json.loads(store.read(CLAIM))
+        released, run = bool(owner["released"]), str(owner["run"])
+    except (KeyError, TypeError, ValueError):
+        released, run = False, "a job"
+    return run if not released and now - found[0].modified.astimezone(UTC) < STALE else None
 
 
 def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:

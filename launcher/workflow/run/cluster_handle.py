@@ -17,13 +17,12 @@ from launcher.records.submission import SANDBOX, HeadNode
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.submit.jobs import SchedulerError
-from launcher.workflow.deploy.deployment import DeployTarget
+from launcher.workflow.cluster import kubernetes_cluster
+from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
+from launcher.workflow.cluster.lending import lend
+from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.existing_cluster import cluster_for
-from launcher.workflow.deploy.steps import Deployed
-from launcher.workflow.deploy.targets import cluster_of
-from launcher.workflow.run import existing
-from launcher.workflow.run.existing_checks import checks, refuse_unless_well
-from launcher.workflow.run.lending import lend
+from launcher.workflow.deploy.steps import Deployed, DeployTarget
 
 UNREACHED = "is its API private? launch from within its network, or name the context of a tunnel in target.context"
 LOCAL = "local"
@@ -34,7 +33,7 @@ LOCAL = "local"
 class ClusterHandle:
     """A cluster that is there: the way to its head node, what its files refer to, and what was deployed of it.
 
-    `parallelcluster` is ParallelCluster's name for it, None for a Slurm that slipway did not deploy; `deployed` is None
+    `cluster` is its name, None where Slipway did not deploy it; `deployed` is None
     for one behind a head node that the plan names. `unreached` says how an API is reached that is private,
     `own` that Slipway deployed it, and `operator` and `account` what runs a job there and whose rights its pods have,
     where somebody has looked.
@@ -42,7 +41,7 @@ class ClusterHandle:
 
     head_node: HeadNode
     names: ClusterNames
-    parallelcluster: str | None
+    cluster: str | None
     deployed: Deployed | None = None
     unreached: str = ""
     own: bool = True
@@ -68,7 +67,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
     return ClusterHandle(
         head_node=_head_node(plan, done, session, target),
         names=deployed_names(done.training),
-        parallelcluster=done.cluster_name if cluster_of(plan).has_fleet else None,
+        cluster=done.cluster_name,
         deployed=done,
         unreached=cluster_of(plan).unreached(plan, done.training),
     )
@@ -82,9 +81,9 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         SlipwayError: it cannot be asked.
     """
     context, tell = target.context, target.context.tell
-    found = existing.find(plan, session)
+    found = kubernetes_cluster.find(plan, session)
     try:
-        looked = existing.looked_at(plan, found, context.environment)
+        looked = kubernetes_cluster.looked_at(plan, found, context.environment)
     except SchedulerError as problem:
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
@@ -101,7 +100,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     return ClusterHandle(
         head_node=way,
         names=found.names,
-        parallelcluster=None,
+        cluster=None,
         unreached=UNREACHED,
         own=found.own,
         operator=looked.operator,
@@ -111,13 +110,13 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
 
 def scheduler_of(plan: Plan) -> str:
     """What schedules the jobs of a plan's target, as reports say it."""
-    return "kubernetes" if target_of(plan.place.target).pods else "slurm"
+    return target_of(plan.place.target).scheduler
 
 
 def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
     """What takes the jobs of a cluster that slipway deployed."""
     if target.box is not None:
-        role, mark = done.training.get(existing.ROLE), _mark(target)
+        role, mark = done.training.get(kubernetes_cluster.ROLE), _mark(target)
         return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
     return cluster_of(plan).head_node(plan, done.training, session)
 
@@ -138,12 +137,12 @@ def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
     """
     target, outputs = plan.request.target, _outputs(plan, session)
     if outputs is None:
-        existing.refuse_without_store(plan)
+        kubernetes_cluster.refuse_without_store(plan)
     via = "local" if target.ssh_host == LOCAL else "ssh"
     return ClusterHandle(
         head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),
         names=deployed_names(outputs) if outputs is not None else symbolic_names(plan),
-        parallelcluster=outputs.get("ClusterName") if outputs is not None else None,
+        cluster=outputs.get("ClusterName") if outputs is not None else None,
     )
 
 

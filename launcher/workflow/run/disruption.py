@@ -2,42 +2,74 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from launcher.model.budget_stop import stops_at
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
+from launcher.rendering.names import stack_name
+from launcher.sandbox.guard_play import LOOK_S, PERIOD
+from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
-if TYPE_CHECKING:
-    from launcher.sandbox.sandbox import Sandbox
-
 NOTICE_S = 120.0
+WITHOUT_CHECKPOINT_S = 30.0
+"""Beyond `--interrupt-after`, from the start of the command: how long a first whole checkpoint is waited for."""
 NODE_LOST = "node-lost"
 """What ended an attempt whose machine failed, as the agents of the other nodes call it (launcher/agent)."""
+
+
+@contextmanager
+def guard_called(
+    plan: Plan, box: Sandbox | None, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Have the guard called while the block follows the job, and for the last time when it ends.
+
+    Raises:
+        AwsError: the guard failed.
+    """
+    guard = target_of(plan.place.target).guard
+    if box is None or guard is None or stops_at(plan.request, plan.place.option) is None:
+        yield
+        return
+    minutes = PERIOD.total_seconds() / 60
+    tell(f"the guard looks every {LOOK_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
+    play = box.guard_play(stack_name(plan, "training"), guard.module, environment)
+    play.start()
+    try:
+        yield
+    except BaseException:
+        play.end()  # what ended the following counts
+        raise
+    play.finish()
 
 
 class Undisturbed:
     """Nothing is done to the job."""
 
+    def command_started(self) -> None:
+        """The clock starts, for a job that stores nothing."""
+
     def first_checkpoint(self) -> None:
-        """The clock starts."""
+        """The clock starts anew."""
 
     def check(self, follower: Follower) -> None:
         """Do what is due; called at every look."""
 
-    def finish(self) -> None:
-        """Drop what is not due any more."""
+    def finish(self) -> str:
+        """Drop what is not due any more; why what was asked for was not played, empty where it was."""
+        return ""
 
 
 def disruption_for(
     plan: Plan,
-    box: "Sandbox | None",
+    box: Sandbox | None,
     cluster: str | None,
     watch: RemoteWatch,
     *,
@@ -46,6 +78,8 @@ def disruption_for(
     tell: Callable[[str], None],
 ) -> Undisturbed:
     """What is done to a job: its first node is lost once, `after_s` seconds after the first whole checkpoint.
+
+    Where none has come, it is lost `WITHOUT_CHECKPOINT_S` seconds later than that after its command began.
 
     Args:
         plan: the job's.
@@ -68,18 +102,43 @@ def disruption_for(
 class _Disruption(Undisturbed):
     """The loss of the job's first node."""
 
-    box: "Sandbox"
+    box: Sandbox
     cluster: str
     watch: RemoteWatch
     folder: RunFolder
     after_s: float
     tell: Callable[[str], None]
+    due_at: float | None = None
+    saved: bool = False
+    not_played: str = "the job ended before its command began"
+
+    def command_started(self) -> None:
+        """The clock starts, for a job that stores nothing."""
+        if self.due_at is None and not self.saved:
+            self.due_at = time.monotonic() + self.after_s + WITHOUT_CHECKPOINT_S
+            words = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command began"
+            self.not_played = f"the job ended earlier than {words}, and stored no checkpoint until then"
+
+    def first_checkpoint(self) -> None:
+        """The clock starts anew."""
+        if self.not_played:
+            self.due_at, self.saved = time.monotonic() + self.after_s, True
+            self.not_played = f"the job ended earlier than {self.after_s:g} s after its first whole checkpoint"
+
+    def is_due(self) -> bool:
+        """Whether it is to be played now; once."""
+        if not self.not_played or self.due_at is None or time.monotonic() < self.due_at:
+            return False
+        self.not_played = ""
+        if not self.saved:
+            self.tell("no whole checkpoint has come: the interruption is played all the same")
+        return True
 
     def victim(self) -> str | None:
         """The node that is lost, None where the job runs on none."""
         nodes = self.watch.facts.nodes if self.watch.facts is not None else ()
         if not nodes:
-            self.tell("the interruption finds the job on no node, and is left out")
+            self.not_played = "it found the job on no node"
         return nodes[0] if nodes else None
 
 
@@ -87,14 +146,8 @@ class _Disruption(Undisturbed):
 class _Interruption(_Disruption):
     """EC2 takes a spot instance back. It waits for the job to leave, in a thread of its own."""
 
-    timer: threading.Timer | None = None
+    thread: threading.Thread | None = None
     failure: Exception | None = None
-
-    def first_checkpoint(self) -> None:
-        """The clock starts."""
-        self.timer = threading.Timer(self.after_s, self._strike)
-        self.timer.daemon = True
-        self.timer.start()
 
     def _strike(self) -> None:
         """Give notice to the job's first node, take it away and bring another."""
@@ -110,16 +163,19 @@ class _Interruption(_Disruption):
             self.failure = problem
 
     def check(self, follower: Follower) -> None:
-        """Pass on what went wrong in the background."""
+        """Play it when it is due, and pass on what went wrong in the background."""
         del follower
+        if self.is_due():
+            self.thread = threading.Thread(target=self._strike, name="interruption", daemon=True)
+            self.thread.start()
         self._raise()
 
-    def finish(self) -> None:
-        """Wait for an interruption that is under way, and drop one that is not due any more."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer.join()
+    def finish(self) -> str:
+        """Wait for an interruption that is under way."""
+        if self.thread is not None:
+            self.thread.join()
         self._raise()
+        return self.not_played
 
     def _raise(self) -> None:
         if self.failure is not None:
@@ -130,17 +186,14 @@ class _Interruption(_Disruption):
 class _NodeFailure(_Disruption):
     """A machine of HyperPod fails, and its recovery brings another. Nobody is told before."""
 
-    due_at: float | None = None
-
-    def first_checkpoint(self) -> None:
-        """The clock starts."""
-        self.due_at = time.monotonic() + self.after_s
-
     def check(self, follower: Follower) -> None:
         """Play it when it is due."""
-        if self.due_at is not None and time.monotonic() >= self.due_at:
-            self.due_at = None
+        if self.is_due():
             self._strike(follower)
+
+    def finish(self) -> str:
+        """Nothing is under way."""
+        return self.not_played
 
     def _strike(self, follower: Follower) -> None:
         """Take the job's first node away, write down the attempt that ended with it, and bring another node."""

@@ -2,16 +2,23 @@
 
 from collections.abc import Callable
 
-from launcher.workflow.run.attempts import ENDINGS
+from launcher.workflow.history.attempts import ENDINGS
+from launcher.workflow.history.stored import TROUBLES
 
 _TROUBLES = (
     "checkpoint-changed",
     "checkpoint-dropped",
     "checkpoint-kept",
+    "checkpoint-removed",
     "checkpoint-replaced",
     "claim-trouble",
     "drain-failed",
+    "files-left",
     "metrics-skipped",
+    "not-tried-again",
+    "other-layout-kept",
+    "output-missing",
+    "outputs-not-stored",
     "peers-trouble",
     "requeue-failed",
     "restore-again",
@@ -24,6 +31,7 @@ _TROUBLES = (
     "store-trouble",
     "uploader-failed",
     "watching-failed",
+    *TROUBLES,
 )
 """What goes wrong while the job goes on."""
 
@@ -43,14 +51,25 @@ def event_words(event: dict[str, object]) -> str | None:
     return None if words is None else f"{begin}{words(event)}"
 
 
-def _origin(event: dict[str, object]) -> str:
-    """Where a checkpoint was restored from."""
-    return "taken over on its node" if event.get("source") == "node" else "restored from S3"
+def _restored(event: dict[str, object]) -> str:
+    """Which checkpoint an attempt begins with, and where it comes from."""
+    if event.get("source") == "own":
+        return f" begins where step {event['step']} is the newest checkpoint: {event.get('reason')}"
+    origin = "taken over on its node" if event.get("source") == "node" else "restored from S3"
+    return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
 
 
 _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
-    "restored": lambda event: f" resumes from step {event['step']}, {_origin(event)} ({event['bytes']:,} bytes)",
+    "restored": _restored,
+    "checkpoint-written": lambda event: f": its trainer has written {event['files']} files {event['reason']}",
+    "step-started": lambda event: f": step {event['step']} begins",
+    "step-ended": lambda event: f": step {event['step']} ended with {event['code']} after {event['seconds']} s",
+    "data-fetched": lambda event: (
+        f": {event['data']} fetched to {event['path']}: {event['files']} files, {event['bytes']:,} bytes"
+    ),
+    "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
+    "checkpoint-layout": lambda event: f": its checkpoints are of layout {event['layout']}",
     "read-back": lambda event: f": step {event['step']} is read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({event.get('source')})",
     "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",

@@ -22,10 +22,10 @@ from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
-from launcher.workflow.run import existing
-from launcher.workflow.run.existing import ExistingCluster
-from launcher.workflow.run.lending import take_back
-from launcher.workflow.run.reach import connection_to
+from launcher.workflow.cluster import kubernetes_cluster
+from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster
+from launcher.workflow.cluster.lending import take_back
+from launcher.workflow.cluster.reach import connection_to
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
 """How long a job's pods may take to leave: longer than a grace period that holds a large checkpoint."""
@@ -96,8 +96,10 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         SlipwayError: the cluster is not there, or cannot be asked.
     """
     session = Session(environment=environment, region=plan.place.region)
-    found = existing.find(plan, session)
-    lent = found.lender is not None and bool(existing.lent_to(found, session, namespace_of(plan), found.account(plan)))
+    found = kubernetes_cluster.find(plan, session)
+    lent = found.lender is not None and bool(
+        kubernetes_cluster.lent_to(found, session, namespace_of(plan), found.account(plan))
+    )
     with closing(connection_to(found.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
         kept = tuple(_kept(connection, plan, found))
@@ -177,7 +179,7 @@ def remove_jobs(
         for each in found.jobs:
             tell(f"deleting {each.kind} {each.submitted.folder}")
             jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=each.kind)
-            jobs.cancel(each.submitted)
+            jobs.remove(each.submitted)
             end = clock() + PATIENCE_S
             while left := jobs.left(each.submitted):
                 if clock() > end:

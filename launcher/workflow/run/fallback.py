@@ -1,16 +1,17 @@
 """No machines: the next candidate of the plan, quoted anew and through the gate again, then launched in its place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
 from launcher.model.errors import SlipwayError
 from launcher.model.plan import Place, Plan
+from launcher.model.quote import Quote
 from launcher.model.report import Report
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
-from launcher.workflow.cost.left import telling_of_earlier
 from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.doctor.left_running import telling_of_earlier
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
@@ -31,17 +32,19 @@ def covered(place: Place, tried: Place) -> bool:
     return same and place.nodes >= tried.nodes and tried.az_id in (None, place.az_id)
 
 
-def next_rank(priced: Priced, tried: Sequence[Place]) -> int | None:
+def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = ()) -> int | None:
     """The rank of the best candidate that the gate allows and none of the tried places covers; None: there is none.
 
     Args:
         priced: the candidates, best first; every zone a candidate of its own.
         tried: where no machines came.
+        unfit: places that cannot be deployed beside what is there.
     """
     for rank, candidate in enumerate(priced.candidates, start=1):
-        if candidate.refusals or candidate.usd is None or any(covered(candidate.place, each) for each in tried):
+        place = candidate.place
+        if candidate.refusals or candidate.usd is None or any(covered(place, each) for each in tried):
             continue
-        if priced.quote(rank).gate.allowed:
+        if place not in unfit and priced.quote(rank).gate.allowed:
             return rank
     return None
 
@@ -62,7 +65,9 @@ class Fallback:
     """A launch that goes on to the next candidate as long as there is one.
 
     `candidates` prices the plan file anew with every zone; `requote` gives the quote of a digest on prices that may be
-    deployed on, or raises; `asking` shows it and gives the options whose question is about it. `left` are the plans
+    deployed on, or raises; `asking` shows it and gives the options whose question is about it. `obstacle` says why a
+    candidate cannot be deployed to the stacks that are there, and is asked before a waiting job is taken back: the
+    network of a cluster keeps its zone, and its service may keep the type of its nodes. `left` are the plans
     whose clusters were made, got no machines, and are still there: however the launch ends, it says so, with what
     they cost.
     """
@@ -71,8 +76,10 @@ class Fallback:
     candidates: Callable[[], Priced]
     requote: Callable[[str], Picked]
     asking: Callable[[Picked], LaunchOptions]
+    obstacle: Callable[[Quote], str | None]
     tried: list[Place] = field(default_factory=list)
     left: list[Plan] = field(default_factory=list)
+    judged: dict[Place, str | None] = field(default_factory=dict)
 
     def launch(self, first: Picked) -> tuple[RunFolder, Report]:
         """Launch a candidate, and after it the next ones.
@@ -115,10 +122,33 @@ class Fallback:
         if deploys(plan):
             self.left.append(plan)
 
+    def _next(self, priced: Priced) -> int | None:
+        """The rank of the best candidate that is left and can be deployed; None: there is none."""
+        while True:
+            unfit = {place for place, why in self.judged.items() if why is not None}
+            rank = next_rank(priced, self.tried, unfit)
+            if rank is None:
+                return None
+            quoted = priced.quote(rank)
+            place = quoted.plan.place
+            if place not in self.judged:
+                self.judged[place] = self._obstacle(quoted)
+            why = self.judged[place]
+            if why is None:
+                return rank
+            self.options.tell(f"{place_words(place)} is left out: {why}")
+
+    def _obstacle(self, quoted: Quote) -> str | None:
+        """Why a candidate is left out; one that cannot be judged is, too: the waiting job keeps its place."""
+        try:
+            return self.obstacle(quoted)
+        except SlipwayError as problem:
+            return problem.message
+
     def _another(self) -> bool:
         """Whether it is worth taking the job back."""
         priced = self.candidates()
-        rank = next_rank(priced, self.tried)
+        rank = self._next(priced)
         if rank is None:
             self.options.tell("no machines yet, and no other candidate that the gate allows: the job keeps waiting")
             return False
@@ -129,7 +159,7 @@ class Fallback:
         """The next candidate whose new quote passes the gate, shown; None: there is none."""
         while True:
             priced = self.candidates()
-            rank = next_rank(priced, self.tried)
+            rank = self._next(priced)
             if rank is None:
                 return None
             quoted = priced.quote(rank)

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 from launcher.agent.metrics import figures_in
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.run.attempts import read_events
+from launcher.submit.jobs import SchedulerError
+from launcher.workflow.history.attempts import read_events
+from launcher.workflow.run.submission_watch import RemoteWatch
 
 POLL_S = 0.25
 PROGRESS_EVERY_S = 2.0
@@ -49,12 +51,13 @@ class Listeners:
     """Who is told what while a job is followed.
 
     `event` gets each of the agent's events, `progress` the job's state every few seconds, `first_checkpoint` a call
-    when the first whole checkpoint is in the store.
+    when the first whole checkpoint is in the store, `command_started` one at every start of the job's command.
     """
 
     event: Callable[[dict[str, Any]], None]
     progress: Callable[[Progress], None]
     first_checkpoint: Callable[[], None]
+    command_started: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class Follower:
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
+    written: bool = False
     ending: str | None = None
     started: float = field(default_factory=time.monotonic)
     told_at: float = 0.0
@@ -107,11 +111,16 @@ class Follower:
         if kind == "attempt-started":
             self.attempt = int(event["attempt"])
             self.ending = None
+        elif kind == "command-started":
+            self.listeners.command_started()
         elif kind == "checkpoint-uploaded":
             first = self.saved_step is None
             self.saved_step = int(event["step"])
             if first:
                 self.listeners.first_checkpoint()
+        elif kind == "checkpoint-written" and not self.written:
+            self.written = True
+            self.listeners.first_checkpoint()
         elif kind in (*STATUS_OF_ENDING, "interrupted"):
             self.ending = kind
             self._record_last_step()
@@ -174,3 +183,34 @@ class Follower:
                     elapsed_s=elapsed,
                 )
             )
+
+
+@dataclass(slots=True, kw_only=True)
+class Sated:
+    """Asks, as often as the job has reported another step, whether that is enough; then cancels it, once.
+
+    `enough` None: never. A cancellation that the head node did not answer is asked for again.
+    """
+
+    enough: Callable[[RunFolder], bool] | None
+    watch: RemoteWatch
+    folder: RunFolder
+    tell: Callable[[str], None]
+    asked_at: int | None = None
+    over: bool = False
+
+    def check(self, follower: Follower) -> None:
+        """Look at the job; called at every look."""
+        if self.enough is None or self.over or follower.step is None or follower.step == self.asked_at:
+            return
+        self.asked_at = follower.step
+        if not self.enough(self.folder):
+            return
+        try:
+            self.watch.source.cancel(self.watch.job)
+        except SchedulerError as problem:
+            self.asked_at = None
+            self.tell(f"{problem.message}; asked again")
+        else:
+            self.over = True
+            self.tell(f"step {follower.step}: enough is measured, the job is cancelled")

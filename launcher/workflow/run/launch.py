@@ -7,7 +7,7 @@ In AWS and in the sandbox alike. What the sandbox has of its own: the shell on i
 import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
+from launcher.model.durations import spoken
 from launcher.model.errors import (
     DeclinedError,
     DeploymentFailedError,
@@ -24,48 +25,37 @@ from launcher.model.errors import (
 )
 from launcher.model.job import JobState
 from launcher.model.meter import Meter
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
-from launcher.model.target import target_of
+from launcher.model.target import SLURM, target_of
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.run_folder import RunFolder, undone_if_declined, write_whole
+from launcher.records.run_folder import JOB_FOLDER, RunFolder, undone_if_declined, write_whole
 from launcher.records.submission import HeadNode, Submission, recorded
-from launcher.rendering.blanks import with_names
 from launcher.rendering.cluster import queue_name
-from launcher.rendering.kubernetes_job import operator_of
 from launcher.rendering.names import checkpoint_uri
-from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import Shell
-from launcher.submit.slurm import Slurm
-from launcher.workflow.cost.left import telling_what_is_left
-from launcher.workflow.deploy.deployment import (
-    DeployOptions,
-    DeployTarget,
-    deploy_quote,
-    deploys,
-    ends_with_it,
-    target_for,
-)
-from launcher.workflow.deploy.steps import record
-from launcher.workflow.deploy.targets import cluster_of
-from launcher.workflow.ledger.shared import share
-from launcher.workflow.measure.keep import keep_measurement
-from launcher.workflow.measure.tail import learn_tails
+from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.reach import connect, refuse_unless_answered
+from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
+from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, target_for
+from launcher.workflow.deploy.in_sandbox import left_out
+from launcher.workflow.deploy.steps import DeployOptions, DeployTarget, record
+from launcher.workflow.doctor.left_running import telling_what_is_left
+from launcher.workflow.history.idle_tail import learn_tails
+from launcher.workflow.history.ledger_shared import share
+from launcher.workflow.history.measurement import keep_measurement
+from launcher.workflow.history.run_story import Story
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
-from launcher.workflow.run.disruption import disruption_for
+from launcher.workflow.run.disruption import disruption_for, guard_called
 from launcher.workflow.run.event_words import tell_event
-from launcher.workflow.run.follow import Follower, Listeners, Progress
-from launcher.workflow.run.guard_clock import guard_called
+from launcher.workflow.run.follow import Follower, Listeners, Progress, Sated
 from launcher.workflow.run.meter import MeterReader, quoted_figures
-from launcher.workflow.run.pods import PodSubmission, submit_pods
-from launcher.workflow.run.reach import Reached, reached_api, through
-from launcher.workflow.run.sated import Sated
-from launcher.workflow.run.shipping import ship_work
-from launcher.workflow.run.story import Story
-from launcher.workflow.run.submission import connect, fresh_key, start_fleet, submit
-from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, NoCapacityError, RemoteWatch
+from launcher.workflow.run.relaunch import begun_below, put_below, refuse_fresh, reminding
+from launcher.workflow.run.submission import fresh_key
+from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +66,8 @@ class LaunchOptions(DeployOptions):
     replaces the time between two looks at it. `interrupt_after_s` is when the sandbox plays the loss of a node, counted
     from the first whole checkpoint; None: never. `enough` is asked at every look whether the job, by its run folder,
     has done what it was for: then it is cancelled, and the launch ends as one that was cancelled. `meter` gets the
-    job's meter every half minute.
+    job's meter every half minute. `fresh` begins anew; `second` is asked before a job goes beside one of its plan, and
+    raises where somebody says no.
     """
 
     progress: Callable[[Progress], None]
@@ -86,6 +77,8 @@ class LaunchOptions(DeployOptions):
     interrupt_after_s: float | None = None
     enough: Callable[[RunFolder], bool] | None = None
     meter: Callable[[Meter], None] = lambda _: None
+    fresh: bool = False
+    second: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +106,9 @@ class _Launch:
 
     def reached(self, submission: Submission) -> Reached:
         """The way to what runs the job."""
-        if submission.head_node.kind is not None:
-            return reached_api(submission, self.aws)
         store = self.store(submission.store_uri, submission.head_node.region)
-        return through(self.shell(submission.head_node, submission.key, store))
+        way = partial(self.shell, submission.head_node, submission.key, store)
+        return cluster_at(submission.target).reach(submission, self.aws, way)
 
     def store(self, uri: str, region: str | None) -> Objects:
         """The store of the cluster."""
@@ -134,6 +126,8 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     plan = quoted.plan
     if plan.request.workload.train is None:
         raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE makes the cluster alone")
+    if options.fresh:
+        refuse_fresh(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     scheduler = scheduler_of(plan)
@@ -150,7 +144,28 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     if report.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {plan.name} shows what it printed"
         raise DeploymentFailedError(f"the job {report.status.words}", hint=hint)
+    _refuse_an_unproven_run(story, report, options)
     return folder, report
+
+
+def _refuse_an_unproven_run(story: Story, report: Report, options: LaunchOptions) -> None:
+    """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then.
+
+    Raises:
+        DeploymentFailedError: the sandbox has not shown what it was asked to show.
+    """
+    unproven = [f"the interruption was not played: {story.not_played}"] if story.not_played else []
+    if report.stored is not None and not report.stored.count:
+        unproven.append("the job stored no checkpoint: an interruption would lose all its work")
+        unproven += report.stored.troubles
+    if not unproven:
+        return
+    if options.sandbox:
+        name = report.name
+        hint = f"slipway logs {name} shows what it wrote; checkpoint.layout, pattern or mode say what a checkpoint is"
+        raise DeploymentFailedError(f"the job succeeded, the rehearsal failed: {'; '.join(unproven)}", hint=hint)
+    for each in unproven:
+        options.tell(f"warning: {each}")
 
 
 def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> None:
@@ -160,12 +175,15 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
         ImpossibleError: the launch would be refused.
     """
     plan = quoted.plan
+    if options.fresh:
+        refuse_fresh(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     if deploys(plan):
         deploy_quote(priced, rank, quoted, options)
     where = plan.request.target.ssh_host or f"cluster {plan.cluster_name}"
-    queue = "" if target_of(plan.place.target).pods else f", partition {queue_name(plan.place.instance_type)}"
+    slurm = target_of(plan.place.target).scheduler == SLURM
+    queue = f", partition {queue_name(plan.place.instance_type)}" if slurm else ""
     options.tell(f"would submit the job to {where}{queue}; nothing was done")
 
 
@@ -184,13 +202,13 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
         story.status = RunStatus.CANCELLED
         raise
     except (KeyboardInterrupt, SlipwayError) as ended:
-        if ends:
-            story.status = RunStatus.CANCELLED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
-        elif story.status is RunStatus.RUNNING:
+        if ends or story.status is not RunStatus.RUNNING:
+            story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
+        else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
             options.tell(f"the job goes on{rate}")
-            options.tell(f"next: slipway status {plan.name}")
-            options.tell(f"next: slipway cancel {plan.name}")
+            for way in ("attach", "cancel", *(("down",) if deploys(plan) else ())):
+                options.tell(f"next: slipway {way} {plan.name}")
         raise
     finally:
         report = story.write()
@@ -211,7 +229,14 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
     base = Path(priced.path).resolve().parent
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
     options.tell(f"run folder {folder.path.relative_to(options.root)}")
-    target = target_for(priced, quoted, options, stack)
+    target = reminding(
+        target_for(priced, quoted, options, stack),
+        quoted.plan,
+        datetime.now(UTC),
+        folder,
+        fresh=options.fresh,
+        second=options.second,
+    )
     launch = _Launch(
         priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
     )
@@ -222,11 +247,20 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
                 quoted.plan, aws, priced.catalog, options.tell, keep, sandbox=target.box is not None
             )
             unsubmitted.enter_context(told)
-        handle = cluster_handle(quoted, bundle, folder, target)
+        handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
         _take_note(story, handle, target)
         submission = _ready(launch, story, handle, stack)
     story.status = RunStatus.RUNNING
-    story.status = _follow(launch, submission)
+    story.status, story.not_played = _follow(launch, submission)
+
+
+def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> DeployTarget:
+    """The target, with the API of pods asked from here before the machines of a new cluster are started."""
+    if not (target_of(plan.place.target).pods and deploys(plan)):
+        return target
+    context = target.context
+    reach = partial(refuse_unless_answered, plan, environment=context.environment, tell=options.tell)
+    return replace(target, context=replace(context, reach=reach))
 
 
 def _ready(launch: _Launch, story: Story, handle: ClusterHandle, stack: ExitStack) -> Submission:
@@ -239,37 +273,36 @@ def _ready(launch: _Launch, story: Story, handle: ClusterHandle, stack: ExitStac
         story.status = RunStatus.RUNNING
         story.write()
         story.status = RunStatus.FAILED
-    submitted = _in_pods if target_of(launch.quoted.plan.place.target).pods else _submitted
-    return submitted(launch, handle)
+    return cluster_of(launch.quoted.plan).submit(_request(launch, handle))
 
 
-def _in_pods(launch: _Launch, handle: ClusterHandle) -> Submission:
-    """Ship the job and have the cluster's API take it.
-
-    Raises:
-        DeploymentFailedError: it was not taken, or that is not known.
-        ImpossibleError: the API cannot be reached.
-    """
-    plan, folder = launch.quoted.plan, launch.folder
-    return submit_pods(
-        PodSubmission(
-            quoted=launch.quoted,
-            bundle=launch.bundle,
-            instances=launch.priced.catalog.instance_types,
-            names=handle.names,
-            head_node=handle.head_node,
-            key=launch.key,
-            folder=folder,
-            workdir=Path(launch.priced.path).resolve().parent / plan.request.run.workdir,
-            store=launch.store(handle.names.store_uri, plan.place.region),
-            environment=launch.aws,
-            here=launch.options.environment,
-            unreached=handle.unreached,
-            operator=handle.operator or operator_of(plan),
-            account=handle.account,
-            own=handle.own,
-            tell=launch.options.tell,
-        )
+def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
+    """What is submitted, from where and to where."""
+    plan = launch.quoted.plan
+    store = launch.store(handle.names.store_uri, plan.place.region)
+    first = launch.store(checkpoint_uri(plan, handle.names), plan.place.region)
+    below = begun_below(plan, first, launch.key if launch.options.fresh else None, launch.options.tell)
+    return JobRequest(
+        quoted=launch.quoted,
+        bundle=put_below(launch.bundle, below),
+        below=below,
+        instances=launch.priced.catalog.instance_types,
+        head_node=handle.head_node,
+        shell=partial(launch.shell, handle.head_node, launch.key, store),
+        names=handle.names,
+        outputs=handle.deployed.training if handle.deployed is not None else None,
+        cluster=handle.cluster,
+        key=launch.key,
+        folder=launch.folder,
+        workdir=Path(launch.priced.path).resolve().parent / plan.request.run.workdir,
+        store=store,
+        environment=launch.aws,
+        here=launch.options.environment,
+        tell=launch.options.tell,
+        unreached=handle.unreached,
+        operator=handle.operator,
+        account=handle.account,
+        own=handle.own,
     )
 
 
@@ -280,8 +313,6 @@ def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget) -> Non
         story.stacks = tuple((each.name, each.status) for each in checked.stacks)
         story.verified = checked.verified
     if target.box is not None:
-        from launcher.workflow.deploy.in_sandbox import left_out
-
         story.not_emulated = left_out(target.box, checked, target.stand_ins)
         if handle.deployed is not None:
             story.scheduler = target.box.scheduler_name(handle.deployed.cluster_name)
@@ -294,48 +325,15 @@ def _keep_requests(target: DeployTarget, folder: RunFolder) -> None:
         write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
 
 
-def _submitted(launch: _Launch, handle: ClusterHandle) -> Submission:
-    """Ship and submit; said only when Slurm has given the job an id.
-
-    Raises:
-        SchedulerError: it was not taken, or that is not known.
-    """
-    plan, folder, options = launch.quoted.plan, launch.folder, launch.options
-    key, bundle = launch.key, with_names(launch.bundle, handle.names)
-    folder.write_bundle(bundle)
-    store = launch.store(handle.names.store_uri, plan.place.region)
-    session = Session(environment=launch.target.context.environment, region=plan.place.region)
-    if handle.deployed is not None:
-        cluster_of(plan).start(handle.deployed.training, session, options.tell)
-    with closing(launch.shell(handle.head_node, key, store)) as shell:
-        slurm = Slurm(shell=shell)
-        # Cheap questions first: a cluster without such nodes needs nothing shipped.
-        partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
-        workdir = Path(launch.priced.path).resolve().parent / plan.request.run.workdir
-        shipment = ship_work(workdir, store, options.environment, datetime.now(UTC), options.tell)
-        options.tell(shipment.words())
-        if handle.parallelcluster is not None:
-            start_fleet(session, handle.parallelcluster, options.tell)
-        wanted = Submission(
-            key=key,
-            head_node=handle.head_node,
-            cluster=plan.cluster_name,
-            folder="",
-            store_uri=handle.names.store_uri,
-            checkpoint_uri=checkpoint_uri(plan, handle.names),
-            work=shipment.document(),
-            asked_at=datetime.now(UTC),
-        )
-        try:
-            done = submit(slurm, bundle, shipment, wanted, folder=folder, partition=partition)
-        except SchedulerError as problem:
-            raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    options.tell(f"submitted: job {done.job} on {handle.head_node.words()}, partition {partition}")
-    return done
+def waits_s(plan: Plan) -> float:
+    """How long a job may wait for machines: what the plan says, and the time in which its service tries new ones."""
+    guard, minutes = target_of(plan.place.target).guard, plan.request.purchase.wait_for_capacity_minutes
+    trial_h = max(guard.trial_hours) if guard is not None and deploys(plan) else 0.0
+    return minutes * 60 + trial_h * 3600
 
 
-def _follow(launch: _Launch, submission: Submission) -> RunStatus:
-    """Follow a job that was submitted until it has left its queue.
+def _follow(launch: _Launch, submission: Submission) -> tuple[RunStatus, str]:
+    """Follow a job that was submitted until it has left its queue; how it ended, and which loss was not played.
 
     Raises:
         NoCapacityError: it never ran, and was taken back.
@@ -345,11 +343,13 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
     with ExitStack() as stack:
         way = stack.enter_context(closing(launch.reached(submission)))
         job, place = submission.submitted, folder.path / JOB_FOLDER
+        plan, beginning = launch.quoted.plan, _beginning(launch, submission)
+        wait_s = beginning.left_s
         watch = RemoteWatch(
             mirror=Mirror(source=way.source, job=job, folder=place),
             look_s=options.look_s if options.look_s is not None else way.look_s,
             tell=options.tell,
-            waits_s=launch.quoted.plan.request.purchase.wait_for_capacity_minutes * 60,
+            waits_s=waits_s(plan) + wait_s,
             give_up=options.give_up,
         )
         stack.callback(watch.close)
@@ -366,6 +366,7 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
             event=lambda event: tell_event(event, options.tell),
             progress=options.progress,
             first_checkpoint=disruption.first_checkpoint,
+            command_started=disruption.command_started,
         )
         follower = Follower(job=place, folder=folder, log=place / way.source.log_name(job), listeners=listeners)
         sated = Sated(enough=options.enough, watch=watch, folder=folder, tell=options.tell)
@@ -373,14 +374,27 @@ def _follow(launch: _Launch, submission: Submission) -> RunStatus:
         meters = MeterReader(folder=folder, tell=options.meter, environment=launch.aws)
 
         def tick() -> None:
+            beginning.check()
             disruption.check(follower)
             sated.check(follower)
             meters.check()
 
         with guard_called(launch.quoted.plan, launch.target.box, options.environment, options.tell):
             status = follower.follow(watch, tick=tick)
-        disruption.finish()
-        return RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status
+        not_played = disruption.finish()
+        return RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status, not_played
+
+
+def _beginning(launch: _Launch, submission: Submission) -> Beginning:
+    """What starts the nodes of capacity that begins while the job is followed; at its submission they were started."""
+    plan, tell = launch.quoted.plan, launch.options.tell
+    session = Session(environment=launch.aws, region=plan.place.region)
+    cluster, waits = str(submission.head_node.host), launch.target.box is None
+    found = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
+    if wait_s := found.left_s:
+        tell(f"the nodes come in {spoken(wait_s)}, when what was bought begins: follow until then")
+    found.done = not wait_s
+    return found
 
 
 def _cancelled(watch: RemoteWatch, sated: Sated, folder: RunFolder) -> bool:

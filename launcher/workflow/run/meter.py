@@ -16,12 +16,11 @@ from launcher.model.meter import Meter, Terms, meter
 from launcher.model.money import Range, UsdRange
 from launcher.model.report import Attempt
 from launcher.records.command_record import read_command
-from launcher.records.run_folder import RunFolder
+from launcher.records.documents import parse_rates
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.shape import amount, hold, moment
-from launcher.workflow.run.attempts import attempts, interrupted, read_events
-from launcher.workflow.run.points import points_of
+from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 from launcher.workflow.run.spot_now import spot_now
-from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
 
 EVERY_S = 30.0
 TAIL_BYTES = 64 * 1024
@@ -77,7 +76,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         points,
         steps,
         terms(folder),
-        hours=_hours(ran, now),
+        hours=hours_at(ran, now),
         interruptions=len(interrupted(ran)),
         saved_at=max(saved, default=None) if ran[-1].ended_at is None else None,
         now=now,
@@ -114,6 +113,7 @@ def terms(folder: RunFolder) -> Terms:
             interruptions=spot.get("interruptions_expected"),
             interval_s=spot.get("checkpoint_interval_s"),
             budget_usd=_budget(folder),
+            rates=parse_rates(quote.get("rates")),
         )
     except (ArithmeticError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
@@ -126,9 +126,10 @@ def quoted_figures(folder: RunFolder) -> dict[str, float]:
         UnreadableInputError: the quote of the run is damaged.
     """
     found = terms(folder)
+    cost = found.cost
     figures = {
-        "usd_per_hour": found.usd_per_hour,
-        "usd_beside": found.usd_beside,
+        "usd_per_hour": None if cost is None else cost.an_hour_more,
+        "usd_beside": None if cost is None else max(Decimal(0), cost.paid(0.0)),
         "usd_low": found.usd.low if found.usd is not None else None,
         "usd_high": found.usd.high if found.usd is not None else None,
         "budget_usd": found.budget_usd,
@@ -164,7 +165,7 @@ def _tail(path: Path) -> Sequence[bytes]:
     return lines[1:] if begin else lines
 
 
-def _hours(ran: Sequence[Attempt], now: datetime) -> float:
+def hours_at(ran: Sequence[Attempt], now: datetime) -> float:
     """Wall hours of all attempts; the last one goes on where it has no end."""
     last = ran[-1]
     running = 0.0 if last.ended_at is not None else max(0.0, (now - last.started_at).total_seconds() / 3600)

@@ -3,19 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from launcher import plan_file
 from launcher.model.errors import UnreadableInputError
 from launcher.model.report import Report
 from launcher.records.run_folder import RunFolder
+from launcher.workflow.deploy.deployment import head_there
+from launcher.workflow.deploy.difference import update_obstacle
+from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
-from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote
+from launcher.workflow.quote.fresh import Head, Person, Picked, fresh_quote, gated_quote, no_head
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from launcher.workflow.quote.trainer import refuse_missing_trainer
 from launcher.workflow.run.fallback import Fallback, place_words
 from launcher.workflow.run.launch import LaunchOptions, launch_quote, show_launch
-from launcher.workflow.run.trainer import refuse_missing_trainer
 
 
 def launch_plan(
@@ -47,8 +51,10 @@ def launch_plan(
     if options.interrupt_after_s is not None and not options.sandbox:
         raise UnreadableInputError("--interrupt-after plays an interruption in the sandbox", hint="add --sandbox")
     refuse_missing_trainer(path, plan_file.load(path), options.environment)
-    story = _Story(path=path, clock=clock, options=options, person=person)
     saved = saved_plan_of(path, asked, wanted)
+    # A saved plan is carried out as it is.
+    head = partial(head_there, options) if saved is None else no_head
+    story = _Story(path=path, clock=clock, options=options, person=person, head=head)
     every_zone = replace(asked, everything=True)
     if saved is None:
         first = story.quoted(asked, wanted)
@@ -58,6 +64,8 @@ def launch_plan(
     if serves and options.interrupt_after_s is not None:
         message = "--interrupt-after interrupts a job, and a serving plan has none"
         raise UnreadableInputError(message, hint="drop --interrupt-after")
+    if serves and options.fresh:
+        raise UnreadableInputError("--fresh begins a job anew, and a serving plan has none", hint="drop --fresh")
     if saved is None:
         person.show(first.priced, called=not options.sandbox)
     how = story.asking(first)
@@ -73,6 +81,7 @@ def launch_plan(
         candidates=lambda: price(path, clock(), every_zone),
         requote=lambda digest: story.quoted(every_zone, digest),
         asking=story.asking,
+        obstacle=partial(update_obstacle, base=path.resolve().parent, environment=how.environment),
     ).launch(first)
 
 
@@ -84,13 +93,14 @@ class _Story:
     clock: Callable[[], datetime]
     options: LaunchOptions
     person: Person
+    head: Head
 
     def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
         """A candidate on prices that may be launched on."""
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
-            return gated_quote(self.path, self.clock(), how, wanted=pick, say=say)
-        return fresh_quote(self.path, self.clock(), how, wanted=pick, environment=environment, say=say)
+            return gated_quote(self.path, self.clock(), how, wanted=pick, say=say, head=self.head)
+        return fresh_quote(self.path, self.clock(), how, wanted=pick, environment=environment, say=say, head=self.head)
 
     def asking(self, found: Picked) -> LaunchOptions:
         """Show a quote; the options whose question is about it."""
@@ -104,8 +114,6 @@ class _Story:
 
 def _served(found: Picked, how: LaunchOptions) -> tuple[RunFolder, Report] | None:
     """The endpoint of a serving plan, deployed and asked; None where it was only shown."""
-    from launcher.workflow.endpoint.deployment import run_endpoint, show_endpoint
-
     if how.dry_run:
         show_endpoint(*found, how)
         return None

@@ -1,35 +1,41 @@
 """The state of a run: asked of the cluster it went to, or read from what it left."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher import plan_file
 from launcher.agent.metrics import figures_in
+from launcher.aws import stacks
+from launcher.aws.clients import Sessions
 from launcher.catalog import load as catalog_load
+from launcher.model.errors import AwsError, SlipwayError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.request import PlanRequest
 from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.documents import parse_report, report_document
-from launcher.records.run_folder import RunFolder, write_whole
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, write_whole
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import GoneError
-from launcher.workflow.ledger.shared import share
-from launcher.workflow.measure.keep import keep_measurement
-from launcher.workflow.measure.tail import learn_tails
-from launcher.workflow.run.attempts import attempts, closed, read_events
+from launcher.workflow.cluster.reach import gone_where_removed, reached
+from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, closed, read_events
+from launcher.workflow.history.idle_tail import learn_tails
+from launcher.workflow.history.ledger_shared import share
+from launcher.workflow.history.measurement import keep_measurement
+from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
-from launcher.workflow.run.meter import meter_of
-from launcher.workflow.run.reach import reached
-from launcher.workflow.run.run_stacks import stack_states
-from launcher.workflow.run.stopped import STOPPED, budget_stop
+from launcher.workflow.run.meter import hours_at, meter_of
 from launcher.workflow.run.submission import look_again
-from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS, Mirror, ending
+from launcher.workflow.run.submission_watch import Mirror, ending
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"
+GOING_ON = (PENDING, "running")
 _OF_STATE = {
     JobState.PENDING: PENDING,
     JobState.RUNNING: "running",
@@ -38,6 +44,45 @@ _OF_STATE = {
     JobState.CANCELLED: "cancelled",
 }
 _OF_ENDING = {"completed": "succeeded", "failed": "failed", "cancelled": "cancelled", STOPPED: "stopped"}
+
+
+_OF_A_CLUSTER = (NETWORK_STACK, STORE_STACK, TRAINING_STACK, SERVING_STACK)
+
+_CLOUDFORMATION = "cloudformation"
+
+
+def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[str, str]) -> dict[str, str] | None:
+    """The status of each stack of a run that exists.
+
+    Args:
+        folder: the run's.
+        known: names that a deployment left in it.
+        environment: may hold credentials.
+
+    Returns:
+        Statuses by name; None where nobody could ask: no readable plan, no region, no credentials, no answer.
+    """
+    try:
+        request = plan_file.load(folder.path / "plan.json")
+        if not request.target.region:
+            return None
+        names = {*known, *_own(request)}
+        sessions = Sessions(environment)
+    except SlipwayError:
+        return None
+    try:
+        session = sessions.session(request.target.region[0], _CLOUDFORMATION)
+        found = [stacks.find(session, name) for name in sorted(names)]
+    except AwsError:
+        return None
+    finally:
+        sessions.close()
+    return {each.name: each.status for each in found if each is not None}
+
+
+def _own(request: PlanRequest) -> list[str]:
+    """What the stacks of a plan's own cluster are called; none where its jobs go to another's."""
+    return [] if request.target.cluster is not None else [f"slipway-{request.name}-{part}" for part in _OF_A_CLUSTER]
 
 
 def run_state(
@@ -62,12 +107,20 @@ def run_state(
     if submission is None:
         return _with_stacks(_left(name, folder), folder, environment)
     try:
-        way = reached(submission, environment)
-    except GoneError:
+        with gone_where_removed(submission, environment):
+            return _asked(name, folder, submission, environment, tell)
+    except GoneError as gone:
+        tell(gone.message)
         left = _left(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), tell)
         return replace(left, status=UNKNOWN) if left.status == RunStatus.RUNNING.value else left
-    with closing(way):
+
+
+def _asked(
+    name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> RunState:
+    """A run by what its cluster says."""
+    with closing(reached(submission, environment)) as way:
         source = way.source
         found = look_again(folder, source)
         if found is None:
@@ -114,6 +167,17 @@ def _here(name: str, folder: RunFolder) -> RunState:
     if not found.attempts or found.status != RunStatus.RUNNING.value:
         return found
     return replace(found, meter=meter_of(folder, datetime.now(UTC)))
+
+
+def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Report:
+    """The report of a job that runs, with its attempts and clock of the moment, as `status` has them."""
+    if status_of(folder, report) != RunStatus.RUNNING.value or report.endpoint is not None:
+        return report
+    found = _with_job(_left(name, folder), folder)
+    if found.report is None or not found.attempts:
+        return report
+    running = hours_at(found.attempts, now) - sum(each.hours for each in found.attempts)
+    return replace(found.report, attempts=found.attempts, running_h=running)
 
 
 def status_of(folder: RunFolder, report: Report | None) -> str:
@@ -169,9 +233,12 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     place = folder.path / JOB_FOLDER
     events, metric = read_events(place / EVENTS), _last_metric(place)
     saved = [int(each["step"]) for each in events if each.get("event") == "checkpoint-uploaded"]
-    step = metric.get("step")
+    step, report = metric.get("step"), known.report
+    if report is not None and report.stored is not None:
+        report = replace(report, stored=stored_checkpoints(events))
     return replace(
         known,
+        report=report,
         attempts=_with_steps(attempts(events), events, step),
         step=step,
         steps=metric.get("steps"),

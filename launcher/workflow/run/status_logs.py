@@ -7,14 +7,14 @@ from contextlib import closing
 from launcher.model.errors import ImpossibleError
 from launcher.model.meter import Meter
 from launcher.records.command_record import goes_on
-from launcher.records.run_folder import RunFolder
+from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import UnreachableError
+from launcher.workflow.cluster.reach import environment_of, gone_where_removed, reached
 from launcher.workflow.run.meter import MeterReader
-from launcher.workflow.run.reach import environment_of, reached
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
-from launcher.workflow.run.submission_watch import JOB_FOLDER, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 
 LOOK_S = 1.0
 
@@ -25,7 +25,7 @@ def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], s
     if submission is None:
         return
     try:
-        run_state(name, folder, environment)
+        run_state(name, folder, environment, say)
     except UnreachableError as problem:
         say(f"{problem.message}; these are the logs as of the last look")
 
@@ -66,7 +66,7 @@ def follow_logs(
     if submission is None:
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
-    with closing(reached(submission, environment)) as way:
+    with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
         found = look_again(folder, way.source)
         if found is None:
             raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")

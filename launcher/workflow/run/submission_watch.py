@@ -1,19 +1,24 @@
 """Following a job on a cluster from here: its files are copied as they grow, its state is asked for now and then."""
 
+import os
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
 
 from launcher.agent.exits import INTERRUPTED
 from launcher.model.durations import spoken
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Stage, Tell, stage
-from launcher.submit.jobs import JobSource, UnreachableError
-from launcher.workflow.run.attempts import ENDINGS, read_events
-from launcher.workflow.run.growing_copy import GrowingCopy
+from launcher.records.run_folder import EVENTS, METRICS
+from launcher.submit.jobs import Chunk, JobSource, UnreachableError
+from launcher.submit.kubernetes.words import CHECKED
+from launcher.workflow.history.attempts import ENDINGS, read_events
 
 REQUEUE_S = 15.0
 """A job that Slurm is about to put back into its queue shows as failed for a moment: that it was interrupted, or lost
@@ -22,15 +27,69 @@ PATIENCE_S = 3600.0
 """How long a head node may stay silent before the job is no longer followed; the job itself goes on."""
 RELEASE_AGAIN_S = 15.0
 """A requeued job starts "a second from now" by order: given at every look, that second would never come."""
-JOB_FOLDER = "job"
-"""In the run folder: copies of what the job writes on the cluster."""
-EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 _NOT_CAPACITY = (
     *("JobHeld", "Dependency", "BeginTime", "PartitionInactive", "Licenses", "Reservation"),
-    *("image: ", "its image is ", "container ", "it ended ", "it is suspended", "quota: "),
+    *("image: ", "its image is ", "container ", "it ended ", "it was interrupted", "it is suspended", "quota: "),
+    CHECKED,
 )
 """What a job waits for that another place would not give it either (man squeue, job reason codes; of pods, the words of
 launcher/submit/kubernetes/words.py)."""
+
+
+class GrowingCopy:
+    """The copy at a path, open as long as the block lasts; `size` is how much of the original is in it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open what there is."""
+        self._path = path
+        self._anew: Path | None = None
+        self._stream: BinaryIO | None = None
+        self.size = 0
+        if path.is_file():
+            self._stream = _opened(path)
+            self.size = self._stream.seek(0, os.SEEK_END)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it; one that was begun anew takes the place of the old one if nothing went wrong."""
+        if self._stream is not None:
+            self._stream.close()
+        if self._anew is not None and problem is None:
+            self._anew.replace(self._path)
+        elif self._anew is not None:
+            self._anew.unlink(missing_ok=True)
+
+    def take(self, chunk: Chunk) -> bool:
+        """Write a piece of the original that was read from `size` on; whether there is more to read."""
+        if chunk.size < self.size:
+            self._begin_anew()
+            return True
+        if self._stream is None:
+            self._stream = _opened(self._path)
+        self._stream.seek(self.size)
+        self._stream.write(chunk.data)
+        self._stream.flush()
+        self.size += len(chunk.data)
+        return bool(chunk.data) and chunk.size > self.size
+
+    def _begin_anew(self) -> None:
+        """The original was begun anew; so is the copy, and nobody sees less of it than before."""
+        if self._stream is not None:
+            self._stream.close()
+        if self._anew is None:
+            self._anew = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        self._anew.unlink(missing_ok=True)
+        self._stream, self.size = _opened(self._anew), 0
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to write into at any place, made where there is none."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
 
 
 class NoCapacityError(DeploymentFailedError):
@@ -176,7 +235,8 @@ class RemoteWatch:
         Raises:
             NoCapacityError: it was taken back.
         """
-        other = facts.reason.startswith(_NOT_CAPACITY) and not facts.restarts
+        requeued = facts.restarts and facts.reason == "BeginTime"
+        other = facts.reason.startswith(_NOT_CAPACITY) and not requeued
         if self.waits_s is None or now - self.begun < self.waits_s or other:
             return
         minutes = self.waits_s / 60

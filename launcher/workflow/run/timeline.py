@@ -8,10 +8,9 @@ from typing import Any
 
 from launcher.agent.metrics import figures_in
 from launcher.model.report import Attempt
-from launcher.records.run_folder import RunFolder
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.shape import moment
-from launcher.workflow.run.attempts import interrupted, read_events
-from launcher.workflow.run.submission_watch import EVENTS, JOB_FOLDER, METRICS
+from launcher.workflow.history.attempts import interrupted, read_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

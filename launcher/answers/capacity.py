@@ -1,0 +1,114 @@
+"""What can be had now, when, the total to finish, and the commands that buy it: `slipway capacity`."""
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, dollars, render
+from launcher.model.capacity import BOUGHT, JudgedOffer
+from launcher.records.codec import Json, named, picked
+from launcher.workflow.doctor.offers import CapacityFound
+
+HOURS_A_DAY = 24
+SHOWN = 20
+OFFER = (
+    "kind=offer.kind id=offer.id region=offer.region az_id=offer.az_id instance_type=offer.instance_type "
+    "count=offer.count starts_at=offer.starts_at ends_at=offer.ends_at lead_time_h usd_fee=offer.fee_usd usd_total=usd "
+    "spot_placement_score=offer.score purchase_command note"
+)
+
+
+def document(found: CapacityFound) -> Json:
+    """slipway.capacity/1; `unanswered` are questions that AWS did not answer, with the reason."""
+    return {
+        "schema": "slipway.capacity/1",
+        "name": found.priced.request.name,
+        "offers": [picked(each, OFFER) | {"lead_time_h": round(each.lead_time_h, 2)} for each in found.offers],
+        "unanswered": named(found.unanswered, "asked", "reason"),
+    }
+
+
+def page(found: CapacityFound, width: int, *, everything: bool) -> list[str]:
+    """The whole page; the best few unless everything is asked for."""
+    shown = found.offers if everything else found.offers[:SHOWN]
+    lines = ["", f"  {found.priced.request.name}: what can be had now", ""]
+    if not found.offers and found.unanswered:
+        lines += wrapped("  Nothing in what AWS answered; it was also asked, in vain, for:", width)
+    elif not found.offers:
+        lines += wrapped("  Nothing: AWS offers none of these machines in these places.", width)
+    else:
+        lines += [*_answer(found, width), "", *_table(found, shown, width)]
+    hidden = len(found.offers) - len(shown)
+    if hidden:
+        lines.append(f"  {hidden} more; --all shows them.")
+    lines += _reasons(shown, width)
+    lines += _commands(shown)
+    for asked, reason in found.unanswered:
+        lines += wrapped(f"  ? {asked}: {reason.removeprefix(f'{asked}: ')}", width)
+    return [*lines, "", *wrapped("  Nothing was bought. What is bought ahead is never paid back.", width)]
+
+
+def _answer(found: CapacityFound, width: int) -> list[str]:
+    """The cheapest and the soonest, by their rows."""
+    lines = []
+    if found.cheapest is not None and found.cheapest.usd is not None:
+        total = words.dollars(found.cheapest.usd.mid)
+        lines += wrapped(f"  Cheapest: {_named(found, found.cheapest)}, ${total} to finish.", width)
+    if found.soonest is not None:
+        when = lead(found.soonest.lead_time_h)
+        lines += wrapped(f"  Soonest that is for sale or held: {_named(found, found.soonest)}, {when}.", width)
+    return lines
+
+
+def _named(found: CapacityFound, judged: JudgedOffer) -> str:
+    number = next(number for number, each in enumerate(found.offers, start=1) if each is judged)
+    return f"row {number}, {judged.offer.kind.value.replace('-', ' ')}"
+
+
+def _table(found: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
+    columns: list[Column[JudgedOffer]] = [
+        Column("what", lambda judged: judged.offer.kind.value.replace("-", " ")),
+        Column("machines", lambda judged: f"{judged.offer.count} × {judged.offer.instance_type}"),
+        Column("where", lambda judged: judged.offer.az_id or judged.offer.region),
+        Column("begins", lambda judged: lead(judged.lead_time_h)),
+        Column("hours", lambda judged: "" if judged.offer.hours is None else f"{judged.offer.hours:,.0f}", "right", 2),
+        dollars("fee $", lambda judged: judged.offer.fee_usd or None, "", yields=1),
+        Column("total $", lambda judged: words.middle(judged.usd), "point"),
+        Column("", lambda judged: words.spread(judged.usd)),
+        Column("", lambda judged: _marks(found, judged), yields=3),
+    ]
+    return render(columns, shown, width, number="#")
+
+
+def _marks(found: CapacityFound, judged: JudgedOffer) -> str:
+    marks = [text for text, best in (("cheapest", found.cheapest), ("soonest", found.soonest)) if best is judged]
+    score = judged.offer.score
+    return ", ".join(marks if score is None else [*marks, f"score {score} of 10"])
+
+
+def lead(hours: float) -> str:
+    """How long until it begins.
+
+    >>> lead(0), lead(7.2), lead(72.0)
+    ('now', 'in 7 h', 'in 3 days')
+    """
+    if not hours:
+        return "now"
+    return f"in {hours:.0f} h" if hours < 2 * HOURS_A_DAY else f"in {hours / HOURS_A_DAY:.0f} days"
+
+
+def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
+    """Why a row has no total, and what a score is of."""
+    lines = []
+    for number, each in enumerate(shown, start=1):
+        if each.usd is None and each.note:
+            lines += wrapped(f"  {number}: {each.note}", width)
+    pools = dict.fromkeys(each.offer.pool for each in shown if each.offer.pool)
+    for pool in pools:
+        lines += wrapped(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
+    return lines
+
+
+def _commands(shown: tuple[JudgedOffer, ...]) -> list[str]:
+    """What buys the rows that have to be bought; a command is pasted, so it is not broken."""
+    found = [(number, each) for number, each in enumerate(shown, start=1) if each.offer.kind in BOUGHT]
+    lines = ["", "  to buy one (paid at once, never paid back)"] if found else []
+    return [*lines, *(f"    {number}: {each.purchase_command}" for number, each in found)]

@@ -1,0 +1,52 @@
+"""What a store of checkpoints holds: `slipway checkpoints list`, slipway.checkpoints/1."""
+
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.records.checkpoints import Checkpoint
+from launcher.records.codec import Json, picked
+
+_UNIT = 1024.0
+WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
+"""Who wrote a checkpoint; in the agent's own form a run did."""
+
+
+def document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> Json:
+    """slipway.checkpoints/1."""
+    keys = "step folder format=form whole reason files bytes run attempt written_at layout unit"
+    checkpoints = [picked(each, keys) | {"files": len(each.files)} for each in found]
+    return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
+
+
+def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
+    """Every step, newest first."""
+    lines = ["", *wrapped(f"  {uri}", width), ""]
+    if not found:
+        return [*lines, "  no checkpoint yet"]
+    columns: list[Column[Checkpoint]] = [
+        Column("step", lambda each: str(each.step), "right"),
+        Column("whole", lambda each: "yes" if each.whole else "no"),
+        Column("files", lambda each: str(len(each.files)) if each.files else "", "right"),
+        Column("own size", lambda each: size_words(each.bytes), "right"),
+        Column("saved (UTC)", lambda each: (each.written_at or "")[:19].replace("T", " ")),
+        Column("attempt", lambda each: "" if each.attempt is None else str(each.attempt), "right", yields=2),
+        Column("layout", lambda each: each.layout or ""),
+        Column("by", lambda each: WRITERS.get(each.form or "", each.run or ""), yields=1, shrinks=True),
+    ]
+    lines += render(columns, found, width)
+    for each in found:
+        if each.reason is not None:
+            lines += wrapped(f"  step {each.step}: {each.reason}", width)
+    return lines
+
+
+def size_words(count: float) -> str:
+    """Bytes as a person says them.
+
+    >>> size_words(512), size_words(1536), size_words(3 * 1024**3)
+    ('512 B', '1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < _UNIT:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _UNIT
+    return f"{count:.1f} TiB"

@@ -1,0 +1,102 @@
+"""What to commit to for several plans, and the command that buys it: `slipway commit`, slipway.commit/1."""
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, dollars, render
+from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
+from launcher.model.enums import Payment
+from launcher.records.codec import Json, named, picked, plain
+
+SHOWN = 10
+OPTION = (
+    "instrument covers term_years payment level usd_per_hour commitment_usd saving_usd utilisation break_even risks "
+    "command source basis as_of"
+)
+UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payment.ALL_UPFRONT: "all"}
+"""How much of a commitment is paid when it is made."""
+
+
+def document(found: CommitmentChoice) -> Json:
+    """slipway.commit/1."""
+    return {
+        "schema": "slipway.commit/1",
+        "as_of": plain(found.as_of),
+        "demand": picked(found, "floor_usd_per_hour mean_usd_per_hour"),
+        "options": [_option(each) for each in found.options],
+        "choice": None if found.choice is None else _option(found.choice),
+        "findings": plain(found.findings),
+        "left_out": named(found.left_out, "plan", "reason"),
+    }
+
+
+def _option(option: CommitmentOption) -> Json:
+    marginal = [{"usd_per_hour": plain(level), "value": plain(value)} for level, value in option.marginal]
+    return picked(option, OPTION) | {"marginal": marginal}
+
+
+def page(found: CommitmentChoice, width: int, *, everything: bool) -> list[str]:
+    """The whole page; the best few commitments unless everything is asked for."""
+    lines = ["", *[piece for text in _answer(found) for piece in wrapped(f"  {text}", width)]]
+    for finding in found.findings:
+        lines += wrapped(f"  warning: {finding.message} ({finding.hint})", width)
+    shown = found.options if everything else found.options[:SHOWN]
+    if shown:
+        lines += ["", *_table(shown, width)]
+        hidden = len(found.options) - len(shown)
+        lines += [f"  {hidden} more; --all shows them."] if hidden else []
+    if found.choice is not None:
+        lines += _chosen(found.choice, width)
+    for plan, reason in found.left_out:
+        lines += wrapped(f"  not counted: {plan}: {reason}", width)
+    return [*lines, "", *wrapped("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
+
+
+def _answer(found: CommitmentChoice) -> list[str]:
+    floor, mean = words.dollars(found.floor_usd_per_hour), words.dollars(found.mean_usd_per_hour)
+    demand = f"Demand that a commitment covers: ${floor} in every hour, ${mean} an hour on average, on demand."
+    choice = found.choice
+    if found.derived_choice is not None:
+        saved = words.dollars(found.derived_choice.saving_usd)
+        text = (
+            f"Commit to nothing yet: the {found.derived_choice.instrument} that would save most"
+            f" (${saved} over its term) rests on a derived rate of {found.derived_choice.as_of}."
+        )
+        return [demand, text]
+    if choice is None:
+        why = "nothing runs in every hour" if not found.floor_usd_per_hour else "no commitment to it saves anything"
+        more = " The table shows what a bet on the average would bring." if found.options else ""
+        return [demand, f"Commit to nothing: {why}.{more}"]
+    saved = words.dollars(choice.saving_usd)
+    term = f"{choice.term_years} year{'s' if choice.term_years > 1 else ''}"
+    article = "an" if choice.instrument.startswith("ec2") else "a"
+    instrument = "a reservation" if choice.instrument == "reserved" else f"{article} {choice.instrument}"
+    what = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"
+    return [demand, f"Commit to {what}, 75 % of the floor: it saves ${saved} over the term."]
+
+
+def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
+    columns: list[Column[CommitmentOption]] = [
+        Column("instrument", lambda each: each.instrument),
+        Column("covers", lambda each: each.covers, yields=1),
+        Column("years", lambda each: str(each.term_years), "right"),
+        Column("upfront", lambda each: UPFRONT[each.payment]),
+        Column("level", lambda each: each.level, yields=4),
+        dollars("$/h", lambda each: each.usd_per_hour),
+        dollars("commitment $", lambda each: each.commitment_usd),
+        dollars("saves $", lambda each: each.saving_usd),
+        Column("used", lambda each: f"{each.utilisation:.0%}", "right", yields=2),
+        Column("even at", lambda each: f"{each.break_even:.0%}", "right", yields=3),
+        Column("rate", lambda each: f"{each.basis.value} {each.as_of}", yields=5),
+    ]
+    return render(columns, shown, width, number="#")
+
+
+def _chosen(choice: CommitmentOption, width: int) -> list[str]:
+    """The choice's risks, what one more dollar would bring, and the commands; a command is pasted, so not broken."""
+    lines = ["", *wrapped(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
+    lines += ["", "  what can go wrong"]
+    lines += [piece for each in choice.risks for piece in wrapped(f"    {each}", width)]
+    lines += ["", "  one more dollar an hour, where so much is committed already"]
+    for level, value in choice.marginal:
+        lines.append(f"    at ${words.dollars(level)}: {'+' if value > 0 else ''}{value:.2f} an hour")
+    return [*lines, "", "  to buy it", f"    {choice.command}"]

@@ -1,0 +1,200 @@
+"""The options of one job, the port to Trainium and the verdict: `slipway compare`, slipway.compare/1."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, sections, wrapped
+from launcher.answers.plan_table import headline
+from launcher.answers.price_ages import ages_lines
+from launcher.answers.table import Column, render
+from launcher.model.calendar import HOURS_PER_MONTH
+from launcher.model.enums import PurchaseOption
+from launcher.model.quote import Quote
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.port import Path, Port, weeks_words
+from launcher.pricing.priced import NEURON, NVIDIA
+from launcher.pricing.reasoning import SOURCE
+from launcher.pricing.verdict import Choice
+from launcher.records.codec import Json, picked, plain
+from launcher.records.documents import candidate
+from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.compare import Comparison
+
+if TYPE_CHECKING:
+    from launcher.workflow.quote.compare_serving import ServingComparison
+
+MOST_TYPES = 8
+OPTIONS = (
+    PurchaseOption.SPOT,
+    PurchaseOption.ON_DEMAND,
+    PurchaseOption.CAPACITY_BLOCK,
+    PurchaseOption.SAVINGS_PLAN,
+    PurchaseOption.RESERVED,
+)
+TITLES = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan"}
+PORT = (
+    "port_weeks_source=weeks.words port_usd=usd upkeep_usd_per_month saving_per_run_usd=saving_per_run break_even_run "
+    "break_even_date=break_even_on paid_back_within_runs=pays saving_total_usd=saving_usd paths"
+)
+PATHS = {
+    "gpu": "train on GPUs",
+    "port-first": "port first, then Trainium",
+    "gpu-while-porting": "GPUs while porting, then Trainium",
+}
+
+
+def document(found: "Comparison | ServingComparison") -> Json:
+    """slipway.compare/1, of training or of serving."""
+    types = found.priced.catalog.instance_types
+    if isinstance(found, Comparison):
+        edge = None if found.port is None else _break_even(found, found.port)
+    else:
+        from launcher.answers.serving_compare import break_even
+
+        edge = break_even(found)
+    return {
+        "schema": "slipway.compare/1",
+        "name": found.request.name,
+        "as_of": plain(found.priced.now),
+        "verdict": picked(found.verdict, "choice text reasons flips"),
+        "options": [candidate(each, rank, types) for rank, each in enumerate(found.priced.quotes, start=1)],
+        "break_even": edge,
+        "findings": plain(found.findings),
+    }
+
+
+def _break_even(found: Comparison, port: Port) -> Json:
+    """The port and what it brings."""
+    types = found.priced.catalog.instance_types
+    return {
+        "gpu": None if found.gpu is None else candidate(found.gpu, 0, types),
+        "trainium": None if found.trainium is None else candidate(found.trainium, 0, types),
+        **picked(port, "runs runs_per_month"),
+        "port_weeks": picked(port.weeks, "low mid high"),
+        **picked(port, PORT),
+    }
+
+
+def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
+    """The whole page; `called` says that AWS was just asked what it offers."""
+    lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
+    lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
+    if found.port is not None:
+        lines += ["", *_sides(found, width), *_port(found.port, width), *_overlap(found, found.port, width)]
+    lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
+    lines += ["", *ages_lines(found.priced.candidates, width)]
+    done = "AWS was asked what it offers" if called else "Nothing was called"
+    lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
+    lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
+        text = f"What the sandbox measured on {' and '.join(found.simulated)} is of this computer, and decides nothing."
+        lines += wrapped(f"  {text}", width)
+    return [*lines, "", *_next(found)]
+
+
+def _next(found: Comparison) -> list[str]:
+    """The next command: to measure what is too close to call, a command a side."""
+    if found.verdict.choice is Choice.MEASURE_FIRST and found.unmeasured:
+        return [f"  next: {command(found.priced, 'spike', '--type', name)}" for name in found.unmeasured]
+    return [f"  next: {command(found.priced, 'plan')}"]
+
+
+def _matrix(found: Comparison, width: int) -> list[str]:
+    """Types by ways of buying: the cheapest types, and every Trainium type."""
+    cells: dict[str, dict[PurchaseOption, Candidate]] = {}
+    for each in found.priced.candidates:
+        cells.setdefault(each.place.instance_type, {}).setdefault(each.place.option, each)
+    names = [name for name, row in cells.items() if any(each.usd is not None for each in row.values())][:MOST_TYPES]
+    names += [
+        name
+        for name, row in cells.items()
+        if name not in names and found.priced.family(next(iter(row.values()))) == NEURON
+    ]
+    columns: list[Column[str]] = [
+        Column("type", str),
+        Column("", lambda name: next(iter(cells[name].values())).accelerator, yields=1),
+    ]
+    for option in OPTIONS:
+        title = TITLES.get(option, option.value.replace("-", " "))
+        columns.append(Column(title, partial(_cell, cells, option), "point"))
+    return render(columns, names, width)
+
+
+def _cell(cells: Mapping[str, Mapping[PurchaseOption, Candidate]], option: PurchaseOption, name: str) -> str:
+    """The total of one way of buying a type, or why there is none."""
+    found = cells[name].get(option)
+    if found is None:
+        return "not sold"
+    if found.refusals:
+        return "refused"
+    return "unpriced" if found.usd is None else words.dollars(found.usd)
+
+
+def _sides(found: Comparison, width: int) -> list[str]:
+    """The two candidates that are compared."""
+    lines = []
+    for title, family, quoted in (("GPU", NVIDIA, found.gpu), ("Trainium", NEURON, found.trainium)):
+        if quoted is None or quoted.usd is None:
+            continue
+        lines += wrapped(f"  {title}: {_side(quoted)}", width)
+        other = found.outside(family)
+        if other is not None:
+            lines += wrapped(f"  Outside the plan it would be {_side(other)}", width)
+    return lines
+
+
+def _side(quoted: Quote) -> str:
+    """One candidate in a line."""
+    place, usd = quoted.plan.place, quoted.usd
+    if usd is None:
+        return ""
+    spread = words.spread(usd)
+    what = f"{place.nodes} × {place.instance_type}, {words.option(place)} in {place.region}"
+    return f"{what}: ${words.dollars(usd.mid)} a run" + (f" ({spread})" if spread else "")
+
+
+def _port(port: Port, width: int) -> list[str]:
+    """The arithmetic of the port, and the paths through all runs."""
+    weeks = port.weeks
+    span = "" if weeks.low == weeks.high else f" ({weeks_words(weeks.low)} to {weeks_words(weeks.high)})"
+    saved = port.saving_per_run.mid
+    side = "saved" if saved >= 0 else "lost"
+    lines = [
+        f"  Port: {weeks_words(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.words}.",
+        f"  Upkeep of a second stack: ${port.upkeep_usd_per_month:,.0f} a month (assumed).",
+        f"  {_signed(saved)} {side} a run; {_paid_back(port)}.",
+    ]
+    lines = [piece for line in lines for piece in wrapped(line, width)]
+    columns: list[Column[Path]] = [
+        Column(f"all {port.runs:,} runs" if port.runs > 1 else "the one run", lambda path: PATHS[path.name]),
+        Column("$", lambda path: f"{path.usd:,.0f}", "right"),
+        Column("on GPU", lambda path: f"{path.runs_on_gpu:,}", "right"),
+        Column("done on", lambda path: "–" if path.done_on is None else path.done_on.isoformat()),
+    ]
+    return [*lines, "", *render(columns, port.paths, width)]
+
+
+def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
+    """That runs at the plan's pace overlap, where one takes longer than the time until the next."""
+    hours = max((each.hours.mid for each in (found.gpu, found.trainium) if each is not None), default=0.0)
+    if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
+        return []
+    text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"
+    return wrapped(f"  {text}: the dates hold where several go on at once.", width)
+
+
+def _paid_back(port: Port) -> str:
+    """When the port is paid back."""
+    if port.break_even_run is None:
+        return "the port is never paid back"
+    when = "" if port.break_even_on is None else f", on {port.break_even_on}"
+    runs = f"{port.break_even_run:,} run{'s' if port.break_even_run != 1 else ''}"
+    return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and there are only {port.runs:,}")
+
+
+def _signed(amount: Decimal) -> str:
+    """Dollars without their sign, which the words carry."""
+    return f"${words.dollars(abs(amount))}"

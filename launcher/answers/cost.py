@@ -1,0 +1,60 @@
+"""What exists in an account, what it costs an hour, and the command that ends it: `slipway cost`, slipway.cost/1."""
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, dollars, render
+from launcher.model.spending import StackCost, hourly
+from launcher.records.codec import Json, named, plain
+from launcher.workflow.doctor.running_costs import Surveyed
+
+
+def document(found: Surveyed) -> Json:
+    """slipway.cost/1; `unanswered` are regions that could not be asked, with the reason."""
+    return {
+        "schema": "slipway.cost/1",
+        "as_of": plain(found.as_of),
+        "usd_per_hour": plain(hourly(found.stacks)),
+        "stacks": plain(found.stacks),
+        "unanswered": named(found.unanswered, "region", "reason"),
+    }
+
+
+def page(found: Surveyed, width: int) -> list[str]:
+    """The whole page."""
+    if not found.stacks:
+        lines = ["", "  Nothing of Slipway's exists in the regions that answered."]
+    else:
+        unknown = sum(each.usd_per_hour is None for each in found.stacks)
+        more = f", and {unknown} whose cost is not known" if unknown else ""
+        total = words.dollars(hourly(found.stacks))
+        lines = ["", *wrapped(f"  {len(found.stacks)} stacks: ${total} an hour now{more}.", width), ""]
+        lines += _table(found, width)
+        lines += _notes(found.stacks, width)
+        lines += ["", "  to end one"]
+        commands = dict.fromkeys(each.down_command for each in found.stacks)
+        lines += [f"    {each}" for each in commands]
+    for region, reason in found.unanswered:
+        lines += wrapped(f"  ? {region}: {reason}", width)
+    return lines
+
+
+def _table(found: Surveyed, width: int) -> list[str]:
+    columns: list[Column[StackCost]] = [
+        Column("stack", lambda cost: cost.name),
+        Column("where", lambda cost: cost.region),
+        Column("who", lambda cost: cost.owner or "", yields=3),
+        Column("since", lambda cost: f"{(found.as_of - cost.since).total_seconds() / 3600:,.1f} h", yields=1),
+        dollars("$/h", lambda cost: cost.usd_per_hour, "not known"),
+        dollars("$ so far", lambda cost: cost.usd_so_far),
+        Column("ends", lambda cost: f"{cost.ends_at:%Y-%m-%d %H:%M}" if cost.ends_at else "", yields=2),
+    ]
+    return render(columns, found.stacks, width, number="#")
+
+
+def _notes(stacks: tuple[StackCost, ...], width: int) -> list[str]:
+    return [
+        piece
+        for number, each in enumerate(stacks, start=1)
+        if each.note
+        for piece in wrapped(f"  {number}: {each.note}", width)
+    ]

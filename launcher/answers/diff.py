@@ -1,0 +1,150 @@
+"""What a change of plans does to their totals: `slipway diff`, and the same as a comment on a pull request."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, dollars, render
+from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
+from launcher.records.codec import Json, picked, plain
+
+MARK = "<!-- slipway diff -->"
+"""The first line of the comment, by which the next one finds it and takes its place."""
+MOST_LINES = 6
+
+
+def document(found: PlansDiff, refusal: str | None) -> Json:
+    """slipway.diff/1; `refusal` says why the change goes beyond the policy, null where it does not."""
+    told = picked(found, "old new looked_at usd_change percent")
+    return {"schema": "slipway.diff/1", **told, "refusal": refusal, "plans": plain(found.plans)}
+
+
+def page(found: PlansDiff, refusal: str | None, width: int) -> list[str]:
+    """The change for a terminal of `width` columns."""
+    lines = ["", *wrapped(f"  {headline(found)}", width)]
+    if found.plans:
+        columns: list[Column[PlanDiff]] = [
+            Column("plan", lambda each: each.file, shrinks=True),
+            Column("before", lambda each: _sums(each)[0], "right"),
+            Column("after", lambda each: _sums(each)[1], "right"),
+            Column("change", lambda each: _sums(each)[2], "right"),
+            Column("", lambda each: f"a {each.unit}"),
+        ]
+        lines += ["", *render(columns, found.plans, width)]
+    for each in found.plans:
+        lines += ["", f"  {each.file}"]
+        lines += [piece for reason in each.why for piece in wrapped(f"    {reason}", width)]
+        lines += _bill(each, width)
+    if refusal is not None:
+        lines += ["", *wrapped(f"  refused by the policy: {refusal}", width)]
+    return lines
+
+
+def headline(found: PlansDiff) -> str:
+    """The change in a sentence."""
+    plans = f"{found.looked_at} plan{'s' if found.looked_at != 1 else ''}"
+    if not found.plans:
+        return f"No total changes between {_short(found.old)} and {_short(found.new)}: {plans} looked at."
+    percent = "" if found.percent is None else f" ({found.percent:+.1f} %)"
+    count = f"{len(found.plans)} of {plans} changed" if found.looked_at > len(found.plans) else f"{plans} changed"
+    return f"{signed(found.usd_change)}{percent} from {_short(found.old)} to {_short(found.new)}; {count}."
+
+
+def _short(name: str) -> str:
+    """What was asked for, a commit's whole number as Git shortens it.
+
+    >>> _short("417ac03efcc53355ea6efabd05a66bf8dffc1864"), _short("main")
+    ('417ac03efc', 'main')
+    """
+    return name[:10] if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
+
+
+def signed(usd: Decimal) -> str:
+    """Dollars with their sign.
+
+    >>> signed(Decimal("12.35")), signed(Decimal("-1234")), signed(Decimal(0))
+    ('+$12.35', '-$1,234', '$0.00')
+    """
+    sign = "+" if usd > 0 else "-" if usd < 0 else ""
+    return f"{sign}${words.dollars(abs(usd))}"
+
+
+def _sums(each: PlanDiff) -> list[str]:
+    """Before, after and the change; a total that is not there is a dash."""
+    both = each.old_usd is not None and each.new_usd is not None
+    percent = f" {float(each.usd_change / each.old_usd * 100):+.1f} %" if both and each.old_usd else ""
+    change = "unknown" if each.new_usd is None and each.old_usd is None else f"{signed(each.usd_change)}{percent}"
+    return [_usd(each.old_usd), _usd(each.new_usd), change]
+
+
+def _usd(usd: Decimal | None) -> str:
+    return "–" if usd is None else f"${words.dollars(usd)}"
+
+
+def _bill(each: PlanDiff, width: int) -> list[str]:
+    """The lines that changed most."""
+    if not each.lines:
+        return []
+    columns: list[Column[LineDiff]] = [
+        Column("  line", lambda line: f"  {line.name}", shrinks=True),
+        dollars("before", lambda line: line.old_usd),
+        dollars("after", lambda line: line.new_usd),
+        Column("because", lambda line: line.change.value.replace("-", " ")),
+    ]
+    left = len(each.lines) - MOST_LINES
+    more = [f"    {left} smaller line{'s' if left > 1 else ''}: --json has all"] if left > 0 else []
+    return [*render(columns, each.lines[:MOST_LINES], width), *more]
+
+
+def comment(found: PlansDiff, refusal: str | None) -> list[str]:
+    """The change as one comment on a pull request, in GitHub's Markdown."""
+    lines = [MARK, f"### {_safe(headline(found))}", ""]
+    if refusal is not None:
+        lines += [f"**Refused by the policy:** {_safe(refusal)}", ""]
+    if found.plans:
+        lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
+        lines += [
+            f"| `{_code(each.file)}` | {' | '.join(_safe(cell) for cell in _sums(each))} | {each.unit} |"
+            for each in found.plans
+        ]
+    for each in found.plans:
+        lines += ["", *_details(each)]
+    return [*lines, "", "Middle estimates to finish; every number's source and date: `slipway quote FILE`."]
+
+
+def _details(each: PlanDiff) -> Iterator[str]:
+    """What changed in one plan, folded."""
+    yield f"<details><summary>{_safe(each.file)}: what changed and why</summary>"
+    yield ""
+    yield from (f"- {_safe(reason)}" for reason in each.why)
+    if each.lines:
+        yield ""
+        yield "| line | before | after | because |"
+        yield "|:--|--:|--:|:--|"
+        for line in each.lines:
+            sums = f"{words.dollars(line.old_usd)} | {words.dollars(line.new_usd)}"
+            yield f"| {_safe(line.name)} | {sums} | {line.change.value.replace('-', ' ')} |"
+    yield ""
+    yield "</details>"
+
+
+def _safe(text: str) -> str:
+    r"""Text that Markdown and HTML leave as it is: a plan's own words make no markup and call nobody.
+
+    >>> print(_safe("a|b <i> `x`"))
+    a\|b &lt;i&gt; \`x\`
+    """
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for mark in ("\\", "`", "|", "*", "_", "[", "]"):
+        text = text.replace(mark, f"\\{mark}")
+    # Hosts of pull requests make links of addresses, and references of numbers.
+    for mark in ("@", "#", "://", "www.", "GH-", "gh-", "Gh-", "gH-"):
+        text = text.replace(mark, f"{mark[:-1]}\u200b{mark[-1]}" if len(mark) > 1 else f"{mark}\u200b")
+    return text
+
+
+def _code(text: str) -> str:
+    """Text between backticks in a table."""
+    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")

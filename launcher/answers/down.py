@@ -1,0 +1,60 @@
+"""What goes or is gone, what stays, and what that costs a month: `slipway down`."""
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.model.removal import Kept, Removal
+from launcher.records.codec import Json, named, picked
+
+
+def document(removal: Removal) -> Json:
+    """slipway.down/1; `done` is false for one that is only shown."""
+    return {
+        "schema": "slipway.down/1",
+        **picked(removal, "cluster region done"),
+        "stacks": named(removal.stacks, "name", "status"),
+        "jobs": named(removal.jobs, "name", "status"),
+        "instances": named(removal.instances, "instance_type", "count"),
+        **picked(removal, "kept usd_per_month incomplete"),
+    }
+
+
+def page(removal: Removal, width: int) -> list[str]:
+    """The whole page."""
+    what = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
+    where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
+    lines = ["", f"  {what} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
+    going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
+    lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of it is there'}"]
+    if removal.instances and not removal.done:
+        running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
+        end = "nobody is answered any more" if removal.endpoint else "the jobs on them end"
+        lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
+    lines += ["", "  stays"]
+    lines += [piece for each in removal.kept for piece in _kept(each, width)] or ["    nothing"]
+    if removal.kept:
+        more = ", and what has no price here" if removal.incomplete else ""
+        lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for what stays{more}"]
+    return lines
+
+
+def _kept(each: Kept, width: int) -> list[str]:
+    """One thing that stays: its name, then size, price and reason."""
+    facts = []
+    if each.gib is not None:
+        facts.append(size(each.gib))
+    if each.usd_per_month is not None:
+        facts.append(f"${words.dollars(each.usd_per_month)} a month")
+    elif each.unpriced is not None:
+        facts.append(f"unpriced: {each.unpriced}")
+    return [f"    {each.kind.value}  {each.name}", *wrapped(f"      {'; '.join([*facts, each.reason])}", width)]
+
+
+def size(gib: float) -> str:
+    """A size as a person reads it.
+
+    >>> size(1536.0), size(312.04), size(0.0)
+    ('1,536 GiB', '312.0 GiB', '0 GiB')
+    """
+    if not gib:
+        return "0 GiB"
+    return f"{gib:,.0f} GiB" if gib >= 1000 else f"{gib:.1f} GiB" if gib >= 0.05 else "under 0.1 GiB"  # noqa: PLR2004

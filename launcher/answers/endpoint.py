@@ -1,0 +1,98 @@
+"""What `slipway endpoint` shows: an answer with its times, and the steps of a load test beside the quote."""
+
+from launcher.answers.table import Column, render
+from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
+from launcher.model.report import EndpointReport, Report
+from launcher.records.load_documents import load_document, past_load_test
+
+
+def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:
+    """One answer in a few lines."""
+    place = f"endpoint {endpoint.name} in {endpoint.region}"
+    return [f"  {place}: {state.status}, {_instances(state.instances)}, as deployed", *reply_lines(reply)]
+
+
+def reply_lines(reply: Reply) -> list[str]:
+    """One answer: its tokens, its times, and its first words."""
+    lines = [f"  {reply.kind}: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s"]
+    if reply.first_s is not None:
+        rate = f", then {reply.tokens_per_s:.1f} tokens/s" if reply.tokens_per_s is not None else ""
+        lines.append(f"  first token after {1000 * reply.first_s:.0f} ms{rate}")
+    return [*lines, f"  {reply.shown}"]
+
+
+def endpoint_lines(report: Report, found: EndpointReport) -> list[str]:
+    """The endpoint of a report, and its answer where it was asked."""
+    simulated = ", simulated" if report.simulated else ""
+    place = f"endpoint {found.name} in {found.region}"
+    lines = ["", f"  {report.name}: {report.status.value}{simulated}", ""]
+    lines.append(f"  {place}: {found.status}, {_instances(found.instances)}, as deployed")
+    return [*lines, *(reply_lines(found.reply) if found.reply is not None else [])]
+
+
+def _instances(count: int) -> str:
+    return f"{count} instance{'s' if count != 1 else ''}"
+
+
+def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:
+    """What a load test is about to send."""
+    answers = f"and {output_tokens} out" if output_tokens else "and an embedding out"
+    whose = "as in the plan" if setting is not None else "no run in this folder is what was deployed: not for quotes"
+    return f"requests of about {input_tokens} tokens in {answers}: {whose}"
+
+
+def step_line(each: LoadStep) -> str:
+    """A step as it ends."""
+    failed = f", {each.failures} failed: {each.failure}" if each.failures else ""
+    return f"{each.concurrency} at once: {each.requests} requests, {each.tokens_per_s:.1f} tokens/s{failed}"
+
+
+def load_page(found: LoadTest, width: int) -> list[str]:
+    """Every step, then the best beside the quote."""
+    columns: list[Column[LoadStep]] = [
+        Column("at once", lambda step: str(step.concurrency), "right"),
+        Column("requests", lambda step: str(step.requests), "right"),
+        Column("failed", lambda step: str(step.failures), "right"),
+        Column("tokens/s", lambda step: f"{step.tokens_per_s:.1f}", "right"),
+        Column("first p50", lambda step: _milliseconds(step.first_s, 0), "right"),
+        Column("first p95", lambda step: _milliseconds(step.first_s, 1), "right"),
+        Column("whole p50", lambda step: _milliseconds(step.whole_s, 0), "right"),
+        Column("whole p95", lambda step: _milliseconds(step.whole_s, 1), "right"),
+    ]
+    instances = max(1, found.instances)
+    lines = [*render(columns, found.steps, width), ""]
+    tokens = "output tokens" if found.best.output_tokens else "input tokens"
+    lines.append(
+        f"  measured: {found.best.tokens_per_s:.0f} {tokens}/s with {found.best.concurrency} at once,"
+        f" on {instances} instance{'s' if instances != 1 else ''}"
+    )
+    if found.quoted_tokens_per_s:
+        quoted = found.quoted_tokens_per_s * instances
+        lines.append(f"  quoted:   {quoted:.0f} {tokens}/s: {found.best.tokens_per_s / quoted:.0%} of it")
+    dollars = found.usd_per_million_tokens
+    if dollars is not None:
+        lines.append(
+            f"  ${dollars:.2f} per million {tokens} at that, of ${found.usd_per_instance_hour} an instance-hour"
+        )
+    else:
+        lines.append("  no quote in this folder: no dollars per token")
+    return [*lines, *_counting(found)]
+
+
+def _counting(found: LoadTest) -> list[str]:
+    """Whether later quotes take what was measured for what it was."""
+    kept = past_load_test(load_document(found))
+    if kept is None:
+        return []
+    if kept.unfit:
+        return [f"  later quotes leave it out: {kept.unfit}"]
+    full = kept.row.batch * kept.row.copies
+    if kept.row.concurrency < full:
+        count = full * max(1, found.instances)
+        return [f"  later quotes leave it out: {count} requests at once fill the endpoint: --concurrency {count}"]
+    return ["  kept in the run's folder: later quotes of this layout and these lengths use it"]
+
+
+def _milliseconds(pair: tuple[float, float] | None, which: int) -> str:
+    """The median or the 95th percentile of a step's times."""
+    return "-" if pair is None else f"{1000 * pair[which]:.0f} ms"

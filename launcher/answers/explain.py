@@ -1,0 +1,74 @@
+"""`--explain RANK`: each number of a row, step by step, with its source."""
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import UnreadableInputError
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+
+
+def page(priced: Priced, rank: int, width: int) -> list[str]:
+    """The row's story, to be read from top to bottom."""
+    count = len(priced.candidates)
+    if rank > count:
+        raise UnreadableInputError(f"--explain {rank}: there is no such row", hint=f"ranks 1 to {count}")
+    quoted = priced.quote(rank)
+    place, hours = quoted.plan.place, quoted.hours
+    lines = [
+        "",
+        f"  {rank}. {words.machines(place)}, {words.option(place)} in {place.az_id or place.region}",
+        "",
+    ]
+    for each in quoted.assumptions:
+        lines += _block(f"{each.name}: {each.value} {each.unit}".rstrip(), each.steps, each.source, width)
+    hosted = place.option is PurchaseOption.BEDROCK
+    if isinstance(quoted.price, Price):
+        price = quoted.price
+        value = f"price of one {'hour of the month' if hosted else 'instance-hour'}: ${words.exact(price.usd)}"
+        note = (price.note,) if price.note else ()
+        lines += _block(value, note, words.origin(price.source, price.basis.value, price.as_of), width)
+    spread = f"{words.hours(hours.low)} to {words.hours(hours.high)}"
+    if quoted.serving is None:
+        lines += _block(f"hours of the job: {words.hours(hours.mid)} ({spread})", _hours(quoted), "", width)
+    for line in quoted.components:
+        cost = f"${line.usd:f}" if line.usd is not None else f"unpriced: {line.unpriced}"
+        unit = line.unit_price_usd
+        step = f"{line.quantity:.6g} {line.unit} x ${words.exact(unit)}" if unit is not None else ""
+        source = words.origin(line.source, line.basis.value, line.as_of) if line.basis else ""
+        lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
+    if quoted.usd is not None:
+        low, mid, high = (words.dollars(each) for each in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
+        lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the sum of the lines above",), "", width)
+    return lines
+
+
+def _hours(quoted: Quote) -> tuple[str, ...]:
+    """How the hours come about, where spot has a part in them."""
+    spot, work = quoted.spot, quoted.work
+    if spot is None or work is None:
+        return ()
+    bare = work.hours
+    longer = quoted.hours.mid - bare.mid
+    edge = spot.break_even_interruptions_per_hour
+    paying = "no candidate that is not on spot has a price"
+    if edge is not None:
+        paying = f"at {edge:.3g} interruptions an hour it costs what the cheapest other way does"
+    return (
+        f"{bare.mid:.4g} h on machines that nobody takes back",
+        f"{spot.interruptions_expected:.3g} interruptions expected at {spot.interruptions_per_hour:.3g} an hour",
+        f"{longer:.3g} h longer for them: lost work, restarts and the checkpoints they call for",
+        "low: the fast estimate at the low rate; high: the 90th percentile of the slow estimate at the middle rate",
+        paying,
+    )
+
+
+def _block(title: str, steps: tuple[str, ...], source: str, width: int) -> list[str]:
+    """One number: what it is, how it came about, where from."""
+    lines = wrapped(f"  {title}", width)
+    for step in steps:
+        lines += wrapped(f"      {step}", width)
+    if source:
+        lines += wrapped(f"      source: {source}", width)
+    return lines

@@ -1,0 +1,118 @@
+"""The page of `slipway compare --html`: the options' ranges, the port over its runs, serving against traffic."""
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
+
+from launcher.answers.html import plan
+from launcher.answers.html.page import SLIDER, document, paragraphs
+from launcher.answers.html.svg import Plot, lines_plot
+from launcher.model.quote import Quote
+from launcher.pricing.port import Port
+from launcher.workflow.quote.compare import Comparison
+
+if TYPE_CHECKING:
+    from launcher.workflow.quote.compare_serving import ServingComparison
+
+MOST_ROWS = 16
+MOST_RUNS = 400
+LOW, MID, HIGH = 1, 2, 3
+Line = Sequence[tuple[float, float]]
+Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
+
+
+def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
+    """The whole file; `traffic` holds a name, a class and requests a second with low, middle and high a month."""
+    verdict, name = found.verdict, found.request.name
+    parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
+    for title, sentences in (("Because", verdict.reasons), ("It would change with", verdict.flips)):
+        if sentences:
+            parts.append(f"<h2>{title}</h2>{paragraphs(sentences)}")
+    if isinstance(found, Comparison) and found.port is not None:
+        parts.append(_port(found.port))
+    if traffic:
+        parts.append(_traffic(traffic))
+    quotes: list[tuple[int, Quote]] = list(enumerate(found.priced.quotes, start=1))
+    known = [(rank, each) for rank, each in quotes if each.usd is not None]
+    serves = not isinstance(found, Comparison)
+    if known:
+        parts += [SLIDER, plan.ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
+    parts.append(plan.table_of(quotes, serves=serves))
+    return document(f"{name}: what to run it on", parts)
+
+
+def _port(told: Port) -> Plot:
+    """All dollars over the runs, on GPUs and after the port, with the run at which it is paid back."""
+    paid = told.break_even_run
+    runs = min(MOST_RUNS, max(told.runs, 2 * paid if paid is not None else 0, 2))
+    upkeep = float(told.upkeep_usd_per_month) / told.runs_per_month
+    steps = range(0, runs + 1, max(1, runs // 40))
+
+    def gpu(run: int) -> float:
+        return run * float(told.gpu_run.mid)
+
+    def ported(run: int) -> float:
+        return float(told.usd) + run * (float(told.trainium_run.mid) + upkeep)
+
+    marks = [(float(told.runs), "", f"the plan's {told.runs:,} run{'s' if told.runs > 1 else ''}")]
+    if paid is not None and paid <= runs:
+        marks.append((float(paid), "bad", f"paid back after {paid:,}"))
+    back = "is never paid back" if paid is None else f"is paid back after {paid:,} runs"
+    band = [(float(run), run * float(told.gpu_run.low), run * float(told.gpu_run.high)) for run in steps]
+    return lines_plot(
+        "port",
+        "The port to Trainium over its runs",
+        [
+            ("GPUs alone", "a", [(float(run), gpu(run)) for run in steps]),
+            ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
+        ],
+        x_title="runs",
+        words=f"The port {back}. After {runs:,} runs: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
+        marks=marks,
+        bands=[("a", band)],
+        caption="The band is the GPU run's low to high. The port's line begins at what the port costs.",
+    )
+
+
+def _traffic(traffic: Traffic) -> Plot:
+    """A month against requests a second, with where the cheaper side changes and between what it may."""
+    told = [f"{name}: " + ", ".join(f"{x:g}/s ${mid:,.0f}" for x, _, mid, _ in rows) for name, _, rows in traffic]
+    marks = []
+    for (name, _, own), (other, _, rows) in combinations(traffic, 2):
+        for x in crossings(_part(own, MID), _part(rows, MID)):
+            edges = [*crossings(_part(own, LOW), _part(rows, HIGH)), *crossings(_part(own, HIGH), _part(rows, LOW))]
+            below, above = [each for each in edges if each < x], [each for each in edges if each > x]
+            span = f" ({max(below):.3g} to {min(above):.3g})" if below and above else ""
+            marks.append((x, "bad", f"{name} = {other} at {x:.3g}/s{span}"))
+            told.append(marks[-1][2])
+    return lines_plot(
+        "traffic",
+        "A month against traffic",
+        [(name, kind, [(x, mid) for x, _, mid, _ in rows]) for name, kind, rows in traffic],
+        x_title="requests a second, mean over the day",
+        words="; ".join(told),
+        marks=marks,
+        bands=[(kind, [(x, low, high) for x, low, _, high in rows]) for _, kind, rows in traffic],
+        caption="Bands are low to high. A red line is where two sides cost the same, in brackets where they may: "
+        "one at its low, the other at its high estimate.",
+    )
+
+
+def crossings(own: Line, other: Line) -> list[float]:
+    """Where two lines cross, between the points that both have.
+
+    >>> crossings([(0, 0.0), (2, 4.0)], [(0, 2.0), (2, 2.0)])
+    [1.0]
+    """
+    known = dict(other)
+    gaps = [(x, y - known[x]) for x, y in own if x in known]
+    return [
+        before + (after - before) * left / (left - right)
+        for (before, left), (after, right) in pairwise(gaps)
+        if (left < 0) != (right < 0)
+    ]
+
+
+def _part(rows: Sequence[tuple[float, float, float, float]], which: int) -> Line:
+    """The low, the middle or the high of each point."""
+    return [(row[0], row[which]) for row in rows]

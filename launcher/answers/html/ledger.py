@@ -1,0 +1,144 @@
+"""The page of `slipway ledger --html`: what runs were quoted at beside what they used and were billed, and the runs."""
+
+from collections.abc import Sequence
+from datetime import UTC
+from decimal import Decimal
+from html import escape
+
+from launcher.answers.html.page import document, paragraphs, table
+from launcher.answers.html.svg import (
+    BOTTOM,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Plot,
+    across,
+    dot,
+    line,
+    lines_plot,
+    scale_of,
+    text_at,
+)
+from launcher.answers.ledger import RUNS, answer, group_columns
+from launcher.answers.table import Column
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
+
+ROW = 26.0
+NAMES = 262.0
+MOST_ROWS = 24
+MOST_RUNS = 2000
+"""Rows of the table; a page of more takes a browser seconds to lay out."""
+UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
+"""Of an axis, and their seconds: the largest that the runs fill once."""
+
+
+def page(found: Ledger, by: Grouping | None) -> str:
+    """The whole file."""
+    parts: list[str | Plot] = [paragraphs(answer(total(found.entries)) if found.entries else ["No runs here."], "lead")]
+    real = [each for each in found.entries if not each.simulated]
+    drawn = [each for each in real or found.entries if _measures(each)]
+    if drawn:
+        parts += [_beside(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
+    if by is not None and found.entries:
+        groups = grouped(found.entries, by)
+        parts.append(table(f"Added up by {by.value}", group_columns(by)[:7], groups, key="groups"))
+    if found.entries:
+        parts.append(_runs(found.entries[:MOST_RUNS]))
+    hidden = len(found.entries) - MOST_RUNS
+    parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
+    parts.append(paragraphs([found.source, *(f"{run}: {reason}" for run, reason in found.unread)], "soft"))
+    return document("What the runs came to", parts)
+
+
+def _measures(each: LedgerEntry) -> bool:
+    """Whether there is something to set beside a quote; a month's quote is not of a run."""
+    return each.quoted_usd is not None and not each.monthly and each.usd_used is not None
+
+
+def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
+    """Of each run the quoted range as a bar with its middle, what was used, and what was billed."""
+    height = TOP + 18 + ROW * len(shown) + BOTTOM
+    top, bottom = TOP + 18, height - BOTTOM
+    scale = scale_of([usd for each in shown for usd in _dollars(each)], NAMES, WIDTH - RIGHT)
+    parts = [across(scale, top, bottom, "dollars a run", "$"), *_legend()]
+    told = []
+    for number, each in enumerate(shown):
+        y = top + ROW * (number + 0.5)
+        low, mid, high, used, *billed = _dollars(each)
+        said = f"{each.name}, {each.started_at:%Y-%m-%d}: quoted ${mid:,.2f} (${low:,.2f} to ${high:,.2f}), "
+        said += f"used ${used:,.2f}"
+        said += f", billed ${billed[0]:,.2f}" if billed else ", no bill yet"
+        told.append(said)
+        data = f' data-run="{escape(each.name)}/{escape(each.run)}"'
+        parts.append(text_at(NAMES - 10, y + 4, f"{each.name[:28]}, {each.started_at:%m-%d %H:%M}", "tick", "end"))
+        parts.append(line(scale.at(low), y, scale.at(high), y, "bar"))
+        parts.append(dot(scale.at(mid), y, "dot", data=f'{data} data-kind="quoted" data-usd="{mid}"', label=said))
+        parts.append(dot(scale.at(used), y, "front", data=f'{data} data-kind="used" data-usd="{used}"', label=said))
+        parts += [
+            dot(scale.at(usd), y, "refused", data=f'{data} data-kind="billed" data-usd="{usd}"', label=said)
+            for usd in billed
+        ]
+    spent = "Runs of the sandbox: nothing was spent. " if simulated else ""
+    caption = f"{spent}The newest {len(shown)} runs with a price and an attempt; a bar is the quoted range."
+    return Plot(
+        key="beside",
+        title="Quoted, used and billed",
+        words="; ".join(told),
+        body="".join(parts),
+        height=height,
+        caption=caption,
+    )
+
+
+def _legend() -> list[str]:
+    """What the marks are."""
+    parts, x = [], NAMES
+    for kind, name in (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed")):
+        parts += [dot(x, 10, kind), text_at(x + 10, 14, name, "tick")]
+        x += 34 + 7 * len(name)
+    return parts
+
+
+def _dollars(each: LedgerEntry) -> list[float]:
+    """Low, middle and high of the quote, what was used, and what was billed where that is known."""
+    quoted = each.quoted_usd
+    if quoted is None:
+        return []
+    every = [quoted.low, quoted.mid, quoted.high, each.usd_used or Decimal(0), each.billed_usd]
+    return [float(usd) for usd in every if usd is not None]
+
+
+def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
+    """The sums over time; one run is no line."""
+    ordered = sorted(drawn, key=lambda each: each.started_at)
+    first, last_at = ordered[0].started_at, ordered[-1].started_at
+    unit, seconds = next((each for each in UNITS if (last_at - first).total_seconds() >= each[1]), UNITS[-1])
+    series: dict[str, list[tuple[float, float]]] = {"quoted, middle": [], "used": [], "billed": []}
+    sums = dict.fromkeys(series, 0.0)
+    for each in ordered:
+        passed = (each.started_at - first).total_seconds() / seconds
+        _, mid, _, used, *billed = _dollars(each)
+        for name, usd in (("quoted, middle", mid), ("used", used), *(("billed", usd) for usd in billed)):
+            sums[name] += usd
+            series[name].append((passed, sums[name]))
+    if len(ordered) < 2 or last_at == first:  # noqa: PLR2004 - a line has two ends
+        return []
+    last = (last_at - first).total_seconds() / seconds
+    lines = [
+        (name, kind, [*points, (last, points[-1][1])])
+        for (name, points), kind in zip(series.items(), ("a", "b", "c"), strict=True)
+        if points
+    ]
+    told = ", ".join(f"{name} ${sums[name]:,.2f}" for name, _, _ in lines)
+    title, axis = "Added up over time", f"{unit} since {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    caption = "Billed counts the runs whose bill was read."
+    return [lines_plot("sums", title, lines, x_title=axis, words=f"{len(ordered)} runs: {told}", caption=caption)]
+
+
+def _runs(entries: Sequence[LedgerEntry]) -> str:
+    """One row a run."""
+    *shown, lost = RUNS
+    stopped = Column[LedgerEntry](
+        "stopped", lambda each: f"{each.interruptions or ''}", "right", value=lambda each: each.interruptions
+    )
+    return table("Every run; press a title to sort by it", [*shown, stopped, lost], entries, key="runs")

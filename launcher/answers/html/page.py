@@ -1,0 +1,160 @@
+"""One HTML file that asks no host for anything: style, a small script, figures and tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from html import escape
+
+from launcher.answers.html.svg import Plot
+from launcher.answers.table import Column, Row
+from launcher.model.money import UsdRange
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+STYLE = """
+:root{--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#d8dee4;--a:#0a5fb4;--b:#b35900;--c:#1a7f37;--d:#8250df;
+--bad:#c0262d}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9da7b3;--paper:#0d1117;--line:#30363d;--a:#58a6ff;
+--b:#f0a04b;--c:#56d364;--d:#c297ff;--bad:#ff7b72}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
+background:var(--paper)}
+h1{font-size:1.4rem;margin:.2rem 0 .6rem}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
+p{margin:.3rem 0;overflow-wrap:anywhere}
+.lead{font-size:1.1rem}.soft,figcaption,footer{color:var(--soft);font-size:.9rem}
+figure{margin:0;overflow-x:auto}svg{width:100%;min-width:34rem;height:auto;display:block}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
+#candidates td:not(:last-child),#points td:not(:last-child),#bill td:not(:last-child),
+#attempts td,#runs td,#groups td{white-space:nowrap}
+#candidates td:last-child,#points td:last-child{min-width:min(30rem,85vw)}
+#bill td:last-child{min-width:min(20rem,85vw)}
+@media screen and (min-width:64rem){.scroll:has(#candidates,#points,#runs,#bill){width:max-content;min-width:100%;
+max-width:min(calc(100vw - 3rem),110rem);margin-left:50%;transform:translateX(-50%)}}
+#facts td{overflow-wrap:anywhere}caption{text-align:left;color:var(--soft);font-size:.9rem}
+th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+.n{text-align:right;white-space:nowrap}
+th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:0;cursor:pointer}
+th button::after{content:" \\2195";color:var(--soft)}
+th[aria-sort=ascending] button::after{content:" \\2191"}th[aria-sort=descending] button::after{content:" \\2193"}
+label{display:block;margin:.6rem 0}input[type=range]{width:min(24rem,100%);vertical-align:middle;accent-color:var(--a)}
+text{fill:var(--ink);font:13px system-ui,sans-serif}.tick{fill:var(--soft);font-size:12px}.axis{fill:var(--soft)}
+.grid{stroke:var(--line)}.bar{stroke:var(--a);stroke-width:7;stroke-linecap:round;opacity:.35}
+.dot{fill:var(--a)}.refused{fill:none;stroke:var(--bad);stroke-width:2}.front{fill:var(--b)}
+.box{fill:var(--a)}.g-storage{fill:var(--c)}.g-network{fill:var(--b)}.g-other{fill:var(--d)}
+.line{fill:none;stroke:var(--a);stroke-width:2.5}.line.b{stroke:var(--b);stroke-dasharray:7 4}
+.line.c{stroke:var(--c);stroke-dasharray:2 4}.line.d{stroke:var(--d)}
+.band{fill:var(--a);opacity:.14;stroke:none}.band.b{fill:var(--b)}.band.c{fill:var(--c)}
+.mark{stroke:var(--soft);stroke-dasharray:3 3}.mark.bad{stroke:var(--bad);stroke-width:2}.mark.save{opacity:.35}
+@media print{body{max-width:none;font-size:11pt}label,th button::after{display:none}figure,tr{break-inside:avoid}
+.scroll,figure{overflow:visible}svg{min-width:0}table{font-size:8pt}th,td{padding:.2rem .25rem}
+#candidates td:last-child,#points td:last-child,#bill td:last-child{min-width:8rem;overflow-wrap:anywhere}
+.n,td{white-space:normal!important}}
+"""
+SCRIPT = """
+"use strict";
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => {
+    const head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0];
+    const up = head.getAttribute("aria-sort") !== "ascending", column = head.cellIndex;
+    for (const each of head.parentNode.children) each.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const key = row => {
+      const cell = row.cells[column], raw = cell.dataset.v ?? cell.textContent.trim();
+      const number = Number(raw);
+      return raw !== "" && !Number.isNaN(number) ? number : raw;
+    };
+    const rows = [...body.rows].sort((a, b) => {
+      const x = key(a), y = key(b);
+      if (x === "" || y === "") return (x === "") - (y === "");
+      const plain = typeof x === "number" && typeof y === "number";
+      return (plain ? x - y : String(x).localeCompare(String(y))) * (up ? 1 : -1);
+    });
+    body.append(...rows);
+  });
+}
+const slider = document.getElementById("scenario");
+if (slider) {
+  const words = document.getElementById("scenario-words");
+  const between = (low, mid, high, t) => t <= 50 ? low + (mid - low) * t / 50 : mid + (high - mid) * (t - 50) / 50;
+  const show = () => {
+    const t = Number(slider.value);
+    const far = Math.abs(2 * t - 100), side = t < 50 ? "low" : "high";
+    words.textContent = t === 50 ? "middle" : `${far} % of the way to ${side}`;
+    for (const each of document.querySelectorAll("[data-low]")) {
+      const d = each.dataset;
+      if (each.tagName === "circle") {
+        each.setAttribute("cx", between(Number(d.xlow), Number(d.xmid), Number(d.xhigh), t));
+      } else {
+        const usd = between(Number(d.low), Number(d.mid), Number(d.high), t);
+        each.dataset.v = usd;
+        const digits = usd < 100 ? 2 : 0;
+        each.textContent = usd.toLocaleString("en", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+      }
+    }
+  };
+  slider.addEventListener("input", show);
+}
+"""
+SLIDER = (
+    '<label for="scenario">Scenario, from low over middle to high: <input id="scenario" type="range" min="0" max="100" '
+    'value="50" step="1"> <output id="scenario-words" for="scenario">middle</output></label>'
+)
+
+
+def table(
+    caption: str,
+    columns: Sequence[Column[Row]],
+    rows: Sequence[Row],
+    *,
+    key: str,
+    spans: Mapping[str, Callable[[Row], UsdRange | None]] | None = None,
+) -> str:
+    """A table that can be sorted; `spans` are, by title, the columns whose dollars the scenario moves."""
+    head = "".join(
+        f'<th scope="col"{"" if column.align == "left" else " class=n"}>'
+        f'<button type="button">{escape(column.title)}</button></th>'
+        for column in columns
+    )
+    moved = spans or {}
+    body = "".join(
+        f"<tr>{''.join(_cell(column, row, moved.get(column.title)) for column in columns)}</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table id="{key}">'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(column: Column[Row], row: Row, span: Callable[[Row], UsdRange | None] | None) -> str:
+    """One cell, with what it is sorted by, and what the script may change it to."""
+    data = "" if column.value is None else f' data-v="{_sorted_by(column.value(row))}"'
+    usd = None if span is None else span(row)
+    if usd is not None:
+        data += f' data-low="{usd.low:f}" data-mid="{usd.mid:f}" data-high="{usd.high:f}"'
+    kind = "" if column.align == "left" else ' class="n"'
+    return f"<td{kind}{data}>{escape(column.cell(row))}</td>"
+
+
+def _sorted_by(value: float | Decimal | None) -> str:
+    if value is None or isinstance(value, int):
+        return "" if value is None else str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else f"{value:.4f}"
+
+
+def paragraphs(lines: Sequence[str], kind: str = "") -> str:
+    """One paragraph a line."""
+    return "".join(f'<p class="{kind}">{escape(each.strip())}</p>' for each in lines if each.strip())
+
+
+BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+"""How every page begins."""
+
+
+def document(title: str, parts: Sequence[str | Plot]) -> str:
+    """The whole file."""
+    body = "\n".join(each.text() if isinstance(each, Plot) else each for each in parts)
+    return (
+        f"{BEGIN}"
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{STYLE}</style></head>\n'
+        f"<body><main><h1>{escape(title)}</h1>\n{body}\n</main><script>{SCRIPT}</script></body></html>\n"
+    )

@@ -1,0 +1,163 @@
+"""The page of `slipway plan --html`: every candidate's range, dollars against time, and the table behind them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from launcher.answers import plan_table, serving_table, words
+from launcher.answers.html.page import SLIDER, document, paragraphs, table
+from launcher.answers.html.svg import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Plot,
+    across,
+    dot,
+    line,
+    path,
+    scale_of,
+    text_at,
+    upright,
+)
+from launcher.answers.lines import finding_line
+from launcher.answers.price_ages import price_ages
+from launcher.answers.table import Column, Row, dollars, hours
+from launcher.model.money import UsdRange
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+
+ROW = 26.0
+NAMES = 262.0
+MOST_ROWS = 16
+TOTAL = "total $"
+Ranked = Sequence[tuple[int, Quote]]
+
+
+def page(priced: Priced, every: Priced | None) -> str:
+    """The whole file; `every` are the same candidates at every size and place, where they are few enough."""
+    quotes = [(rank, priced.quote(rank)) for rank in range(1, len(priced.candidates) + 1)]
+    known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
+    serves = priced.request.workload.serve is not None
+    headline = serving_table.headline(priced) if serves else plan_table.headline(priced)
+    answer = serving_table.answer(priced) if serves else plan_table.answer(priced)
+    parts: list[str | Plot] = [paragraphs([headline], "soft"), paragraphs(answer, "lead")]
+    if known:
+        parts += [SLIDER, ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
+        if not serves:
+            wide = priced if every is None else every
+            points = [(rank, wide.quote(rank)) for rank in range(1, len(wide.candidates) + 1)]
+            parts.append(
+                _times([(rank, each) for rank, each in points if each.usd is not None], whole=every is not None)
+            )
+    parts.append(table_of(quotes, serves=serves))
+    parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
+    parts.append(paragraphs([finding_line(each) for each in priced.findings], "soft"))
+    return document(f"{priced.request.name}: what it costs to finish", parts)
+
+
+def name_of(quoted: Quote) -> str:
+    """A candidate in a few words."""
+    place = quoted.plan.place
+    where = "" if not place.instance_type else f", {words.option(place, short=True)}"
+    return f"{words.machines(place)}{where}, {words.region_code(place.region)}"
+
+
+def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
+    """The total's range of each candidate, with its middle as a dot that the scenario moves.
+
+    `names` say what stands beside each; without them its rank and machines.
+    """
+    height = TOP + ROW * len(known) + BOTTOM
+    bottom = height - BOTTOM
+    spans = [quoted.usd for _, quoted in known if quoted.usd is not None]
+    scale = scale_of([float(usd) for span in spans for usd in (span.low, span.high)], NAMES, WIDTH - RIGHT)
+    parts = [across(scale, TOP, bottom, f"dollars {unit}", "$")]
+    told = []
+    for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
+        y = TOP + ROW * (number + 0.5)
+        low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
+        name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
+        what, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
+        said = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
+        told.append(said)
+        data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
+        data += f' data-xlow="{low:.1f}" data-xmid="{mid:.1f}" data-xhigh="{high:.1f}"'
+        kind = "dot" if quoted.gate.allowed else "refused"
+        parts += [text_at(NAMES - 10, y + 4, name.replace(" × ", "×")[:42], "tick", "end")]
+        parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=said)]
+    return Plot(
+        key="ranges",
+        title=f"Total dollars {unit}, low to high",
+        words="; ".join(told),
+        body="".join(parts),
+        height=height,
+        caption="The dot is the middle estimate; a ring is a candidate that a launch would be refused for now.",
+    )
+
+
+def _times(known: Ranked, *, whole: bool) -> Plot:
+    """Dollars against finishing time, with the candidates that nothing beats in both."""
+    height = 360.0
+    bottom = height - BOTTOM
+    points = [
+        (quoted.hours.mid, float(quoted.usd.mid), rank, quoted) for rank, quoted in known if quoted.usd is not None
+    ]
+    wide = scale_of([x for x, *_ in points], LEFT, WIDTH - RIGHT)
+    tall = scale_of([y for _, y, *_ in points], bottom, TOP)
+    front: list[tuple[float, float, int, Quote]] = []
+    for each in sorted(points, key=lambda point: point[:3]):
+        if not front or each[1] < front[-1][1]:
+            front.append(each)
+    parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, LEFT, WIDTH - RIGHT, "$")]
+    parts.append(path([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b"))
+    best = {rank for *_, rank, _ in front}
+    # Those on the line are drawn last, over what they beat.
+    for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
+        label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
+        data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
+        parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
+    told = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in front)
+    what = "every size and place" if whole else "the best of each type and way of buying"
+    return Plot(
+        key="times",
+        title="Dollars against finishing time",
+        words=f"Nothing is both sooner and cheaper than: {told}",
+        body="".join(parts),
+        height=height,
+        caption=f"Shown: {what}. On the dashed line nothing is both sooner and cheaper.",
+    )
+
+
+def table_of(quotes: Ranked, *, serves: bool) -> str:
+    """Every candidate as a row."""
+    columns: list[Column[tuple[int, Quote]]] = [
+        Column("#", lambda row: str(row[0]), "right"),
+        Column("machines", lambda row: words.machines(row[1].plan.place)),
+        Column("chip", lambda row: row[1].accelerator),
+        Column("where", lambda row: row[1].plan.place.az_id or row[1].plan.place.region),
+        Column("how", lambda row: words.option(row[1].plan.place)),
+        Column(
+            "$/h", lambda row: words.dollars(row[1].usd_per_hour, ""), "right", value=lambda row: row[1].usd_per_hour
+        ),
+    ]
+    columns += [] if serves else [hours("hours", lambda row: row[1].hours.mid)]
+    columns += totals(lambda row: row[1].usd)
+    columns.append(Column("notes", lambda row: _note(row[1])))
+    caption = "Every candidate; press a title to sort by it"
+    return table(caption, columns, quotes, key="candidates", spans={TOTAL: lambda row: row[1].usd})
+
+
+def totals(usd: Callable[[Row], UsdRange | None]) -> list[Column[Row]]:
+    """The middle, the low and the high of a row's total."""
+    return [
+        dollars(TOTAL, lambda row: None if (span := usd(row)) is None else span.mid, ""),
+        dollars("low", lambda row: None if (span := usd(row)) is None else span.low, ""),
+        dollars("high", lambda row: None if (span := usd(row)) is None else span.high, ""),
+    ]
+
+
+def _note(quoted: Quote) -> str:
+    if quoted.usd is None:
+        return quoted.unpriced or ""
+    refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"
+    return "; ".join(each for each in (quoted.note, refused) if each)

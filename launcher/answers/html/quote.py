@@ -1,0 +1,135 @@
+"""The page of `slipway quote --html`: where the money goes, what spot costs when it is interrupted, every source."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import groupby
+
+from launcher.answers import words
+from launcher.answers.html.page import document, paragraphs, table
+from launcher.answers.html.svg import BOTTOM, RIGHT, TOP, WIDTH, Plot, across, lines_plot, scale_of, text_at
+from launcher.answers.lines import finding_line
+from launcher.answers.quote import GROUPS, answer_lines, gate_lines, title
+from launcher.answers.table import Column
+from launcher.model.money import Assumption, CostComponent
+from launcher.model.quote import Policy, Quote
+
+ROW = 24.0
+NAMES = 270.0
+MOST_LINES = 14
+WIDE = 10_000
+Curve = Sequence[tuple[float, float, float, float]]
+
+
+def page(quoted: Quote, curve: Curve) -> str:
+    """The whole file; `curve` holds interruptions per node-hour with the low, middle and high total at each."""
+    parts: list[str | Plot] = [paragraphs([title(quoted)], "soft"), paragraphs(answer_lines(quoted), "lead")]
+    parts += [paragraphs(gate_lines(quoted, WIDE)), _money(quoted)]
+    if curve:
+        parts.append(_spot(quoted, curve))
+    parts += [_bill(quoted), _assumptions(quoted), _policies(quoted)]
+    parts.append(paragraphs([finding_line(each) for each in quoted.findings], "soft"))
+    parts.append(paragraphs([f"digest {quoted.digest}"], "soft"))
+    return document(f"{quoted.plan.name}: the quote", parts)
+
+
+def _money(quoted: Quote) -> Plot:
+    """The lines of the bill as bars, by group, the largest first."""
+    priced = [each for each in quoted.components if each.usd]
+    lines = sorted(priced, key=lambda each: -(each.usd or Decimal(0)))[:MOST_LINES]
+    height = TOP + ROW * len(lines) + BOTTOM
+    scale = scale_of([float(each.usd or 0) for each in lines], NAMES, WIDTH - RIGHT - 60, zero=True)
+    parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
+    for number, each in enumerate(lines):
+        y, end = TOP + ROW * number + 4, scale.at(float(each.usd or 0))
+        parts += [
+            text_at(NAMES - 10, y + 12, each.name[:40], "tick", "end"),
+            _bar(y, end, each),
+            text_at(end + 6, y + 12, f"${words.dollars(each.usd)}", "tick"),
+        ]
+    ordered = sorted(priced, key=lambda each: GROUPS.index(each.group))
+    sums = {
+        group: sum((each.usd or Decimal(0) for each in members), Decimal(0))
+        for group, members in groupby(ordered, key=lambda each: each.group)
+    }
+    told = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
+    rest = len(priced) - len(lines)
+    caption = f"{told}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
+    return Plot(
+        key="money", title="Where the money goes", words=told, body="".join(parts), height=height, caption=caption
+    )
+
+
+def _bar(y: float, end: float, each: CostComponent) -> str:
+    """One line of the bill as a bar."""
+    size = f'x="{NAMES:g}" y="{y:g}" width="{max(1.0, end - NAMES):.1f}" height="{ROW - 8:g}"'
+    return f'<rect {size} class="box g-{each.group}" data-usd="{each.usd}"/>'
+
+
+def _spot(quoted: Quote, curve: Curve) -> Plot:
+    """The total against the rate of interruptions, with the rate assumed and the one at which spot stops paying."""
+    nodes = quoted.plan.place.nodes
+    marks = []
+    if quoted.spot is not None:
+        marks.append((quoted.spot.interruptions_per_hour / nodes, "", "assumed"))
+        edge = quoted.spot.break_even_interruptions_per_hour
+        if edge:
+            marks.append((edge / nodes, "bad", "break-even"))
+    points = [(rate, mid) for rate, _, mid, _ in curve]
+    band = [(rate, low, high) for rate, low, _, high in curve]
+    told = "; ".join(f"{rate:.2g} an hour: ${mid:,.2f}" for rate, mid in points)
+    return lines_plot(
+        "spot",
+        "Spot cost against interruptions",
+        [("total, middle", "a", points)],
+        x_title="interruptions of a node per hour",
+        words=told,
+        marks=[each for each in marks if points[0][0] <= each[0] <= points[-1][0]],
+        bands=[("a", band)],
+        x_zero=False,
+        caption="The band is low to high. Beyond the break-even the next way of buying is cheaper.",
+    )
+
+
+def _bill(quoted: Quote) -> str:
+    """Every line with its source."""
+    columns: list[Column[CostComponent]] = [
+        Column("line", lambda each: each.name),
+        Column("group", lambda each: each.group),
+        Column(
+            "quantity", lambda each: f"{each.quantity:,.4g}", "right", value=lambda each: Decimal(repr(each.quantity))
+        ),
+        Column("unit", lambda each: each.unit),
+        Column("$/unit", lambda each: "" if each.unit_price_usd is None else words.exact(each.unit_price_usd), "right"),
+        Column(
+            "$",
+            lambda each: "unpriced" if each.usd is None else f"{each.usd:,.4f}",
+            "right",
+            value=lambda each: each.usd or None,
+        ),
+        Column("basis", lambda each: each.basis.value if each.basis else ""),
+        Column("as of", lambda each: each.as_of.isoformat() if each.as_of else ""),
+        Column("source", lambda each: each.unpriced or each.source),
+    ]
+    return "<h2>The bill</h2>" + table(
+        "Every line; press a title to sort by it", columns, quoted.components, key="bill"
+    )
+
+
+def _assumptions(quoted: Quote) -> str:
+    """What the numbers rest on."""
+    columns: list[Column[Assumption]] = [
+        Column("assumption", lambda each: each.name),
+        Column("value", lambda each: f"{each.value} {each.unit}".strip()),
+        Column("source", lambda each: each.source),
+    ]
+    return "<h2>Assumptions</h2>" + table("What the numbers rest on", columns, quoted.assumptions, key="assumptions")
+
+
+def _policies(quoted: Quote) -> str:
+    """The safety policies, the ones that are off included."""
+    columns: list[Column[Policy]] = [
+        Column("policy", lambda each: each.name),
+        Column("", lambda each: "on" if each.on else "off"),
+        Column("value", lambda each: each.value),
+    ]
+    return "<h2>Safety</h2>" + table("Policies", columns, quoted.policies, key="policies")

@@ -1,0 +1,111 @@
+"""The page of `slipway plan --sweep --html`: the total at each value, and the table behind it."""
+
+from functools import partial
+
+from launcher.answers import plan_table, words
+from launcher.answers.html.page import SLIDER, document, paragraphs, table
+from launcher.answers.html.plan import TOTAL, ranges, totals
+from launcher.answers.html.svg import Plot, lines_plot
+from launcher.answers.sweep import cheapest_line, value_of
+from launcher.answers.table import Column, hours
+from launcher.model.money import UsdRange
+from launcher.model.quote import Quote
+from launcher.workflow.quote.sweep import Axis, Point, Sweep
+from launcher.workflow.quote.sweep import words as point_words
+
+COLOURS = ("a", "b", "c", "d")
+
+
+def page(found: Sweep) -> str:
+    """The whole file."""
+    serves = found.request.workload.serve is not None
+    unit = "a month" if serves else "a run"
+    known = [(number, each, each.best) for number, each in enumerate(found.points, start=1) if each.best is not None]
+    priced = next((each.priced for each in found.points if each.priced is not None), None)
+    lead = [plan_table.headline(priced)] if priced is not None and not serves else [found.request.name]
+    parts: list[str | Plot] = [paragraphs(lead, "soft"), paragraphs([cheapest_line(found)], "lead")]
+    parts += _lines(found, unit, times=not serves)
+    rows = [(number, best) for number, _, best in known if best.usd is not None]
+    if rows:
+        names = {number: point_words(each.values) for number, each, _ in known}
+        parts += [SLIDER, ranges(rows, unit, names)]
+    parts.append(_table(found, times=not serves))
+    parts.append(paragraphs([f"{point_words(each.values)}: {each.reason}" for each in found.points if each.reason]))
+    parts.append(paragraphs(["Nothing was called and nothing was spent."], "soft"))
+    return document(f"{found.request.name}: the sweep", parts)
+
+
+def _lines(found: Sweep, unit: str, *, times: bool) -> list[Plot]:
+    """Dollars, and hours, over the first key whose values are numbers; one line for each value of the others."""
+    axis = next((each for each in found.axes if _numbers(each)), None)
+    if axis is None:
+        return []
+    rest = [each.key for each in found.axes if each is not axis]
+    series: dict[str, list[tuple[float, Quote]]] = {}
+    for each in found.points:
+        if each.best is not None and each.best.usd is not None:
+            others = {key: each.values[key] for key in rest}
+            series.setdefault(point_words(others) or "total, middle", []).append(
+                (float(each.values[axis.key]), each.best)
+            )
+    shown = [(name, sorted(points, key=lambda pair: pair[0])) for name, points in series.items() if len(points) > 1]
+    if not shown or len(shown) > len(COLOURS):
+        return []
+    named = [(name, kind, points) for (name, points), kind in zip(shown, COLOURS, strict=False)]
+    title = axis.key.rpartition(".")[2].replace("_", " ")
+    bands = [(kind, [_span(x, each) for x, each in points]) for _, kind, points in named]
+    dollars = [(name, kind, [_middle(*pair) for pair in points]) for name, kind, points in named]
+    told = "; ".join(f"{name}: " + ", ".join(f"{x:g} ${usd:,.2f}" for x, usd in points) for name, _, points in dollars)
+    caption = "Bands are low to high."
+    total = f"Total dollars {unit}"
+    plots = [lines_plot("swept", total, dollars, x_title=title, words=told, bands=bands, caption=caption)]
+    if times:
+        lines = [(name, kind, [(x, each.hours.mid) for x, each in points]) for name, kind, points in named]
+        said = "; ".join(f"{name}: " + ", ".join(f"{x:g} {h:,.1f} h" for x, h in points) for name, _, points in lines)
+        plots.append(lines_plot("swept-hours", "Hours to finish", lines, x_title=title, words=said, unit=""))
+    return plots
+
+
+def _numbers(axis: Axis) -> bool:
+    return len(axis.values) > 1 and all(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in axis.values
+    )
+
+
+def _span(x: float, quoted: Quote) -> tuple[float, float, float]:
+    usd = quoted.usd
+    return (x, float(usd.low), float(usd.high)) if usd is not None else (x, 0.0, 0.0)
+
+
+def _middle(x: float, quoted: Quote) -> tuple[float, float]:
+    return x, float(quoted.usd.mid) if quoted.usd is not None else 0.0
+
+
+def _table(found: Sweep, *, times: bool) -> str:
+    """A row a point."""
+    columns: list[Column[Point]] = [
+        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right" if _numbers(axis) else "left")
+        for axis in found.axes
+    ]
+    columns += [
+        Column("machines", lambda each: words.machines(each.best.plan.place) if each.best else "impossible"),
+        Column("where", lambda each: each.best.plan.place.region if each.best else ""),
+        Column("how", lambda each: words.option(each.best.plan.place) if each.best else ""),
+    ]
+    if times:
+        columns.append(hours("hours", lambda each: each.best.hours.mid if each.best else None))
+    columns += [*totals(_usd), Column("notes", _note)]
+    return table("Every point; press a title to sort by it", columns, found.points, key="points", spans={TOTAL: _usd})
+
+
+def _usd(point: Point) -> UsdRange | None:
+    return point.best.usd if point.best else None
+
+
+def _note(point: Point) -> str:
+    best = point.best
+    if best is None:
+        return point.reason
+    if best.usd is None:
+        return best.unpriced or "unpriced"
+    return "" if best.gate.allowed else f"refused: {best.gate.reason}"

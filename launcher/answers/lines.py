@@ -1,0 +1,50 @@
+"""Lines of text: a finding as one, one broken to a width, a bar."""
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+from launcher.model.finding import Finding
+
+BAR = 20
+
+
+def bar(share: float) -> str:
+    """How far something has come.
+
+    >>> bar(0.25), bar(1.5)
+    ('▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱▱▱▱', '▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰▰')
+    """
+    full = round(min(1.0, max(0.0, share)) * BAR)
+    return "▰" * full + "▱" * (BAR - full)
+
+
+def finding_line(each: Finding) -> str:
+    """A finding as one line: level, place, message, fix."""
+    spot = f" (line {each.line}, column {each.column})" if each.line is not None else ""
+    where = f"{each.path}{spot}: " if each.path else ""
+    hint = f" ({each.hint})" if each.hint else ""
+    return f"{each.level.value}: {where}{each.message}{hint}"
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line broken at blanks to a width, the following pieces indented as the first."""
+    indent, plain = " " * (len(line) - len(line.lstrip())), " ".join(line.split())
+    pieces = wrap(
+        plain,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return pieces or [indent]
+
+
+def sections(titled: Iterable[tuple[str, Sequence[str]]], width: int) -> list[str]:
+    """Sentences under their titles, those of a title without any left out."""
+    return [
+        line
+        for title, sentences in titled
+        if sentences
+        for line in ("", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width)))
+    ]

@@ -1,0 +1,32 @@
+"""The page of `slipway outputs`."""
+
+from pathlib import Path
+
+from launcher.agent.manifest import StoredFile
+from launcher.agent.output_manifest import SCHEMA, OutputManifest
+from launcher.answers.checkpoints import size_words
+from launcher.answers.table import Column, render
+from launcher.records.codec import Json, picked
+
+
+def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) -> Json:
+    """slipway.outputs/1."""
+    files = [picked(each, "path bytes sha256") for each in outputs.files]
+    place = None if target is None else str(target)
+    about = picked(outputs, "run attempt written_at")
+    return {"schema": SCHEMA, "name": name, "uri": uri, **about, "to": place, "files": files}
+
+
+def page(outputs: OutputManifest, width: int) -> list[str]:
+    """Every file."""
+    columns: list[Column[StoredFile]] = [
+        Column("size", lambda each: size_words(each.bytes), "right"),
+        Column("file", lambda each: each.path, shrinks=True),
+    ]
+    return ["", *render(columns, outputs.files, width), "", f"  {summary(outputs)}"]
+
+
+def summary(outputs: OutputManifest) -> str:
+    """How much there is, and whose."""
+    size = size_words(sum(file.bytes for file in outputs.files))
+    return f"{len(outputs.files):,} files, {size}, of run {outputs.run}, attempt {outputs.attempt}"

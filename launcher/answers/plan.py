@@ -1,0 +1,58 @@
+"""All candidates of a plan, for training and for serving: `slipway plan`, slipway.plan/1."""
+
+from collections.abc import Iterable, Iterator
+
+from launcher.answers import plan_table
+from launcher.model.money import Price, Unpriced
+from launcher.model.quote import Quote
+from launcher.pricing.alternatives import Alternative
+from launcher.pricing.priced import Priced
+from launcher.records.codec import Json, Keys, picked, plain
+from launcher.workflow.quote.commands import next_command
+
+
+def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
+    """slipway.plan/1, with all candidates or with some rows, best first; `alternatives` are not deployed."""
+    from launcher.records.documents import FORMS, candidate
+
+    types = priced.catalog.instance_types
+    shown = enumerate(priced.rows if rows is None else rows, start=1)
+    return {
+        "schema": "slipway.plan/1",
+        "name": priced.request.name,
+        "as_of": plain(priced.now),
+        "considered": priced.considered,
+        "candidates": [candidate(each, rank, types) for rank, each in shown],
+        "findings": plain(priced.findings),
+        "next": next_command(priced),
+        "alternatives": [_alternative(each, FORMS) for each in priced.alternatives],
+    }
+
+
+def candidates(priced: Priced) -> Iterator[Json]:
+    """The candidates of the same, each made when it is asked for."""
+    from launcher.records.documents import candidate
+
+    types = priced.catalog.instance_types
+    return (candidate(each, rank, types) for rank, each in enumerate(priced.rows, start=1))
+
+
+def _alternative(each: Alternative, forms: Keys) -> Json:
+    """A way to run the job that this version does not deploy."""
+    price = each.price
+    return {
+        **picked(each, "service instance_type accelerator nodes region purchase_option=option hours usd"),
+        "unpriced": price.reason if isinstance(price, Unpriced) else None,
+        "price": plain(price, forms) if isinstance(price, Price) else None,
+        "deployed": False,
+    }
+
+
+def page(priced: Priced, width: int, *, everything: bool, called: bool = False) -> list[str]:
+    """The whole page for a terminal of `width` columns; `called` says that prices were just read from AWS."""
+    if priced.request.workload.serve is None:
+        return plan_table.page(priced, width, everything=everything, called=called)
+    # Loaded for serving alone: a plan for training pays nothing for it.
+    from launcher.answers import serving_table
+
+    return serving_table.page(priced, width, everything=everything, called=called)

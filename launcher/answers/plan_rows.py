@@ -1,0 +1,210 @@
+"""Rows of the page of `slipway plan`: what the table shows of a candidate, in the words that it has room for."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Align, Column, render
+from launcher.model.enums import Level
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.model.target import target_of
+from launcher.pricing.compute import WHOLE
+from launcher.pricing.gate import IMPOSSIBLE
+
+NARROW = 100
+MANY_HOURS = 100
+INCOMPLETE = "total incomplete"
+PLACE, TARGET = 3, 6
+"""Where the region and the target are among the cells of a row."""
+
+
+class TableRow(NamedTuple):
+    """One candidate in words. Thousands of them are held at once, and of their quotes none.
+
+    `wide` and `narrow` are its cells. `below` is what nobody should miss of it where the table has no room for `note`;
+    `unpriced` names a row without a price, "" for one with it.
+    """
+
+    rank: int
+    wide: tuple[str, ...]
+    narrow: tuple[str, ...]
+    note: str
+    below: str
+    unpriced: str
+
+
+def table_row(rank: int, quoted: Quote) -> TableRow:
+    """The row of a quote."""
+    place, note = quoted.plan.place, note_of(quoted)
+    wide, whole = _wide(rank, quoted, note), place.option in WHOLE
+    grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
+    text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
+    return TableRow(
+        rank=rank,
+        wide=wide,
+        narrow=_narrow(wide, quoted),
+        note=note,
+        below=text if quoted.usd is not None else "",
+        unpriced=unpriced_name(quoted) if quoted.unpriced is not None else "",
+    )
+
+
+def unpriced_name(quoted: Quote) -> str:
+    """What a row without a price is called."""
+    return f"{quoted.plan.place.instance_type} {words.option(quoted.plan.place)}"
+
+
+def unpriced_reasons(rows: Iterable[tuple[str, str]], width: int) -> list[str]:
+    """Why rows without a price have none: the notes say it where there is room, and this does everywhere.
+
+    `rows` are what is unpriced and its reason.
+    """
+    told: dict[str, dict[str, None]] = {}
+    for name, reason in rows:
+        told.setdefault(reason, {})[name] = None
+    return [
+        piece for reason, rows_of in told.items() for piece in wrapped(f"  – {', '.join(rows_of)}: {reason}", width)
+    ]
+
+
+def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> list[str]:
+    """What the table had no room for and nobody should miss: tails of blocks, commitments, what is impossible.
+
+    A total without some of its lines is marked here too.
+    """
+    below: dict[str, list[str]] = {}
+    backwards = sorted(line[::-1] for line in lines)
+
+    def has_room(note: str) -> bool:
+        """Whether the table shows a note whole, at the end of a line."""
+        wanted = note[::-1]
+        at = bisect_left(backwards, wanted)
+        return at < len(backwards) and backwards[at].startswith(wanted)
+
+    for row in rows:
+        if row.below and not has_room(row.note):
+            below.setdefault(row.below, []).append(str(row.rank))
+    return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
+
+
+def table(rows: Sequence[TableRow], width: int) -> list[str]:
+    """The candidates as a table.
+
+    Below NARROW columns, and where there would be no room for regions, these go by their codes and plans without their
+    kind. The column of targets is there where the rows have several.
+    """
+    narrow = width < NARROW
+    several = len({row.wide[TARGET] for row in rows}) > 1
+    lines, columns = list[str](), WIDE_COLUMNS
+    for short in (False, True)[narrow:]:
+        columns = NARROW_COLUMNS if short else WIDE_COLUMNS
+        lines = render([each for each in columns if several or each.title != "target"], rows, width)
+        if " where " in lines[0] and " $/h " in lines[0]:
+            break
+    if columns is WIDE_COLUMNS:
+        return lines
+    coded = (PLACE, TARGET) if several else (PLACE,)
+    codes = sorted({(row.narrow[at], row.wide[at]) for row in rows for at in coded})
+    legend = "; ".join(f"{code} {name}" for code, name in codes if code.lower() != name)
+    return lines + (wrapped(f"  {legend}", width) if legend else [])
+
+
+def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRow) -> str:
+    return cells(row)[index]
+
+
+def _columns(cells: Callable[[TableRow], tuple[str, ...]]) -> list[Column[TableRow]]:
+    """The columns of the table, of a row's wide or narrow cells."""
+    titles: tuple[tuple[str, Align, int | None], ...] = (
+        ("#", "right", None),
+        ("machines", "left", None),
+        ("", "left", 2),
+        ("where", "left", None),
+        ("zone", "left", 3),
+        ("how", "left", None),
+        ("target", "left", 0),
+        ("$/h", "point", 1),
+        ("hours", "point", None),
+        ("", "left", 0),
+        ("total $", "point", None),
+        ("", "left", None),
+        ("notes", "left", 4),
+    )
+    return [
+        Column(title, partial(_cell, cells, index), align, yields, shrinks=title == "notes")
+        for index, (title, align, yields) in enumerate(titles)
+    ]
+
+
+WIDE_COLUMNS = _columns(lambda row: row.wide)
+NARROW_COLUMNS = _columns(lambda row: row.narrow)
+
+
+def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
+    """One candidate's cells."""
+    place, usd = quoted.plan.place, quoted.usd
+    hours = quoted.hours
+    return (
+        str(rank) if usd is not None else "–",
+        words.machines(place),
+        quoted.accelerator,
+        place.region,
+        place.az_id or "",
+        words.option(place),
+        place.target.value,
+        words.dollars(quoted.price.usd * place.nodes) if isinstance(quoted.price, Price) else "unpriced",
+        words.hours(hours.mid),
+        words.between(words.hours(hours.low), words.hours(hours.high)),
+        words.dollars(usd.mid) if usd else "",
+        words.spread(usd),
+        note,
+    )
+
+
+def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
+    """The same cells where room is short: whole hours where they are many, codes for regions."""
+    number, machines, accelerator, _, zone, _, _, rate, hours, spread, usd, between, note = wide
+    place, high_h = quoted.plan.place, quoted.hours.high
+    return (
+        number,
+        machines.replace(" × ", "×"),
+        accelerator,
+        words.region_code(place.region),
+        zone,
+        words.option(place, short=True),
+        target_of(place.target).short or place.target.value,
+        rate if isinstance(quoted.price, Price) else "",
+        hours,
+        words.between(f"{quoted.hours.low:,.0f}", f"{high_h:,.0f}") if high_h >= MANY_HOURS else spread,
+        usd,
+        between if quoted.usd else "unpriced",
+        note,
+    )
+
+
+def note_of(quoted: Quote) -> str:
+    """The one thing worth saying of a row."""
+    if quoted.unpriced is not None:
+        seen = getattr(quoted.price, "seen", None)
+        unverified = (
+            f" (unverified: {words.dollars(seen.usd)})" if seen is not None and seen.basis == "unverified" else ""
+        )
+        return quoted.unpriced + unverified
+    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+    if error is not None:
+        return error.message
+    parts = [quoted.note] if quoted.note else []
+    if quoted.commitment_usd is not None and quoted.plan.place.term_years:
+        parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
+    if quoted.incomplete:
+        parts.append(incomplete_note(quoted))
+    return "; ".join(parts)
+
+
+def incomplete_note(quoted: Quote) -> str:
+    """That a total has lines without a price, and about what they come to."""
+    return f"{INCOMPLETE}, by about ${words.dollars(quoted.missing_usd)}" if quoted.missing_usd else INCOMPLETE

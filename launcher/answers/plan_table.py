@@ -1,0 +1,259 @@
+"""The page of `slipway plan` for training: the answer, the table, the age of the numbers, the next command."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.plan_rows import notes_below, table, table_row, unpriced_reasons
+from launcher.answers.price_ages import contradictions, price_ages
+from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.money import Unpriced, UsdRange
+from launcher.model.quote import Quote
+from launcher.model.request import PlanRequest
+from launcher.planning.work import cluster_hours
+from launcher.pricing.alternatives import HYPERPOD
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.priced import NEURON, NVIDIA, Priced
+from launcher.workflow.quote.commands import command, next_command
+
+MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
+MOST_TIMES = 20
+"""A commitment for a term that takes more times the cheapest total gets no row before somebody asks for it."""
+COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+
+
+def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
+    """The whole page for a terminal of `width` columns."""
+    ranks, rest = ranks_shown(priced.candidates, everything=everything)
+    large = [] if everything or priced.request.purchase.option else _large_commitments(priced.candidates, ranks)
+    ranks = [rank for rank in ranks if rank not in large]
+    named = [priced.cheapest_of(NEURON) if _compares_families(priced) else None]
+    named.append(None if priced.quote(1).gate.allowed else priced.cheapest_allowed)
+    for each in named:
+        if each is not None and each not in ranks:
+            # What has a price comes before what has none, so that the row falls among the priced ones.
+            after = (i for i, rank in enumerate(ranks) if rank > each or priced.candidates[rank - 1].usd is None)
+            ranks.insert(next(after, len(ranks)), each)
+    shown = [table_row(rank, priced.row(rank)) for rank in ranks]
+    lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
+    lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
+    rows = table(shown, width)
+    lines += [
+        "",
+        *rows,
+        *notes_below(shown, rows, width),
+        *unpriced_reasons(((each.unpriced, each.note) for each in shown if each.unpriced), width),
+        *_commitments(priced, large, width),
+        *also_unpriced(rest, width),
+        *_not_deployed(priced, width),
+    ]
+    lines += footer(priced, ranks, width, everything=everything, called=called)
+    return lines
+
+
+def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[list[int], list[Candidate]]:
+    """The ranks that get a row, and the candidates without a price that get none.
+
+    Rows are the best that are priced, a few of each way of buying, and the first that are not.
+    """
+    priced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is not None]
+    unpriced = [rank for rank, each in enumerate(candidates, start=1) if each.usd is None]
+    if everything:
+        return priced + unpriced, []
+    named = _first_of_each_type(candidates, unpriced)[:MOST_UNPRICED]
+    return _varied(candidates, priced) + named, [candidates[rank - 1] for rank in unpriced if rank not in named]
+
+
+def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
+    """The ranks of commitments for a term that are far beyond what the job costs."""
+    least = candidates[0].usd
+    found = [(rank, candidates[rank - 1]) for rank in ranks]
+    return [
+        rank
+        for rank, each in found
+        if least is not None and each.place.option in COMMITMENTS and (each.usd or 0) > MOST_TIMES * least
+    ]
+
+
+def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
+    """What commitments without a row begin at."""
+    if not ranks:
+        return []
+    least = priced.candidates[ranks[0] - 1]
+    usd = words.dollars(least.usd) if least.usd is not None else ""
+    text = (
+        f"Commitments for a term take ${usd} and more a run: --all has rows, {command(priced, 'commit')} weighs them."
+    )
+    return wrapped(f"  {text}", width)
+
+
+def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
+    """The best few of each way of buying, and the best of all up to the number of rows."""
+    taken: Counter[PurchaseOption] = Counter()
+    kept = set()
+    for rank in ranks:
+        option = candidates[rank - 1].place.option
+        if taken[option] < MOST_OF_AN_OPTION:
+            taken[option] += 1
+            kept.add(rank)
+    others = [rank for rank in ranks if rank not in kept]
+    return sorted((*kept, *others[: max(0, MOST_PRICED - len(kept))]))
+
+
+def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
+    """One rank for each type: the one whose price was seen and is not trusted, or else on demand, or the first."""
+    best: dict[str, tuple[bool, bool, int]] = {}
+    for rank in ranks:
+        each = candidates[rank - 1]
+        seen = each.offer.price.seen if isinstance(each.offer.price, Unpriced) else None
+        untrusted = seen is not None and seen.basis is Basis.UNVERIFIED
+        order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
+        best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
+    return [rank for _, _, rank in sorted(best.values())]
+
+
+def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
+    """The candidates without a price that get no row: every type with its ways of buying."""
+    options: dict[str, dict[str, None]] = {}
+    for each in candidates:
+        options.setdefault(each.place.instance_type, {})[each.place.option.value.replace("-", " ")] = None
+    types: dict[str, list[str]] = {}
+    for name, ways in options.items():
+        types.setdefault(" and ".join(ways), []).append(name)
+    if not types:
+        return []
+    parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
+    return wrapped(f"  No price either: {'; '.join(parts)}.", width)
+
+
+SERVICES = {
+    "sagemaker-training-job": "as a SageMaker training job",
+    "sagemaker-managed-spot": "on managed spot",
+    HYPERPOD: "on HyperPod",
+    "ultraserver": "as an UltraServer block",
+}
+
+
+def _not_deployed(priced: Priced, width: int) -> list[str]:
+    """The alternatives in a sentence, and HyperPod, which a plan has to ask for, in one of its own."""
+    parts: list[str] = []
+    lines: list[str] = []
+    for each in priced.alternatives:
+        told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
+        told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
+        if each.service == HYPERPOD:
+            lines += wrapped(f"  With target.kind hyperpod-slurm: {told}.", width)
+        else:
+            parts.append(told)
+    return lines + (wrapped(f"  Priced, not deployed: {'; '.join(parts)}.", width) if parts else [])
+
+
+def headline(priced: Priced) -> str:
+    """What is asked for, in one line."""
+    return headline_of(priced.request, priced.params_b)
+
+
+def headline_of(request: PlanRequest, params_b: float | None) -> str:
+    """The same of a request; `params_b` are the billions of parameters of its model, where they are known."""
+    train = request.workload.train
+    if train is None:
+        return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
+    model = train.model if isinstance(train.model, str) else "a model"
+    size = f" ({params_b:.4g} B)" if params_b else ""
+    amount = f"{train.tokens_b:g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
+    pace = "one a month" if train.runs_per_month == 1 else f"{train.runs_per_month:g} a month"
+    runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
+    what = f"{train.method.value} training of {model}{size}" if train.model else "a job"
+    return f"{request.name} · {what} · {amount}{runs}"
+
+
+def answer(priced: Priced) -> list[str]:
+    """The verdict in a sentence or two."""
+    best = priced.quote(1)
+    if best.usd is None:
+        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
+    place = best.plan.place
+    usd, hours = best.usd, best.hours
+    spread = words.spread(usd)
+    what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
+    text = f"Cheapest:  {what}: ${words.dollars(usd.mid)} a run"
+    text += f" ({spread})" if spread else ""
+    text += f", done in {words.hours(hours.mid)} h."
+    if best.commitment_usd is not None:
+        text += f" It takes a commitment of ${words.dollars(best.commitment_usd)}."
+    if best.incomplete:
+        text += f" {missing_words(best)}"
+    lines = [text, *_other_family(priced)]
+    if not best.gate.allowed:
+        lines += [f"A launch would be refused: {best.gate.reason}.", *_allowed(priced)]
+    return lines
+
+
+def _allowed(priced: Priced) -> list[str]:
+    """The cheapest row that can be launched, where the first cannot."""
+    rank = priced.cheapest_allowed
+    if rank is None:
+        return ["No row can be launched as the plan and the prices stand."]
+    quoted = priced.row(rank)
+    if quoted.usd is None:
+        return []
+    place, spread = quoted.plan.place, words.spread(quoted.usd)
+    what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
+    usd = f"${words.dollars(quoted.usd.mid)} a run" + (f" ({spread})" if spread else "")
+    return [f"Cheapest that can be launched: row {rank}, {what}: {usd}, done in {words.hours(quoted.hours.mid)} h."]
+
+
+def missing_words(quoted: Quote) -> str:
+    """What the lines come to that have no price, for a total that does not hold them."""
+    count = sum(each.unpriced is not None and each.group != "compute" for each in quoted.components)
+    some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
+    more = f": about ${words.dollars(quoted.missing_usd)} more at the dearest prices known elsewhere"
+    return f"{some} no price there and {out} not in it{more if quoted.missing_usd else ''}."
+
+
+def _compares_families(priced: Priced) -> bool:
+    """Whether a plan's amount of work can be held against other machines."""
+    train = priced.request.workload.train
+    return train is not None and train.tokens_b is not None and priced.cheapest_of(NVIDIA) is not None
+
+
+def _other_family(priced: Priced) -> list[str]:
+    """GPU against Trainium in a sentence, where the plan leaves both open."""
+    from launcher.pricing.port import port, weeks_words
+
+    train, rank = priced.request.workload.train, priced.cheapest_of(NEURON)
+    other = priced.cheapest_of(NVIDIA)
+    if train is None or rank is None or other is None or not _compares_families(priced):
+        return []
+    sides = [priced.candidates[other - 1], priced.candidates[rank - 1]]
+    gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
+    found = port(train, gpu, trainium, priced.now.date())
+    runs = found.break_even_run
+    back = "is never paid back" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
+    what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
+    text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
+    text += f"; the port of {weeks_words(found.weeks.mid)} {back}."
+    return [f"{text} {command(priced, 'compare')} says why."]
+
+
+def footer(
+    priced: Priced,
+    ranks: Sequence[int],
+    width: int,
+    *,
+    everything: bool = False,
+    called: bool = False,
+) -> list[str]:
+    """How many were looked at, how old the prices are, what was found, and what to type next."""
+    rest = "; the model does not fit the others" if everything else "; --all for the rest, whose ranks are left out"
+    rest = "" if len(ranks) == priced.considered else rest
+    lines = [f"  {len(ranks):,} of {priced.considered:,} considered{rest}. {price_ages(priced.candidates)}"]
+    lines = [piece for line in lines for piece in wrapped(line, width)]
+    lines += contradictions((priced.candidates[rank - 1] for rank in ranks), width)
+    lines.append(
+        "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
+    )
+    lines += [piece for each in priced.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    lines += ["", f"  next: {next_command(priced)}"]
+    return lines

@@ -1,0 +1,79 @@
+"""Files of policies and the commands that put them in place: `slipway policies`, slipway.policies/1."""
+
+from pathlib import Path
+
+from launcher.records.codec import Json
+from launcher.rendering.policies import MOST_CHARACTERS, RenderedPolicy, create_command
+from launcher.workflow.deploy.policies import AccountPolicies
+
+
+def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
+    """The files with what each holds, then the commands."""
+    width = max(len(each.file) for each in made.every)
+    lines = [
+        f"  policies for {made.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
+        "",
+    ]
+    lines += [f"  {each.file:<{width}}  {each.characters:>5,}  {each.holds}" for each in made.every]
+    return [*lines, "", "  commands, for an administrator of the account:", "", *commands(made, folder)]
+
+
+def commands(made: AccountPolicies, folder: Path) -> list[str]:
+    """The commands, in order."""
+    attach = [
+        f"aws iam attach-role-policy --role-name {name} --policy-arn {made.account.policy_arn(each.name)}"
+        for name, each in made.roles.items()
+    ]
+    create = [create_command(each.name, str(folder / each.file)) for each in _created(made)]
+    return [*create, *attach, made.bootstrap]
+
+
+def _created(made: AccountPolicies) -> list[RenderedPolicy]:
+    """The policies to make: the boundary is not, where the account has one of its own."""
+    own = made.account.boundary_arn in (None, made.account.policy_arn("boundary"))
+    return [each for each in made.every if each is not made.boundary or own]
+
+
+def policies_next(made: AccountPolicies) -> str:
+    """What to do beside the commands."""
+    arns = "\n    ".join(made.account.policy_arn(each.name) for each in made.person)
+    person = f"\n  attach to whoever runs slipway:\n    {arns}"
+    if made.account.boundary_arn is not None:
+        return f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {made.account.boundary_arn}"
+    arn = made.account.policy_arn("boundary")
+    return (
+        f"{person}\n"
+        "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:\n"
+        f"  run this again with --boundary {arn}\n"
+        f"  and put security: {{permissions_boundary_arn: {arn}}} into every plan"
+    )
+
+
+def _whose(made: AccountPolicies, policy: RenderedPolicy) -> str:
+    """Who gets a policy."""
+    if policy in made.person:
+        return "person"
+    if policy in made.roles.values():
+        return "role"
+    return "boundary" if policy is made.boundary else "cloudformation"
+
+
+def document(made: AccountPolicies, folder: Path) -> Json:
+    """slipway.policies/1: `boundary_arn` is the one in use; `commands` are in the order they are run."""
+    return {
+        "schema": "slipway.policies/1",
+        "account": made.account.id,
+        "boundary_arn": made.account.boundary_arn,
+        "policies": [
+            {
+                "name": each.file.removesuffix(".json"),
+                "arn": made.account.policy_arn(each.name),
+                "file": str(folder / each.file),
+                "characters": each.characters,
+                "for": _whose(made, each),
+                "holds": each.holds,
+            }
+            for each in made.every
+        ],
+        "commands": commands(made, folder),
+    }

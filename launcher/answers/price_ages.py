@@ -1,0 +1,45 @@
+"""How old the prices of a page are, in one line, and what newer word there is against them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.model.enums import PurchaseOption
+from launcher.model.money import Price
+from launcher.pricing.ages import age
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.trust import contradiction
+
+MOST_CONTRADICTIONS = 3
+
+
+def price_ages(candidates: Sequence[Candidate]) -> str:
+    """The oldest price of each way of buying among some candidates, and the command that mends it; "" without any."""
+    oldest: dict[PurchaseOption, date] = {}
+    old, today = False, None
+    for each in candidates:
+        price, option, rules = each.offer.price, each.place.option, each.context.rules
+        if isinstance(price, Price):
+            today = rules.today
+            oldest[option] = min(price.as_of, oldest.get(option, price.as_of))
+            old = old or age(price, option, today, rules.max_age_days).too_old
+    if today is None:
+        return ""
+    parts = [f"{option.value.replace('-', ' ')} {words.age(as_of, today)}" for option, as_of in oldest.items()]
+    trust = ": refresh before you trust them (slipway prices refresh)" if old else ""
+    return f"Prices: {', '.join(parts)}{trust}."
+
+
+def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
+    """The newer unverified rows that speak against prices in use, the first few."""
+    found = list(dict.fromkeys(told for each in candidates if (told := contradiction(each))))
+    lines = [piece for told in found[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {told}.", width)]
+    more = len(found) - MOST_CONTRADICTIONS
+    return [*lines, f"  {more} more prices are contradicted so: slipway prices show"] if more > 0 else lines
+
+
+def ages_lines(candidates: Sequence[Candidate], width: int) -> list[str]:
+    """Both, as the lines of a page."""
+    told = price_ages(candidates)
+    return [*(wrapped(f"  {told}", width) if told else []), *contradictions(candidates, width)]

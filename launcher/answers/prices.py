@@ -1,0 +1,353 @@
+"""Prices and what became of them: `slipway prices show` and `prices diff`, slipway.prices/1."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from functools import partial
+from itertools import groupby
+
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.catalog.fetched_prices import percent
+from launcher.catalog.fetched_prices import plain as price_words
+from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
+from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.model.enums import Basis, Market, PurchaseOption
+from launcher.pricing.ages import ALLOWED_DAYS
+from launcher.records.codec import Json, picked, plain
+from launcher.workflow.quote.prices import Wanted
+
+NARROW = 100
+MOST, MOST_UNFILTERED = 30, 10
+"""Rows of a section that are shown without --all."""
+TITLES = {SPOT_RANGE: "spot over a region, for context", SAGEMAKER: "SageMaker", BILL_ITEM: "rest of the bill"}
+COMMITMENTS = (PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value)
+SHORT = {
+    "compute": "comp.",
+    "convertible": "conv.",
+    "standard": "std.",
+    "ec2-instance": "ec2",
+    "sagemaker": "ml",
+    "no-upfront": "none",
+    "partial-upfront": "part",
+    "all-upfront": "all",
+}
+PLACES = {"*": "everywhere", "unstated": "not stated"}
+MARKETS = {Market.OPEN: "open", Market.FLOOR: "floor", Market.NONE: "none"}
+TOO_OLD = "*"
+HANGING = 4
+"""Columns that the further lines of a source are indented from its number."""
+
+
+SCHEMA = "slipway.prices/1"
+_DETAILS = {
+    PurchaseOption.RESERVED.value: "offering_class",
+    PurchaseOption.SAVINGS_PLAN.value: "plan_kind",
+    SAGEMAKER: "component",
+    SPOT_RANGE: "statistic",
+    BILL_ITEM: "tier",
+}
+"""What `PriceRow.detail` is, by kind."""
+
+
+def show_page(
+    rows: Sequence[PriceRow], wanted: Wanted, width: int, *, everything: bool, history: bool, as_of: date | None
+) -> list[str]:
+    """The listing for a terminal of `width` columns."""
+    if not rows:
+        return ["", "  No such price is known."]
+    most = _most(wanted, everything=everything)
+    sections = [(kind, list(members)) for kind, members in groupby(rows, key=lambda row: row.kind)]
+    shown = [row for _, section in sections for row in section[:most]]
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(row.source for row in shown), start=1)}
+    lines = ["", f"  {_headline(wanted, len(rows), as_of)}"]
+    for kind, section in sections:
+        lines += ["", *_section(kind, section, section[:most], numbers, width, history=history)]
+    lines += ["", *_sources(numbers, width)]
+    return [*lines, *_legend(shown, width, history=history)]
+
+
+def _most(wanted: Wanted, *, everything: bool) -> int | None:
+    """How many rows of a section are shown; None: all."""
+    if everything:
+        return None
+    return MOST_UNFILTERED if wanted == Wanted() else MOST
+
+
+def _headline(wanted: Wanted, number: int, as_of: date | None) -> str:
+    """What is listed, in one line."""
+    parts = [wanted.instance_type or "all types", wanted.region or "all regions"]
+    if wanted.option:
+        parts.append(_words(wanted.option))
+    known = f", as known on {as_of}" if as_of else ""
+    return f"{' · '.join(parts)} · {number:,} price{'' if number == 1 else 's'}{known}"
+
+
+def _words(kind: str) -> str:
+    return TITLES.get(kind, kind.replace("-", " "))
+
+
+def _title(kind: str) -> str:
+    """The heading of a section."""
+    return _words(kind) + (", $ per unit" if kind == BILL_ITEM else ", $ per instance-hour")
+
+
+def _section(
+    kind: str,
+    every: Sequence[PriceRow],
+    shown: Sequence[PriceRow],
+    numbers: Mapping[str, int],
+    width: int,
+    *,
+    history: bool,
+) -> list[str]:
+    """The rows of one kind: a table of what has a price, then what has none, with the reason."""
+    lines = [f"  {_title(kind)}"]
+    priced = [row for row in shown if row.usd is not None]
+    if priced:
+        columns: list[Column[PriceRow]] = [
+            *_what(kind, priced, short=width < NARROW),
+            Column("$", lambda row: _price(row, ""), "point"),
+            Column("as of", lambda row: row.as_of.isoformat()) if history else Column("age", _age, "right"),
+            Column("basis", lambda row: row.basis.value if row.basis else ""),
+            Column("src", lambda row: _source(row, numbers)),
+        ]
+        if any(row.note for row in priced):
+            columns.append(Column("note", lambda row: row.note, yields=3, shrinks=True))
+        lines += _under_items(render(columns, priced, width), priced, width)
+    lines += [piece for row in shown if row.usd is None for piece in wrapped(_unpriced(row, numbers), width)]
+    return [*lines, *_more(len(shown), len(every))]
+
+
+def _more(shown: int, every: int) -> list[str]:
+    """How to see what was left out, if anything was."""
+    left = f"  {shown} of {every:,} shown; --all for the rest, or --type, --region, --option"
+    return [left] if shown < every else []
+
+
+def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
+    """Why there is no price."""
+    where = PLACES.get(row.region, row.region)
+    return f"  unpriced: {row.name} {where}: {row.note or 'no price is known'} ({row.as_of}) {_source(row, numbers)}"
+
+
+def _what(kind: str, rows: Sequence[PriceRow], *, short: bool) -> list[Column[PriceRow]]:
+    """The columns that say what a price is the price of; where there is little room, a bill item's in one."""
+    start: Column[PriceRow] = Column("from", _tier)
+    if kind == BILL_ITEM and short:
+        return [Column("item, where, unit", lambda row: f"  {_where(row)}, {row.unit}", shrinks=True), start]
+    if kind == BILL_ITEM:
+        unit: Column[PriceRow] = Column("unit", lambda row: row.unit, shrinks=True)
+        return [Column("item", lambda row: row.name), Column("where", _where), unit, start]
+    columns: list[Column[PriceRow]] = [
+        Column("type", lambda row: row.name),
+        Column("where", lambda row: _where(row, zone=short)),
+    ]
+    if not short and any(row.zone for row in rows):
+        columns.append(Column("zone", lambda row: row.zone, yields=1))
+    more: dict[str, Column[PriceRow]] = {
+        PurchaseOption.SPOT.value: Column("market", lambda row: MARKETS[row.market] if row.market else ""),
+        SPOT_RANGE: Column("of", lambda row: row.detail),
+        SAGEMAKER: Column("for", lambda row: row.detail),
+        **dict.fromkeys(COMMITMENTS, Column("term, upfront" if short else "term", lambda row: _term(row, short=short))),
+    }
+    return [*columns, more[kind]] if kind in more else columns
+
+
+def _under_items(table: Sequence[str], rows: Sequence[PriceRow], width: int) -> list[str]:
+    """A table with the name of each bill item above its rows, where there is little room; other tables as they are."""
+    if width >= NARROW or rows[0].kind != BILL_ITEM:
+        return list(table)
+    title, rule, *body, end = table
+    lines, above = [title, rule], ""
+    for row, line in zip(rows, body, strict=True):
+        lines += [line] if row.name == above else [f"  {row.name}", line]
+        above = row.name
+    return [*lines, end]
+
+
+def _where(row: PriceRow, *, zone: bool = False) -> str:
+    """The region, or the zone, which implies it."""
+    return row.zone if zone and row.zone else PLACES.get(row.region, row.region)
+
+
+def _tier(row: PriceRow) -> str:
+    """Where a tier of quantity begins."""
+    return row.detail.removeprefix("from ").partition(" to ")[0] if row.detail else ""
+
+
+def _term(row: PriceRow, *, short: bool) -> str:
+    """What is committed to, and how it is paid."""
+    if short:
+        return f"{SHORT.get(row.detail, row.detail)} {row.term_years}y {SHORT[row.payment]}"
+    return f"{row.detail} {row.term_years}y {row.payment.replace('-', ' ')}"
+
+
+def _age(row: PriceRow) -> str:
+    """Days since the price was read, marked where a launch would refuse it."""
+    days = max(0, row.age_days or 0)
+    allowed = ALLOWED_DAYS.get(PurchaseOption(row.kind)) if row.kind in set(PurchaseOption) else None
+    return f"{days} d{TOO_OLD if allowed is not None and days > allowed else ' '}"
+
+
+def _source(row: PriceRow, numbers: Mapping[str, int]) -> str:
+    return f"[{numbers[row.source]}]"
+
+
+def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
+    """The sources by number."""
+    lines = []
+    for source, number in numbers.items():
+        first, *more = wrapped(f"  [{number}] {source}", width - HANGING)
+        lines += [first, *(" " * HANGING + piece for piece in more)]
+    return lines
+
+
+def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]:
+    """What the marks in the rows mean, as far as they occur."""
+    lines = []
+    if any(row.basis is Basis.UNVERIFIED for row in rows):
+        lines.append("unverified: one source that could not be confirmed; it is shown and prices nothing.")
+    if any(row.basis is Basis.DERIVED for row in rows):
+        lines.append("derived: computed from another price or assumed equal to it; the note says how.")
+    if any(row.market in (Market.FLOOR, Market.NONE) for row in rows):
+        lines.append("market none: the spot price is on demand's own; floor: a tenth of it. Neither is an offer.")
+    if not history and any(_age(row).endswith(TOO_OLD) for row in rows):
+        lines.append("*: older than a launch allows (spot 2 days, Capacity Blocks 14, the others 180).")
+    return ["", *(piece for line in lines for piece in wrapped(f"  {line}", width))] if lines else []
+
+
+def diff_page(
+    changes: Sequence[PriceChange], wanted: Wanted, days: tuple[date, date], width: int, *, everything: bool
+) -> list[str]:
+    """What changed between two days for a terminal of `width` columns: changes first, the largest on top."""
+    before, after = days
+    counts = {what: sum(each.what == what for each in changes) for what in ("changed", "removed", "added")}
+    told = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+    lines = ["", f"  {before} to {after} · {told}"]
+    most = _most(wanted, everything=everything)
+    for kind, members in groupby(changes, key=lambda each: _row(each).kind):
+        section = sorted(members, key=_weight)
+        shown = section[:most]
+        lines += ["", f"  {_title(kind)}", *_changes(kind, shown, width), *_more(len(shown), len(section))]
+    return lines
+
+
+def _row(change: PriceChange) -> PriceRow:
+    """The side of a change that there is, the newer first."""
+    found = change.after or change.before
+    if found is None:
+        message = "a change without a before and an after"
+        raise ValueError(message)
+    return found
+
+
+def _weight(change: PriceChange) -> tuple[int, float]:
+    """Changes by size, then what is gone, then what is new."""
+    share = _share(change)
+    return ("changed", "removed", "added").index(change.what), -abs(share) if share is not None else 0.0
+
+
+def _share(change: PriceChange) -> float | None:
+    """The change in percent, where there are two prices."""
+    if change.before and change.after and change.before.usd and change.after.usd is not None:
+        return percent(change.before.usd, change.after.usd)
+    return None
+
+
+def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]:
+    """A table of changes of one kind."""
+    rows = [_row(each) for each in changes]
+    columns: list[Column[PriceChange]] = [
+        Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)
+        for column in _what(kind, rows, short=width < NARROW)
+    ]
+    columns += [
+        Column("before", lambda change: _price(change.before, "new"), "point"),
+        Column("after", lambda change: _price(change.after, "gone"), "point"),
+        Column("change", _percent, "right"),
+        Column("read on", lambda change: _row(change).as_of.isoformat(), yields=2),
+    ]
+    return _under_items(render(columns, changes, width), rows, width)
+
+
+def _of_row(column: Column[PriceRow], change: PriceChange) -> str:
+    return column.cell(_row(change))
+
+
+def _percent(change: PriceChange) -> str:
+    share = _share(change)
+    return "" if share is None else f"{share:+.1f} %"
+
+
+def _price(row: PriceRow | None, absent: str) -> str:
+    if row is None or row.usd is None:
+        return absent
+    return price_words(row.usd) if row.usd else "free"
+
+
+def show_document(*, now: datetime, prices_as_of: date | None, rows: Sequence[PriceRow]) -> Json:
+    """The rows of a listing; ages are counted from `now`."""
+    return {
+        "schema": SCHEMA,
+        "as_of": plain(now),
+        "prices_as_of": plain(prices_as_of),
+        "rows": [price_row(each) for each in rows],
+    }
+
+
+def diff_document(*, now: datetime, before: date, after: date, changes: Sequence[PriceChange]) -> Json:
+    """What changed between two days."""
+    return {
+        "schema": SCHEMA,
+        "as_of": plain(now),
+        "before": plain(before),
+        "after": plain(after),
+        "changes": [_change(each) for each in changes],
+    }
+
+
+def price_row(row: PriceRow) -> Json:
+    """One row. A compute price is in `usd_per_hour`, one of a bill item in `usd_per_unit`; `unpriced` says why not."""
+    compute = row.kind != BILL_ITEM
+    return {
+        **key_document(Key(*row.key)),
+        "unit": row.unit,
+        "usd_per_hour": plain(row.usd) if compute else None,
+        "usd_per_unit": None if compute else plain(row.usd),
+        "unpriced": None if row.usd is not None else row.note or "no price is known",
+        **picked(row, "as_of age_days basis source note market current"),
+    }
+
+
+def key_document(key: Key) -> Json:
+    """What a price is the price of."""
+    details = dict.fromkeys(_DETAILS.values())
+    if key.kind in _DETAILS:
+        details[_DETAILS[key.kind]] = key.detail or None
+    is_item = key.kind == BILL_ITEM
+    return {
+        "kind": key.kind,
+        "instance_type": None if is_item else key.name,
+        "item": key.name if is_item else None,
+        "region": key.region,
+        "az_id": key.zone or None,
+        **details,
+        "term_years": key.term_years or None,
+        "payment": key.payment or None,
+    }
+
+
+def _change(change: PriceChange) -> Json:
+    """One change, with the share of the old price in percent."""
+    return {
+        "what": change.what,
+        **key_document(Key(*_row(change).key)),
+        "before": _side(change.before),
+        "after": _side(change.after),
+        "percent": _share(change),
+    }
+
+
+def _side(row: PriceRow | None) -> Json | None:
+    """One side of a change."""
+    return None if row is None else picked(row, "usd as_of basis source")

@@ -1,0 +1,247 @@
+"""The page of `slipway quote`."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.plan_table import missing_words
+from launcher.answers.table import Column, render
+from launcher.model.durations import spoken
+from launcher.model.enums import Availability, PurchaseOption
+from launcher.model.money import CostComponent, Price
+from launcher.model.quote import Quote
+from launcher.model.serving import ServingOutlook
+from launcher.pricing.blocks import bought
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.commands import command, command_for
+
+LEAST_SMALL, SMALL = Decimal("0.05"), Decimal("0.002")
+"""Dollars, and the share of the total, below which several lines of a group are one."""
+LEAST_QUANTITY = 0.1
+GROUPS = ("compute", "storage", "network", "other")
+
+
+def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False) -> list[str]:
+    """The quote: on one screen, or with every line and assumption and where each is from."""
+    hours = quoted.hours
+    lines = ["", title(quoted), ""]
+    lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
+    if not quoted.gate.allowed:
+        lines += gate_lines(quoted, width)
+    lines += ["", *_bill(quoted, width, small=Decimal(0) if explained else _small(quoted)), ""]
+    if quoted.serving is None:
+        lines += wrapped(
+            f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
+        )
+    else:
+        lines += _serving(quoted.serving, width)
+    lines += _price(quoted, priced.now.date(), width, explained=explained)
+    lines += _available(quoted, width)
+    lines += _spot(quoted, width)
+    if explained:
+        lines += ["", "  assumptions"]
+        for each in quoted.assumptions:
+            lines += wrapped(f"    {each.name}: {f'{each.value} {each.unit}'.strip()} — {each.source}", width)
+        lines += ["", "  safety"]
+        lines += [f"    {'on ' if each.on else 'off'}  {each.name}: {each.value}" for each in quoted.policies]
+        lines += [""]
+    else:
+        lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
+    if quoted.gate.allowed:
+        lines += gate_lines(quoted, width)
+    lines += [piece for each in quoted.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
+    lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
+    expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""
+    lines += [
+        "",
+        f"  digest {quoted.digest[:12]}{expiry}",
+        "",
+        *([] if explained else [f"  next: {command_for(priced, 'quote', rank, '--explain')}"]),
+        f"  next: {command_for(priced, 'render', rank, '-o', 'rendered')}"
+        if quoted.serving is None
+        else f"  next: {command(priced, 'compare')}",
+    ]
+    return lines
+
+
+def title(quoted: Quote) -> str:
+    """What is quoted, in a line."""
+    place = quoted.plan.place
+    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
+    return f"  {quoted.plan.name} · {words.machines(place)}{how} in {place.az_id or place.region}"
+
+
+def answer_lines(quoted: Quote) -> list[str]:
+    """The total in a sentence."""
+    if quoted.usd is None:
+        return [f"No total: {quoted.unpriced}."]
+    usd = quoted.usd
+    spread = words.spread(usd)
+    lines = [
+        f"{'Total to finish' if quoted.serving is None else 'A month'}: ${words.dollars(usd.mid)}"
+        + (f" ({spread})" if spread else "")
+        + (", incomplete" if quoted.incomplete else "")
+    ]
+    if quoted.incomplete:
+        lines.append(missing_words(quoted))
+    if quoted.commitment_usd is not None:
+        lines.append(f"Cash that has to be committed: ${words.dollars(quoted.commitment_usd)}")
+    if quoted.cash_after_credits_usd is not None:
+        lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
+    if quoted.left_up_usd_per_hour and quoted.serving is None:
+        rate = words.dollars(quoted.left_up_usd_per_hour)
+        lines.append(f"Left up it costs ${rate} an hour until slipway down {quoted.plan.name}.")
+    return lines
+
+
+def safety(quoted: Quote) -> tuple[str, str]:
+    """The policies that guard a launch, and those that are off."""
+    on = "; ".join(f"{each.name} {each.value}" for each in quoted.policies if each.on)
+    off = ", ".join(each.name for each in quoted.policies if not each.on)
+    return f"  on: {on or 'nothing'}", f"  off: {off or 'nothing'}"
+
+
+def _serving(told: ServingOutlook, width: int) -> list[str]:
+    """A month of serving in numbers."""
+    lines = []
+    million = told.usd_per_million_output_tokens
+    if million is not None:
+        lines.append(f"${words.dollars(million)} per million output tokens, all of the bill in it")
+    if told.usd_per_million_tokens is not None:
+        lines.append(f"${words.dollars(told.usd_per_million_tokens)} per million tokens, in and out")
+    if told.utilisation is not None and told.idle_usd_per_month is not None:
+        lines.append(
+            f"{told.utilisation:.0%} of what is paid for is used; ${words.dollars(told.idle_usd_per_month)} idle"
+        )
+    if told.instances is not None:
+        count = told.instances
+        lines.append(f"{count.mean:.3g} instances on average, {count.least:.3g} to {count.most} over the day")
+    if told.ttft_ms is not None and told.tpot_ms is not None:
+        lines.append(f"first token after {told.ttft_ms:,.0f} ms, {told.tpot_ms:,.1f} ms a token, when they are full")
+    return [piece for each in lines for piece in wrapped(f"  {each}", width)]
+
+
+def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
+    """The lines by group, each group with its subtotal.
+
+    Where `small` is not 0, those that come to less are one, and those without a price.
+    """
+    columns: list[Column[tuple[str, ...]]] = [
+        Column("line", itemgetter(0)),
+        Column("quantity", itemgetter(1), "point"),
+        Column("unit", itemgetter(2)),
+        Column("$/unit", itemgetter(3), "right", yields=1),
+        Column("$", itemgetter(4), "point"),
+        Column("basis", itemgetter(5), yields=2),
+    ]
+    rows: list[tuple[str, ...]] = []
+    ordered = sorted(quoted.components, key=lambda each: GROUPS.index(each.group))
+    for group, members in groupby(ordered, key=lambda each: each.group):
+        lines = list(members)
+        total, last = _subtotal(lines), []
+        for told, folded in (
+            ("small lines", [each for each in lines if each.usd is not None and each.usd < small]),
+            ("lines without a price", [each for each in lines if each.usd is None and small]),
+        ):
+            if len(folded) > 1:
+                lines = [each for each in lines if each not in folded]
+                last.append((f"  {len(folded)} {told}", "", "", "", _subtotal(folded), ""))
+        rows += [*(_row(each) for each in lines), *last]
+        rows.append((group, "", "", "", total, ""))
+    return render(columns, rows, width)
+
+
+def _small(quoted: Quote) -> Decimal:
+    """Dollars below which a line is small."""
+    return LEAST_SMALL if quoted.usd is None else max(LEAST_SMALL, quoted.usd.mid * SMALL)
+
+
+def _row(each: CostComponent) -> tuple[str, ...]:
+    """One line of the bill."""
+    few = 0 < each.quantity < LEAST_QUANTITY
+    return (
+        f"  {each.name}",
+        f"{each.quantity:.2g}" if few else f"{each.quantity:,.2f}",
+        each.unit,
+        words.exact(each.unit_price_usd) if each.unit_price_usd is not None else "",
+        words.cents(each.usd, "unpriced"),
+        each.unpriced or (f"{each.basis.value}, {each.as_of}" if each.basis else ""),
+    )
+
+
+def _subtotal(lines: Sequence[CostComponent]) -> str:
+    """What a group's priced lines add up to; where none has a price, that."""
+    known = [each.usd for each in lines if each.usd is not None]
+    return f"{sum(known, Decimal(0)):,.2f}" if known else "unpriced"
+
+
+def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[str]:
+    """The compute price with its age, and its source where all is told."""
+    if not isinstance(quoted.price, Price):
+        return []
+    price = quoted.price
+    note = f"; {price.note}" if price.note and explained else ""
+    source = price.source if explained else price.basis.value
+    origin = f"{words.origin(source, price.basis.value, price.as_of)}, {words.age(price.as_of, today)}{note}"
+    bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
+    what = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
+    return wrapped(f"  {what}: {origin}", width)
+
+
+AVAILABLE = {
+    Availability.OFFERED: "AWS sells it there; whether there is capacity shows when it is asked for",
+    Availability.LEAD_TIME: "it begins when AWS offers one; the wait is not in the hours",
+    Availability.NO_MARKET: "the price shows no market: it may never start",
+    Availability.UNKNOWN: "nothing is known about capacity there",
+}
+
+
+def _available(quoted: Quote, width: int) -> list[str]:
+    """What is known about getting the machines; one that is bought already is there."""
+    if quoted.serving is not None:
+        return []
+    purchase, place = quoted.plan.request.purchase, quoted.plan.place
+    text = AVAILABLE[quoted.availability]
+    if bought(purchase, place.option):
+        text = "it is bought already"
+    elif quoted.availability is Availability.OFFERED and place.option is PurchaseOption.SPOT:
+        text = "spot had spare capacity there on that day, and may have none now"
+    return wrapped(f"  getting it: {text}", width)
+
+
+def _spot(quoted: Quote, width: int) -> list[str]:
+    """What interruptions do, and when spot stops paying."""
+    spot = quoted.spot
+    if spot is None:
+        return []
+    every = spot.checkpoint_interval_s
+    saves = "never saves" if every is None else f"saves every {spoken(every)}"
+    text = (
+        f"  {spot.interruptions_expected:.2g} interruptions expected; {saves}; "
+        f"{spot.overhead_fraction:.1%} more hours than without"
+    )
+    lines = wrapped(text, width)
+    edge = spot.break_even_interruptions_per_hour
+    if edge is not None:
+        now = f"{spot.interruptions_per_hour:.2g}"
+        text = (
+            f"  spot stops paying at {edge:.2g} interruptions an hour"
+            if edge
+            else "  spot is already dearer than the next option"
+        )
+        lines += wrapped(f"{text}; {now} are assumed", width)
+    return lines
+
+
+def gate_lines(quoted: Quote, width: int) -> list[str]:
+    """What a launch would be told."""
+    gate = quoted.gate
+    if gate.allowed:
+        return ["  gate: a launch is allowed"]
+    fix = f" ({gate.hint})" if gate.hint else ""
+    return wrapped(f"  gate: a launch is refused, exit {gate.exit_code}: {gate.reason}{fix}", width)

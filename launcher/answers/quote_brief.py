@@ -1,0 +1,74 @@
+"""What decides of a quote, in the few lines before a question: the pick, its total, what guards it, what is wrong."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import groupby
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.quote import GROUPS, answer_lines, gate_lines, safety, title
+from launcher.model.durations import HOUR_S, spoken
+from launcher.model.enums import Level
+from launcher.model.finding import Finding
+from launcher.model.money import CostComponent, Price
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+from launcher.pricing.trust import DOUBTFUL_PRICE
+from launcher.workflow.quote.commands import command_for
+
+MOST_FINDINGS = 3
+
+
+def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
+    """A quote in at most twenty lines of eighty columns; `slipway quote` has the rest."""
+    lines = [title(quoted)]
+    lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
+    lines += [piece for line in _facts(quoted) for piece in wrapped(f"  {line}", width)]
+    on, off = safety(quoted)
+    lines += [*_short([on], width), *wrapped(off, width)]
+    lines += [] if quoted.gate.allowed else gate_lines(quoted, width)
+    lines += _findings(quoted.findings, width)
+    return [*lines, *wrapped(f"  The rest by -v, or {command_for(priced, 'quote', rank)}", width)]
+
+
+def _facts(quoted: Quote) -> Iterator[str]:
+    """The hours, the rate, and the groups of the bill."""
+    price, hours = quoted.price, quoted.hours
+    told = []
+    if quoted.serving is None:
+        span = f"{spoken(hours.low * HOUR_S)} to {spoken(hours.high * HOUR_S)}"
+        told.append(f"{spoken(hours.mid * HOUR_S)} of the job ({span})")
+    if isinstance(price, Price) and quoted.usd_per_hour is not None:
+        told.append(f"${words.exact(quoted.usd_per_hour)} an hour, {price.basis.value} {price.as_of}")
+    if told:
+        yield " at ".join(told)
+    yield "; ".join(_groups(quoted.components))
+
+
+def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
+    """What each group of the bill comes to."""
+    ordered = sorted(components, key=lambda each: GROUPS.index(each.group))
+    for group, members in groupby(ordered, key=lambda each: each.group):
+        lines = list(members)
+        usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0))
+        yield f"{group} ${words.dollars(usd)}" + (" and more" if any(each.usd is None for each in lines) else "")
+
+
+def _short(lines: Sequence[str], width: int) -> list[str]:
+    """Lines in a terminal each on one of it; whole where nobody types -v to see the rest."""
+    if not sys.stderr.isatty():
+        return [piece for line in lines for piece in wrapped(line, width)]
+    return [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in lines]
+
+
+def _findings(findings: Sequence[Finding], width: int) -> list[str]:
+    """The gravest findings, what makes the price doubtful first and whole; and how many there are beside them."""
+    order = list(Level)
+    ranked = sorted(findings, key=lambda each: (-order.index(each.level), each.code not in DOUBTFUL_PRICE))
+    more = len(ranked) - MOST_FINDINGS
+    lines: list[str] = []
+    for each in ranked[:MOST_FINDINGS]:
+        line = f"  {finding_line(each)}"
+        lines += wrapped(line, width) if each.code in DOUBTFUL_PRICE else _short([line], width)
+    return lines + ([f"  and {more} more remark{'s' if more > 1 else ''}"] if more > 0 else [])

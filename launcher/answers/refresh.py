@@ -1,0 +1,108 @@
+"""What a refresh brought: how much is fresh, what moved, is gone, failed: `slipway prices refresh`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from launcher.answers.lines import wrapped
+from launcher.answers.prices import SCHEMA, key_document
+from launcher.answers.table import Column, render
+from launcher.catalog.bill import EVERYWHERE
+from launcher.catalog.fetched_prices import Move, Unmatched
+from launcher.catalog.fetched_prices import plain as price_words
+from launcher.catalog.selector import Key
+from launcher.model.errors import AwsError
+from launcher.records.codec import Json, picked, plain
+from launcher.records.refresh_report import RefreshReport
+
+MOST, MOST_NAMES = 30, 6
+
+
+def refresh_page(report: RefreshReport, width: int) -> list[str]:
+    """What a refresh brought for a terminal of `width` columns."""
+    prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
+    earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
+    answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
+    where = "AWS's public files" if report.public else "AWS"
+    lines = ["", *wrapped(f"  {prices} read from {where}, {answers}; kept in {report.cache}", width)]
+    if report.unasked:
+        kinds = ", ".join(each.replace("-", " ") for each in report.unasked)
+        lines += wrapped(f"  Only an account can ask for: {kinds}; and for spot by zone.", width)
+    if report.skipped_regions:
+        names = ", ".join(report.skipped_regions)
+        lines += wrapped(f"  Not enabled in this account, so not asked: {names}", width)
+    lines += _moves("moved by more than half", report.jumped, width)
+    lines += _moves("known before and not given by AWS now; the old price stays and ages", report.vanished, width)
+    if report.refused:
+        lines += ["", "  refused"]
+        lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
+    lines += _unmatched(report.unmatched, width)
+    return [*lines, *_failed(report.failures, width)]
+
+
+def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
+    """What did not come, those of one reason together."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for what, problem in failures:
+        told.setdefault((problem.message, problem.hint), []).append(what)
+    lines = []
+    for (message, hint), names in told.items():
+        rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines += wrapped(f"    {', '.join(names[:MOST_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
+    return ["", "  failed; the older prices stay in use", *lines] if lines else []
+
+
+def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
+    """Bill items without one price, those of one reason together."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for each in items:
+        told.setdefault((each.reason, each.region), []).append(each.item)
+    lines = [
+        line
+        for (reason, region), names in told.items()
+        for line in wrapped(f"    {reason} in {region.replace(EVERYWHERE, 'all regions')}: {', '.join(names)}", width)
+    ]
+    return ["", "  not to be told from AWS's list; the older price stays and ages", *lines] if lines else []
+
+
+def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
+    """A table of prices that moved or are gone."""
+    if not moves:
+        return []
+    columns: list[Column[Move]] = [
+        Column("price", lambda move: _name(move.key)),
+        Column("before", lambda move: price_words(move.before), "point"),
+        Column("now", lambda move: "" if move.after is None else price_words(move.after), "point"),
+        Column("change", lambda move: "" if move.percent is None else f"{move.percent:+.0f} %", "right"),
+        Column("read before", lambda move: move.before_as_of.isoformat(), yields=1),
+    ]
+    more = [f"  {MOST} of {len(moves):,} shown; --json has all"] if len(moves) > MOST else []
+    return ["", f"  {title}", *render(columns, moves[:MOST], width), *more]
+
+
+def _name(key: Key) -> str:
+    """What a price is the price of, in one cell."""
+    term = f" {key.term_years}y {key.payment}" if key.term_years else ""
+    detail = f" {key.detail}" if key.detail else ""
+    return f"{key.name} {key.kind}{detail}{term} {key.zone or key.region}"
+
+
+def refresh_document(report: RefreshReport, now: datetime) -> Json:
+    """What a refresh brought: counts of questions, prices kept, and everything worth a look."""
+    return {
+        "schema": SCHEMA,
+        "as_of": plain(now),
+        "refresh": {
+            **picked(report, "cache asked answered resumed prices"),
+            "jumped": [_move(each) for each in report.jumped],
+            "vanished": [_move(each) for each in report.vanished],
+            "refused": [{**key_document(each.key), "reason": each.reason} for each in report.refused],
+            "unmatched": [picked(each, "item region reason") for each in report.unmatched],
+            "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
+            **picked(report, "skipped_regions public unasked"),
+        },
+    }
+
+
+def _move(move: Move) -> Json:
+    """A price that jumped or is gone."""
+    return {**key_document(move.key), **picked(move, "usd_before=before before_as_of usd_after=after percent")}

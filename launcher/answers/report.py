@@ -1,0 +1,131 @@
+"""The page of `slipway report`."""
+
+from collections.abc import Sequence
+
+from launcher.answers import words
+from launcher.answers.endpoint import endpoint_lines
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.model.durations import HOUR_S, spoken
+from launcher.model.report import Attempt, Report, StoredCheckpoints
+
+
+def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
+    """The report; with `everything` each fact that was read back."""
+    if report.endpoint is not None:
+        head = endpoint_lines(report, report.endpoint)
+        return [
+            *head,
+            *(piece for line in _month(report) for piece in wrapped(line, width)),
+            *_checked(report, width, everything=everything),
+        ]
+    where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
+    count = len(report.attempts)
+    lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
+    lines += attempt_rows(report.attempts, width)
+    if report.stopped is not None:
+        lines += ["", *wrapped(f"  {report.stopped.words}", width)]
+    if report.stored is not None:
+        lines += ["", *stored_lines(report.stored, width)]
+    lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
+    lines += _left_up(report, width)
+    return lines + _checked(report, width, everything=everything)
+
+
+def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
+    """The stacks, what was read back of them, and what could not be; folded unless everything is wanted."""
+    facts, left = report.verified_resources, report.not_emulated
+    lines = ["", "  stacks"]
+    lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
+    if not everything:
+        told = [f"{len(facts)} facts as planned"] if facts else []
+        told += [f"{len(left)} not emulated, so not checked here"] if left else []
+        return [*lines, "", *wrapped(f"  read back: {'; '.join(told)}; -v lists them", width)] if told else lines
+    lines += ["", f"  read back and as planned ({len(facts)})"]
+    lines += [piece for each in facts for piece in wrapped(f"    {each}", width)]
+    if left:
+        lines += ["", "  not emulated, so not checked here"]
+        lines += [piece for each in left for piece in wrapped(f"    {each}", width)]
+    return lines
+
+
+def _month(report: Report) -> list[str]:
+    """What a month of an endpoint was quoted at."""
+    quoted = words.dollars(report.quoted_usd)
+    lines = ["", f"  quoted ${quoted} a month, prices of {report.prices_as_of or 'no date'}"]
+    if report.simulated and report.endpoint is not None and report.endpoint.reply is not None:
+        text = "The answer is that of a stand-in: its tokens a second are no model's, and nothing was spent."
+        lines.append(f"  {text}")
+    elif report.simulated:
+        lines.append("  The endpoint was a stand-in, and nothing was spent.")
+    return lines
+
+
+def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
+    """What was stored of the checkpoints, and what the agent said of it."""
+    texts = [f"  checkpoints: {stored.words}", *(f"  warning: {each}" for each in stored.troubles)]
+    return [piece for text in texts for piece in wrapped(text, width)]
+
+
+def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
+    """One row an attempt."""
+    if not attempts:
+        return ["  no attempt has begun"]
+    began: Column[Attempt] = Column("began (UTC)", lambda each: f"{each.started_at:%H:%M:%S}")
+    return render([began, *ATTEMPTS], attempts, width, number="attempt")
+
+
+def _money(report: Report) -> list[str]:
+    """Quoted beside used."""
+    quoted = words.dollars(report.quoted_usd)
+    lines = [
+        f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"
+    ]
+    lines += [f"  {each}" for each in used_lines(report)]
+    if report.simulated:
+        lines.append(
+            "  The machines were stand-ins: their hours say nothing of the quoted ones, and nothing was spent."
+        )
+    return lines
+
+
+def used_lines(report: Report) -> list[str]:
+    """What the run cost: its job hours, what the quote has beside them, and what it left of a prepaid fee."""
+    cost, used, rate = report.cost, report.usd_used, report.usd_per_hour
+    if used is None or rate is None:
+        return []
+    took = spoken(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
+    if cost is None:
+        return [f"used {took}, ${words.dollars(used)}"]
+    beside = words.dollars(cost.beside(report.actual_hours))
+    lines = [
+        f"used {took}, ${words.dollars(used)}: job hours at ${words.exact(rate)} an hour, and ${beside} beside them"
+    ]
+    if report.usd_unused:
+        paid = words.dollars(used + report.usd_unused)
+        lines.append(f"this run left ${words.dollars(report.usd_unused)} of the prepaid fee unused: ${paid} in all")
+    return lines
+
+
+def _left_up(report: Report, width: int) -> list[str]:
+    """What the cluster costs an hour as long as nobody removes it; nothing where its stacks are gone."""
+    rate = report.left_up_usd_per_hour
+    if not rate or not report.stacks:
+        return []
+    costs = "in AWS it would cost" if report.simulated else "it costs"
+    return wrapped(f"  Left up {costs} ${words.dollars(rate)} an hour until slipway down {report.name}.", width)
+
+
+ATTEMPTS: Sequence[Column[Attempt]] = (
+    Column(
+        "took",
+        lambda each: spoken(each.hours * HOUR_S) if each.ended_at else "running",
+        "right",
+        value=lambda each: each.hours,
+    ),
+    Column("ended by", lambda each: (each.ended_by or "").replace("-", " ")),
+    Column("exit", lambda each: "" if each.exit_code is None else str(each.exit_code), "right"),
+    Column("from step", lambda each: str(each.resumed_from_step), "right"),
+    Column("to step", lambda each: "" if each.last_step is None else str(each.last_step), "right"),
+)
+"""Of an attempt, as text and as HTML, behind its beginning."""

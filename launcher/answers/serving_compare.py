@@ -1,0 +1,112 @@
+"""The options of an endpoint, the crossovers and the verdict: `slipway compare` of a serving plan."""
+
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, sections, wrapped
+from launcher.answers.price_ages import ages_lines
+from launcher.answers.serving_table import headline, table
+from launcher.answers.table import Column, render
+from launcher.model.money import Price, Unpriced
+from launcher.model.quote import Quote
+from launcher.model.serving import ServingEstimate
+from launcher.pricing.reasoning import SOURCE
+from launcher.pricing.serving.crossover import usd_per_request
+from launcher.records.codec import Json, picked, plain
+from launcher.records.documents import candidate
+from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
+
+MOST_ROWS = 10
+PAID_BACK = (
+    "port_paid_back_after_months=neuron_months port_paid_back_over_gpu_after_months=neuron_months_over_gpu "
+    "port_paid_back_over_bedrock_after_months=neuron_months_over_bedrock"
+)
+
+
+def break_even(found: ServingComparison) -> Json:
+    """The key `break_even` of slipway.compare/1: where machines cost what Bedrock does, and what the port brings."""
+    sides, types = found.sides, found.priced.catalog.instance_types
+    hosted, neuron, gpu = (
+        None if each is None else candidate(each, 0, types) for each in (sides.hosted, sides.neuron, sides.gpu)
+    )
+    turn = sides.turn
+    return {
+        "bedrock": hosted,
+        "neuron": neuron,
+        "gpu": gpu,
+        "bedrock_usd_per_request": plain(usd_per_request(found.hosted)),
+        "requests_per_month": turn.requests if turn else None,
+        "requests_per_month_range": picked(turn, "low high") if turn else None,
+        "machines": [_machine(each) for each in found.crossovers],
+        **picked(sides, "port_weeks port_usd operations_usd_per_month=upkeep_usd"),
+        "operations_assumed": not sides.upkeep_given,
+        **picked(sides, PAID_BACK),
+    }
+
+
+def _machine(each: Crossover) -> Json:
+    """Where one candidate costs what Bedrock does."""
+    place, price, estimate = each.candidate.place, each.candidate.offer.price, each.candidate.estimate
+    return {
+        "rank": each.rank,
+        **picked(place, "target instance_type region purchase_option=option plan_kind term_years"),
+        "usd_per_hour": plain(price.usd) if isinstance(price, Price) else None,
+        "tokens_per_s": estimate.tokens_per_s.mid if estimate else None,
+        "measured": estimate.measured if estimate else None,
+        "crossover_utilisation": each.utilisation,
+    }
+
+
+def page(found: ServingComparison, width: int) -> list[str]:
+    """The whole page."""
+    lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
+    lines += table(_sides(found), width)
+    lines += _crossovers(found, width)
+    lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
+    lines += ["", *ages_lines(found.priced.candidates, width)]
+    lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
+    lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    return [*lines, "", f"  next: {command(found.priced, 'plan')}"]
+
+
+def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:
+    """Bedrock, Neuron and GPU, the cheapest first."""
+    known = [each for each in (found.sides.hosted, found.sides.neuron, found.sides.gpu) if each is not None]
+    known.sort(key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0)))
+    return list(enumerate(known, start=1))
+
+
+def _crossovers(found: ServingComparison, width: int) -> list[str]:
+    """The utilisation at which each machine costs what Bedrock does."""
+    told = sorted((each for each in found.crossovers if each.utilisation is not None), key=_share)
+    pinned = [each for each in told if each.candidate.place.instance_type in (found.request.target.instance_type or ())]
+    told = sorted([*pinned, *(each for each in told if each not in pinned)][:MOST_ROWS], key=_share)
+    rate = usd_per_request(found.hosted)
+    if not told or rate is None:
+        return []
+    columns: list[Column[Crossover]] = [
+        Column("machine", lambda each: words.machines(each.candidate.place).partition(" × ")[2]),
+        Column("how", lambda each: words.option(each.candidate.place)),
+        Column("where", lambda each: each.candidate.place.region, yields=1),
+        Column("$/h", lambda each: _hourly(each.candidate.offer.price), "point"),
+        Column("tokens/s", lambda each: _tokens(each.candidate.estimate), "right"),
+        Column("even at", lambda each: f"{_share(each):.0%}", "right"),
+        Column("", lambda each: "never" if _share(each) > 1 else ""),
+    ]
+    title = (
+        f"  The share of its hours an instance has to be full for, to cost what Bedrock does (${rate:.6f} a request):"
+    )
+    return ["", *wrapped(title, width), *render(columns, told, width)]
+
+
+def _share(each: Crossover) -> float:
+    return each.utilisation or 0.0
+
+
+def _hourly(price: Price | Unpriced) -> str:
+    return words.dollars(price.usd) if isinstance(price, Price) else ""
+
+
+def _tokens(estimate: ServingEstimate | None) -> str:
+    return "" if estimate is None else f"{estimate.tokens_per_s.mid:,.0f}"

@@ -1,0 +1,199 @@
+"""The page of `slipway plan` for a serving plan: a month of every way to serve it."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.plan_rows import incomplete_note, note_of, unpriced_name, unpriced_reasons
+from launcher.answers.plan_table import also_unpriced, footer, ranks_shown
+from launcher.answers.table import Column, render
+from launcher.model.enums import Level, PurchaseOption, ServingTask
+from launcher.model.plan import Place
+from launcher.model.quote import Quote
+from launcher.model.serving import ServingOutlook
+from launcher.model.workload import ServingWorkload
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.priced import Priced
+from launcher.pricing.serving.traffic import requests_per_month
+from launcher.workflow.quote.commands import command
+
+NARROW = 100
+MOST_NAMED = 8
+
+
+def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
+    """The whole page for a terminal of `width` columns."""
+    ranks, rest = ranks_shown(priced.candidates, everything=everything)
+    shown = [(rank, priced.quote(rank)) for rank in ranks]
+    lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
+    lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
+    lines += ["", *table(shown, width), *_refused(shown, width), *_reasons(shown, width)]
+    lines += _also_unpriced(rest, width)
+    return lines + footer(priced, ranks, width, called=called)
+
+
+def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """Why priced rows cannot be deployed: the notes say it where there is room, and this does everywhere."""
+    told: dict[str, list[str]] = {}
+    for rank, quoted in rows:
+        found = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+        if quoted.usd is not None and found is not None:
+            told.setdefault(found.message, []).append(str(rank))
+    return [
+        piece for reason, ranks in told.items() for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
+    ]
+
+
+def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """Why rows without a price have none."""
+    return unpriced_reasons(((unpriced_name(each), note_of(each)) for _, each in rows if each.unpriced), width)
+
+
+def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
+    """The candidates without a price that get no row; many of them by their number."""
+    if len({each.place.instance_type for each in candidates}) <= MOST_NAMED:
+        return also_unpriced(candidates, width)
+    types: dict[str, set[str]] = {}
+    for each in candidates:
+        types.setdefault(words.option(each.place).rstrip("0123456789y ").strip(), set()).add(each.place.instance_type)
+    parts = [f"{option} of {len(names)} types" for option, names in types.items()]
+    return wrapped(f"  No price either: {', '.join(parts)}; --all names them.", width)
+
+
+def headline(priced: Priced) -> str:
+    """What is asked for, in one line."""
+    serve = priced.request.workload.serve or ServingWorkload()
+    model = serve.model if isinstance(serve.model, str) else "a model"
+    size = f" ({priced.params_b:.4g} B)" if priced.params_b else ""
+    kind = "embeddings from" if serve.task is ServingTask.EMBEDDING else "serving"
+    out = "" if serve.task is ServingTask.EMBEDDING else f", {serve.answer_tokens:,} out"
+    most = max(serve.hourly)
+    busiest = f", {most:g} a second at the busiest" if most > min(serve.hourly) else f", {most:g} a second"
+    traffic = f"{requests(requests_per_month(serve))} requests a month{busiest}"
+    return f"{priced.request.name} · {kind} {model}{size} · {serve.input_tokens:,} tokens in{out} · {traffic}"
+
+
+def requests(count: float) -> str:
+    """A number of requests as a person says it.
+
+    >>> requests(17_520_000.0), requests(1_234.0), requests(2.5e9)
+    ('17.5 million', '1,234', '2.5 billion')
+    """
+    if count >= 1e9:  # noqa: PLR2004 - a billion
+        return f"{count / 1e9:.3g} billion"
+    return f"{count / 1e6:.3g} million" if count >= 1e6 else f"{count:,.0f}"  # noqa: PLR2004 - a million
+
+
+def answer(priced: Priced) -> list[str]:
+    """The cheapest, and the cheapest of the other kind: machines, or Bedrock."""
+    best = priced.quote(1)
+    if best.usd is None:
+        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
+    lines = [f"Cheapest:  {_month(best)}"]
+    hosted = best.plan.place.option is PurchaseOption.BEDROCK
+    other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
+    if other is not None:
+        name = "Machines:" if hosted else "Bedrock:"
+        lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} says why.")
+    if not best.gate.allowed:
+        lines.append(f"A launch would be refused: {best.gate.reason}.")
+        rank = priced.cheapest_allowed
+        if rank is not None and (usd := priced.row(rank).usd) is not None:
+            place = priced.row(rank).plan.place
+            what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
+            lines.append(f"Cheapest that can be launched: row {rank}, {what}: ${words.dollars(usd.mid)} a month.")
+    return lines
+
+
+def _is_other(each: object, *, hosted: bool) -> bool:
+    """Whether a candidate is of the other kind than the cheapest, possible and priced."""
+    place, usd = getattr(each, "place", None), getattr(each, "usd", None)
+    on_bedrock = place is not None and place.option is PurchaseOption.BEDROCK
+    return usd is not None and not getattr(each, "refusals", ()) and on_bedrock is not hosted
+
+
+def _month(quoted: Quote) -> str:
+    """One candidate's month in a sentence."""
+    place, usd, told = quoted.plan.place, quoted.usd, quoted.serving
+    if usd is None or told is None:
+        return ""
+    spread = words.spread(usd)
+    how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
+    text = f"{words.machines(place)}{how} in {place.region}: ${words.dollars(usd.mid)} a month"
+    text += f" ({spread})" if spread else ""
+    if told.usd_per_million_output_tokens is not None:
+        text += f", ${words.dollars(told.usd_per_million_output_tokens)} per million output tokens"
+    elif told.usd_per_million_tokens is not None:
+        text += f", ${words.dollars(told.usd_per_million_tokens)} per million tokens"
+    if told.utilisation is not None and told.idle_usd_per_month is not None:
+        text += f"; {told.utilisation:.0%} used, ${words.dollars(told.idle_usd_per_month)} of it idle"
+    return f"{text}."
+
+
+def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+    """The candidates as a table; below NARROW columns regions go by their codes and plans without their kind."""
+    answers = any(each.serving is not None and each.serving.usd_per_million_output_tokens for _, each in rows)
+    short = width < NARROW
+    columns: list[Column[tuple[int, Quote]]] = [
+        Column("#", lambda row: str(row[0]) if row[1].usd is not None else "–", "right"),
+        Column("machines", lambda row: words.machines(row[1].plan.place).replace(" ", "" if short else " ")),
+        Column("", lambda row: row[1].accelerator, yields=1),
+        Column("where", lambda row: _region(row[1].plan.place, short=short), yields=0),
+        Column("how", lambda row: _how(row[1], short=short)),
+        Column("$ a month", lambda row: words.middle(row[1].usd, "unpriced"), "point"),
+        Column("", lambda row: words.spread(row[1].usd)),
+        Column(
+            "$/M out" if answers or not any(each.usd for _, each in rows) else "$/M",
+            lambda row: words.dollars(_per_million(row[1].serving), ""),
+            "point",
+        ),
+        Column("used", lambda row: _used(row[1].serving), "right"),
+        Column(
+            "first ms", lambda row: _milliseconds(row[1].serving.ttft_ms if row[1].serving else None), "right", yields=2
+        ),
+        Column(
+            "ms/token", lambda row: _milliseconds(row[1].serving.tpot_ms if row[1].serving else None), "point", yields=3
+        ),
+        Column("notes", lambda row: _note(row[1]), yields=4, shrinks=True),
+    ]
+    return render(columns, rows, width)
+
+
+def _region(place: Place, *, short: bool) -> str:
+    return words.region_code(place.region) if short else place.region
+
+
+def _how(quoted: Quote, *, short: bool) -> str:
+    bedrock = quoted.serving.bedrock if quoted.serving else None
+    return words.option(quoted.plan.place, short=short) if bedrock is None else bedrock.mode.value.replace("-", " ")
+
+
+def _per_million(told: ServingOutlook | None) -> Decimal | None:
+    return None if told is None else told.usd_per_million_output_tokens or told.usd_per_million_tokens
+
+
+def _used(told: ServingOutlook | None) -> str:
+    return "" if told is None or told.utilisation is None else f"{told.utilisation:.0%}"
+
+
+def _milliseconds(value: float | None) -> str:
+    """Milliseconds to three digits."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"  # noqa: PLR2004 - below, the tenth counts
+
+
+def _note(quoted: Quote) -> str:
+    """The one thing worth saying of a row."""
+    if quoted.unpriced is not None:
+        return quoted.unpriced
+    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+    if error is not None:
+        return error.message
+    parts = [quoted.note] if quoted.note else []
+    if quoted.commitment_usd is not None:
+        parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
+    if quoted.incomplete:
+        parts.append(incomplete_note(quoted))
+    return "; ".join(parts)

@@ -1,0 +1,74 @@
+"""What was measured beside what had been estimated: `slipway spike`, slipway.spike/1."""
+
+from collections.abc import Sequence
+
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.model.spike import Spiked, SpikeResult
+from launcher.records.codec import Json, named, plain
+from launcher.records.measurements import measurement_document
+
+
+def document(result: SpikeResult) -> Json:
+    """slipway.spike/1; beside each measurement what had been estimated."""
+    return {
+        "schema": "slipway.spike/1",
+        "name": result.name,
+        "measurements": [
+            measurement_document(each.measurement) | {"estimated_tokens_per_s": plain(each.estimated)}
+            for each in result.measured
+        ],
+        "unmeasured": named(result.unmeasured, "instance_type", "reason"),
+    }
+
+
+def page(result: SpikeResult, width: int) -> list[str]:
+    """The whole page: rates beside what had been estimated, then seconds."""
+    lines = ["", *render(RATES, result.measured, width), ""]
+    lines += render(SECONDS, [each.measurement for each in result.measured], width)
+    if any(each.measurement.simulated for each in result.measured):
+        text = (
+            "The machines were stand-ins of the sandbox: these rates are of this computer, and no quote knows of them."
+        )
+        lines += wrapped(f"  {text}", width)
+    for name, reason in result.unmeasured:
+        lines += wrapped(f"  not measured on {name}: {reason}", width)
+    return lines
+
+
+def _machines(found: Measurement) -> str:
+    return f"{found.nodes} × {found.instance_type}"
+
+
+def _span(found: Range | None) -> str:
+    return "" if found is None else f"{found.low:.3g}–{found.high:.3g}"
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+RATES: Sequence[Column[Spiked]] = (
+    Column("machines", lambda each: _machines(each.measurement)),
+    Column("tokens/s", lambda each: f"{each.measurement.tokens_per_s.mid:,.0f}", "right"),
+    Column("", lambda each: f"{each.measurement.tokens_per_s.low:,.0f}–{each.measurement.tokens_per_s.high:,.0f}"),
+    Column("estimated", lambda each: f"{each.estimated.mid:,.0f}", "right"),
+    Column("ratio", lambda each: f"{each.measurement.tokens_per_s.mid / each.estimated.mid:.2g}", "right"),
+    Column("MFU", lambda each: f"{each.measurement.mfu.mid:.2g}" if each.measurement.mfu else "", "right"),
+    Column("GiB", lambda each: _figure(each.measurement.memory_gib), "right", yields=1),
+)
+SECONDS: Sequence[Column[Measurement]] = (
+    Column("seconds", _machines),
+    Column("a step", lambda found: _figure(found.step_s), "right"),
+    Column(
+        "",
+        lambda found: f"{found.step_range_s.low:.3g}–{found.step_range_s.high:.3g}" if found.step_range_s else "",
+        "right",
+    ),
+    Column("compile", lambda found: _figure(found.compile_s), "right"),
+    Column("save", lambda found: _figure(found.checkpoint_write_s), "right"),
+    Column("restore", lambda found: _figure(found.restore_s), "right"),
+    Column("boot", lambda found: _figure(found.boot_s), "right"),
+)

@@ -1,0 +1,176 @@
+"""The state of a run: `slipway status`, slipway.status/1."""
+
+import sys
+from dataclasses import replace
+
+from launcher.answers import meter
+from launcher.answers.lines import wrapped
+from launcher.answers.report import attempt_rows, stored_lines
+from launcher.model.meter import Meter
+from launcher.model.report import RunStatus
+from launcher.records.codec import Json, picked, plain
+from launcher.records.command_record import KILLED, RUNNING
+from launcher.records.documents import report_document, stored_document
+from launcher.records.run_state import RunState
+from launcher.records.submission import Submission
+from launcher.workflow.cluster.verify import STORE_STACK
+from launcher.workflow.run.status import NOT_SUBMITTED
+
+ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTERRUPTED.value)
+"""Without a job that was submitted: something may exist all the same."""
+
+
+def document(found: RunState) -> Json:
+    """slipway.status/1."""
+    submission, facts = found.submission, found.facts
+    report = None if found.report is None else report_document(replace(found.report, attempts=found.attempts))
+    scheduler = report["scheduler"] if report is not None else None
+    if submission is not None:
+        scheduler = submission.scheduler
+    return {
+        "schema": "slipway.status/1",
+        **picked(found, "name run status"),
+        "scheduler": scheduler,
+        "simulated": bool(report and report["simulated"]),
+        "cluster": submission.cluster if submission is not None else None,
+        "head_node": submission.head_node.words() if submission is not None else None,
+        "job": submission.job if submission is not None else None,
+        "submitted_at": plain(submission.asked_at) if submission is not None and submission.job else None,
+        "state": facts.word if facts is not None else None,
+        "reason": facts.reason or None if facts is not None else None,
+        "restarts": facts.restarts if facts is not None else None,
+        "nodes": list(facts.nodes) if facts is not None else [],
+        **picked(found, "step steps loss saved_step"),
+        **stored_document(found.report.stored if found.report is not None else None),
+        "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
+        "meter": meter.document(found.meter),
+        "work": submission.work if submission is not None else None,
+        "stopped": report["stopped"] if report is not None else None,
+        "stacks": list(found.stacks),
+        "stack_states": None if found.stack_states is None else dict(sorted(found.stack_states.items())),
+        "attempts": report["attempts"] if report is not None else [],
+        "quoted": report["quoted"] if report is not None else None,
+        "actual": report["actual"] if report is not None else None,
+    }
+
+
+def page(found: RunState, width: int) -> list[str]:
+    """The state of a run."""
+    lines = ["", *wrapped(f"  {found.name}: {found.status.replace('-', ' ')}{_job(found)}", width), ""]
+    lines += [piece for text in _story(found) for piece in wrapped(text, width)]
+    stopped = found.report.stopped if found.report is not None else None
+    if stopped is not None:
+        lines += wrapped(f"  {stopped.words}", width)
+    progress = _progress(found)
+    if progress:
+        lines += [f"  {progress}"]
+    if found.attempts and found.report is not None and found.report.stored is not None:
+        lines += stored_lines(found.report.stored, width)
+    if found.meter is not None:
+        lines += ["", *meter_lines(found.meter, width)]
+    if found.attempts:
+        lines += ["", *attempt_rows(found.attempts, width)]
+    return lines
+
+
+def _story(found: RunState) -> tuple[str, ...]:
+    """Where the job is, or what became of a run without one; each line unbroken."""
+    if found.submission is not None:
+        return tuple(_where(found.submission))
+    if found.report is not None and found.report.endpoint is not None and not found.report.simulated:
+        deployed = found.report.endpoint
+        text = f"endpoint {deployed.name} in {deployed.region} came into service"
+        return (f"  {text}; slipway endpoint test {found.name} asks how it is now",)
+    if found.status == KILLED:
+        return tuple(f"  {line}" for line in _killed(found))
+    if found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
+        # What is left after slipway down is what it keeps unless it is told not to.
+        erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
+        return (
+            f"  deployed by this run, and billed while they exist{_stacks(found)}",
+            "  slipway cost says what they cost an hour",
+            f"  slipway down {found.name}{erase} removes them",
+        )
+    return _without_job(found)
+
+
+def _without_job(found: RunState) -> tuple[str, ...]:
+    """What a run is that has no job on a cluster that could be asked, and has left nothing."""
+    made = found.command
+    if made is not None and made.state == RUNNING:
+        where = ", in a sandbox of its own that ends with it" if made.sandbox else ""
+        return (f"  {made.command} is at work on this computer (process {made.pid}){where}",)
+    if found.status != NOT_SUBMITTED:
+        return (f"  a run that is over; slipway report {found.name} shows what it came to",)
+    there = "; slipway sandbox status says what is there now" if made is not None and made.sandbox else ""
+    return (f"  no job: a {made.command}, {made.state}{there}",) if made is not None else ()
+
+
+def meter_lines(found: Meter, width: int) -> list[str]:
+    """The meter, broken to a width, and what is to be said of its forecast."""
+    lines = wrapped(f"  {meter.line(found, bar=sys.stdout.isatty())}", width)
+    return lines + [piece for each in found.warnings.values() for piece in wrapped(f"  warning: {each}", width)]
+
+
+def _stacks(found: RunState) -> str:
+    """The stacks of a run, and whether CloudFormation has said so."""
+    states = found.stack_states
+    if states is None:
+        return f": {', '.join(found.stacks)} (CloudFormation could not be asked)"
+    return f": {', '.join(f'{name} {states[name]}' for name in found.stacks)}"
+
+
+def _killed(found: RunState) -> tuple[str, ...]:
+    """What is known of a run whose command was killed, and what to do about it."""
+    known = f"its command was killed before a job was submitted; run folder {found.run}"
+    if found.report is not None and found.report.simulated:
+        return (known, "its sandbox ended with it, and nothing was spent")
+    listed = _stacks(found) if found.stacks else ""
+    return (
+        known,
+        f"what it had deployed may still exist and be billed{listed}",
+        "slipway cost says what is there and what it costs an hour",
+        f"slipway down {found.name} removes it",
+    )
+
+
+def _job(found: RunState) -> str:
+    """The job as its scheduler has it."""
+    submission, facts = found.submission, found.facts
+    if submission is None or submission.job is None:
+        return ""
+    if facts is None:
+        scheduler = submission.scheduler.title()
+        return f", job {submission.job} ({scheduler} keeps nothing of it)"
+    words = [f", job {submission.job} {facts.word}"]
+    if facts.reason:
+        words.append(f" ({facts.reason})")
+    if facts.nodes:
+        words.append(f" on {', '.join(facts.nodes)}")
+    if facts.restarts:
+        words.append(f", put back into the queue {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
+    return "".join(words)
+
+
+def _where(submission: Submission) -> list[str]:
+    """Where it went."""
+    work = submission.work
+    git = work.get("git")
+    revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
+    return [
+        f"  cluster {submission.cluster}, {submission.head_node.words()}, {submission.folder}",
+        f"  run.workdir {work['files']:,} files, {revision}",
+        f"  checkpoints {submission.checkpoint_uri}",
+    ]
+
+
+def _progress(found: RunState) -> str:
+    """How far it has come."""
+    parts = []
+    if found.step is not None:
+        parts.append(f"step {found.step}" + (f" of {found.steps}" if found.steps else ""))
+    if found.loss is not None:
+        parts.append(f"loss {found.loss:.3f}")
+    if found.saved_step is not None:
+        parts.append(f"saved at step {found.saved_step}")
+    return ", ".join(parts)

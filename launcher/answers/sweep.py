@@ -1,0 +1,128 @@
+"""One plan at several points, each with its best candidate: `slipway plan --sweep`, slipway.sweep/1."""
+
+from functools import partial
+from operator import itemgetter
+
+from launcher.answers import words
+from launcher.answers.lines import wrapped
+from launcher.answers.plan_table import headline_of
+from launcher.answers.table import Column, render
+from launcher.records.codec import Json, plain
+from launcher.records.documents import candidate
+from launcher.workflow.quote.sweep import Point, Sweep
+from launcher.workflow.quote.sweep import words as point_words
+
+BAR_COLUMNS = 20
+AMOUNTS = ("tokens_b", "hours", "requests_per_s", "hourly_requests_per_s", "input_tokens", "output_tokens")
+"""Keys that say how much work there is: the least of it costs the least, which is no answer."""
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def document(found: Sweep) -> Json:
+    """slipway.sweep/1; the candidate of a point that is impossible is null, with the reason."""
+    types = next((each.priced.catalog.instance_types for each in found.points if each.priced is not None), {})
+    return {
+        "schema": "slipway.sweep/1",
+        "name": found.request.name,
+        "as_of": plain(found.now),
+        "keys": [each.key for each in found.axes],
+        "points": [
+            {
+                "values": dict(each.values),
+                "candidate": None if each.best is None else candidate(each.best, 1, types),
+                "reason": each.reason or None,
+            }
+            for each in found.points
+        ],
+    }
+
+
+def page(found: Sweep, width: int) -> list[str]:
+    """The whole page."""
+    known = next((each.priced for each in found.points if each.priced is not None), None)
+    title = found.request.name
+    if known is not None:
+        # Of the plan as it was written: the points differ from it.
+        same = known.request.workload.train is not None and not any("model" in axis.key for axis in found.axes)
+        title = headline_of(found.request, known.params_b if same else None)
+    lines = ["", *wrapped(f"  {title}", width), ""]
+    lines += wrapped(f"  {cheapest_line(found)}", width)
+    lines += ["", *_table(found, width), *_reasons(found, width)]
+    return [*lines, *wrapped("  Nothing was called and nothing was spent.", width)]
+
+
+def cheapest_line(found: Sweep) -> str:
+    """The answer: the point with the least total; points of different amounts of work are not held against another."""
+    best = found.cheapest
+    if best is None or best.best is None or best.best.usd is None:
+        return "No point has a total: the reasons are in the table."
+    if any(axis.key.rpartition(".")[2] in AMOUNTS for axis in found.axes):
+        totals = [(each.best.usd.mid, each) for each in found.points if each.best is not None and each.best.usd]
+        (least, first), (most, last) = (pick(totals, key=itemgetter(0)) for pick in (min, max))
+        low, high = words.dollars(least), words.dollars(most)
+        return f"From ${low} ({point_words(first.values)}) to ${high} ({point_words(last.values)})."
+    serves = found.request.workload.serve is not None
+    text = (
+        f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"
+    )
+    done = "" if serves else f", done in {words.hours(best.best.hours.mid)} h"
+    return f"{text}, {_pick(best)}{done}."
+
+
+def _table(found: Sweep, width: int) -> list[str]:
+    """A row a point."""
+    most = max((float(each.best.usd.mid) for each in found.points if each.best and each.best.usd), default=0.0)
+    columns: list[Column[Point]] = [
+        Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in found.axes
+    ]
+    columns += [
+        Column("machines", lambda each: words.machines(each.best.plan.place) if each.best else "impossible"),
+        Column("where", lambda each: each.best.plan.place.region if each.best else "", yields=2),
+        Column("how", lambda each: words.option(each.best.plan.place, short=True) if each.best else ""),
+        Column("hours", _hours, "point"),
+        Column("total $", _total, "point"),
+        Column("", lambda each: words.spread(each.best.usd) if each.best else "", yields=0),
+        Column("", lambda each: _bar(each, most), yields=3),
+    ]
+    return render(columns, found.points, width)
+
+
+def value_of(key: str, point: Point) -> str:
+    """What a key is at a point."""
+    return str(point.values[key])
+
+
+def _hours(point: Point) -> str:
+    return words.hours(point.best.hours.mid) if point.best and point.best.serving is None else ""
+
+
+def _total(point: Point) -> str:
+    return words.middle(point.best.usd, "unpriced") if point.best else ""
+
+
+def _bar(point: Point, most: float) -> str:
+    return bar(float(point.best.usd.mid) / most) if point.best and point.best.usd and most else ""
+
+
+def _pick(point: Point) -> str:
+    """The machines of a point."""
+    if point.best is None:
+        return ""
+    place = point.best.plan.place
+    return f"{words.machines(place)}, {words.option(place)} in {place.region}"
+
+
+def _reasons(found: Sweep, width: int) -> list[str]:
+    """Why points have no candidate."""
+    told = [f"  {point_words(each.values)}: {each.reason}" for each in found.points if each.reason]
+    return [piece for line in told for piece in wrapped(line, width)]
+
+
+def bar(share: float) -> str:
+    """A share as a bar of at most twenty columns.
+
+    >>> bar(0.5), bar(0.0), bar(0.03)
+    ('██████████', '', '▋')
+    """
+    eighths = round(share * BAR_COLUMNS * 8)
+    return (EIGHTHS[8] * (eighths // 8) + EIGHTHS[eighths % 8]).strip()

@@ -1,0 +1,122 @@
+"""Plain-text tables: numbers aligned on their point, columns that give way when the terminal is narrow."""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from launcher.answers import words
+
+INDENT = "  "
+RULE = "─"
+GAPS = (2, 1)
+LEAST_TEXT = 12
+Row = TypeVar("Row")
+Align = Literal["left", "right", "point"]
+"""How the texts of a column stand: "point" puts the points of numbers under each other, at the right."""
+
+
+class Column(NamedTuple, Generic[Row]):
+    """One column: its title, and the text of a row's cell in it.
+
+    `yields` says when it goes: the highest first, None never. `shrinks` lets its text be cut to what is left. `value`
+    is the number that a page of HTML sorts by, where the text is not what to sort by.
+    """
+
+    title: str
+    cell: Callable[[Row], str]
+    align: Align = "left"
+    yields: int | None = None
+    shrinks: bool = False
+    value: Callable[[Row], float | Decimal | None] | None = None
+
+
+def dollars(
+    title: str, usd: Callable[[Row], Decimal | None], without: str = "–", yields: int | None = None
+) -> Column[Row]:
+    """A column of dollars, with the words for none."""
+    return Column(title, lambda row: words.dollars(usd(row), without), "point", yields, value=usd)
+
+
+def hours(title: str, of: Callable[[Row], float | None]) -> Column[Row]:
+    """A column of hours, nothing for none."""
+    return Column(title, lambda row: "" if (value := of(row)) is None else words.hours(value), "right", value=of)
+
+
+def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, number: str = "") -> list[str]:
+    """The lines of a table: title, rule, rows, rule; `number` is the title of a first column that counts the rows.
+
+    Columns that may yield are left out where they are empty. The others go one by one, the highest first, until the
+    rest fits; before one that yields at 0 the gap shrinks; then the text of a shrinking column is cut.
+    """
+    cells = [_cells(column, rows) for column in columns]
+    if number:
+        columns = [Column(number, str, "right"), *columns]
+        cells.insert(0, [str(count) for count in range(1, len(rows) + 1)])
+    full = [max([len(column.title), *map(len, texts)]) for column, texts in zip(columns, cells, strict=True)]
+    kept = [i for i, column in enumerate(columns) if column.yields is None or any(cells[i])]
+    order = sorted((c.yields, i) for i, c in enumerate(columns) if c.yields is not None and i in kept)
+    gap = GAPS[0]
+    while _width(full, kept, gap) > width:
+        if order and (order[-1][0] or gap == GAPS[-1]):
+            _, gone = order.pop()
+            if columns[gone].shrinks and _room(full[gone], _width(full, kept, gap), width) >= LEAST_TEXT:
+                break
+            kept.remove(gone)
+        elif gap != GAPS[-1]:
+            gap = GAPS[-1]
+        else:
+            break
+    widths = {i: full[i] for i in kept}
+    for index in kept:
+        table = _width(list(widths.values()), range(len(kept)), gap)
+        if columns[index].shrinks and table > width:
+            widths[index] = max(LEAST_TEXT, _room(widths[index], table, width))
+    total = len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
+    rule = INDENT + RULE * (min(total, width) - len(INDENT))
+    titles = [_line(columns, [column.title for column in columns], kept, widths, gap), rule]
+    return [*titles, *(_line(columns, row, kept, widths, gap) for row in zip(*cells, strict=True)), rule]
+
+
+def _cells(column: Column[Row], rows: Sequence[Row]) -> list[str]:
+    """The texts of one column."""
+    texts = [column.cell(row) for row in rows]
+    return align_points(texts) if column.align == "point" else texts
+
+
+def _width(widths: Sequence[int], kept: Sequence[int], gap: int) -> int:
+    """The width of the whole table."""
+    return len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
+
+
+def _room(own: int, table: int, width: int) -> int:
+    """What is left for one column of its `own` width when the others of the `table` have their full width."""
+    return width - table + own
+
+
+def _line(
+    columns: Sequence[Column[Any]], cells: Sequence[str], kept: Sequence[int], widths: dict[int, int], gap: int
+) -> str:
+    """One line of the table, without trailing blanks."""
+    parts = []
+    for index in kept:
+        text, room = cells[index], widths[index]
+        if len(text) > room:
+            text = text[: room - 1] + "…"
+        parts.append(text.ljust(room) if columns[index].align == "left" else text.rjust(room))
+    return (INDENT + (" " * gap).join(parts)).rstrip()
+
+
+def align_points(texts: Sequence[str]) -> list[str]:
+    """Numbers padded on the right so that their points are under each other; words are left as they are.
+
+    >>> align_points(["37.60", "109", "unpriced"])
+    ['37.60', '109   ', 'unpriced']
+    """
+    most = max((len(text) - text.index(".") for text in texts if "." in text), default=0)
+    padded = []
+    for text in texts:
+        if not text or not text[0].isdigit():
+            padded.append(text)
+        else:
+            padded.append(text + " " * (most - (len(text) - text.index(".") if "." in text else 0)))
+    return padded

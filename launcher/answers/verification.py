@@ -1,0 +1,61 @@
+"""The part of `slipway quote --verify-with-aws`: what AWS's calculator says of each line."""
+
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.bill import signed
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.model.verification import MOST_APART, Verification, VerifiedLine
+from launcher.records.codec import Json, picked
+
+SMALL = Decimal("0.005")
+
+
+def document(found: Verification) -> Json:
+    """The key `verified` of slipway.quote/1: all lines, and the sums of those that were compared."""
+    keys = "names quoted_usd aws_usd difference_usd"
+    lines = [picked(each, keys) | {"reason": each.reason or None} for each in found.lines]
+    apart = None if found.apart is None else float(found.apart)
+    return picked(found, "rate_type holds apart quoted_usd aws_usd") | {"apart": apart, "lines": lines}
+
+
+def verification_lines(found: Verification, width: int) -> list[str]:
+    """The answer, the lines, and why some of them were not compared."""
+    told = [*(piece for text in _answer(found) for piece in wrapped(f"  {text}", width))]
+    left = [piece for text in _reasons(found) for piece in wrapped(f"  {text}", width)]
+    return ["", *told, "", *_table(found, width), *left]
+
+
+def _reasons(found: Verification) -> list[str]:
+    """The lines that were not compared, by why."""
+    names: dict[str, list[str]] = {}
+    for each in found.lines:
+        if each.difference_usd is None:
+            names.setdefault(each.reason, []).append(each.names[0])
+    return [f"not compared, {reason}: {', '.join(listed)}" for reason, listed in names.items()]
+
+
+def _answer(found: Verification) -> list[str]:
+    rates = found.rate_type.lower().replace("_", " ")
+    if found.apart is None:
+        return [f"AWS's calculator ({rates}) priced no line of this quote."]
+    sums = f"${words.dollars(found.aws_usd)} where the quote has ${words.dollars(found.quoted_usd)}"
+    verdict = "holds" if found.holds else f"does not hold: more than {MOST_APART:.0%} apart"
+    told = f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({found.apart:.2%}, lines added up)."
+    left = len(found.lines) - len(found.compared)
+    return [told, *([f"{left} lines were not compared; why is said below."] if left else [])]
+
+
+def _table(found: Verification, width: int) -> list[str]:
+    columns: list[Column[VerifiedLine]] = [
+        Column("line", lambda each: words.first_of(each.names)),
+        Column("quoted $", lambda each: words.cents(each.quoted_usd, "unpriced"), "point"),
+        Column("AWS $", lambda each: words.cents(each.aws_usd), "point"),
+        Column("change", lambda each: _change(each.difference_usd), "right"),
+    ]
+    return render(columns, found.lines, width)
+
+
+def _change(difference: Decimal | None) -> str:
+    return "" if difference is None or abs(difference) < SMALL else signed(difference)

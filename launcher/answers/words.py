@@ -1,0 +1,137 @@
+"""Numbers as a person reads them."""
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.money import UsdRange
+from launcher.model.plan import Place
+
+WHOLE_DOLLARS = 100
+SHORT_HOURS = 0.05
+MOST_DIGITS = 12
+"""Of a price that somebody lists."""
+
+
+def dollars(amount: Decimal | None, without: str = "–") -> str:
+    """Money without cents from $100 and with them below, or the words for none.
+
+    >>> dollars(Decimal("37.604")), dollars(Decimal("1234.5")), dollars(Decimal("0.0004")), dollars(None)
+    ('37.60', '1,234', '0.0004', '–')
+    """
+    if amount is None:
+        return without
+    if 0 < amount < Decimal("0.01"):
+        return f"{amount:.2g}" if amount >= Decimal("0.0001") else "<0.0001"
+    return f"{amount:,.0f}" if amount >= WHOLE_DOLLARS else f"{amount:,.2f}"
+
+
+def cents(usd: Decimal | None, without: str = "") -> str:
+    """Money to the cent."""
+    return without if usd is None else f"{usd:,.2f}"
+
+
+def first_of(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> first_of(["a"]), first_of(["a", "b", "c"])
+    ('a', 'a +2')
+    """
+    return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+
+
+def shortened(text: str, most: int | None) -> str:
+    """A text cut to so many characters; None: whole."""
+    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
+
+
+def exact(usd: Decimal) -> str:
+    """A price as it is listed; a quotient, which has no end, to eight digits.
+
+    >>> exact(Decimal("0.0000166667")), exact(Decimal("63.296")), exact(Decimal(18000) / 336)
+    ('0.0000166667', '63.296', '53.571429')
+    """
+    return f"{usd:f}" if len(usd.as_tuple().digits) <= MOST_DIGITS else f"{usd:.8g}"
+
+
+def hours(value: float) -> str:
+    """Hours to the tenth; less than three minutes is said as such.
+
+    >>> hours(1.94), hours(0.01), hours(1234.0)
+    ('1.9', '<0.1', '1,234.0')
+    """
+    return "<0.1" if 0 < value < SHORT_HOURS else f"{value:,.1f}"
+
+
+def between(low: str, high: str) -> str:
+    """A range, or nothing when it has no width.
+
+    >>> between("31", "84"), between("5", "5")
+    ('31–84', '')
+    """
+    return "" if low == high else f"{low}–{high}"
+
+
+def spread(usd: UsdRange | None) -> str:
+    """From the low to the high dollars of an estimate, or nothing when that has no width, or there is none."""
+    return "" if usd is None else between(dollars(usd.low), dollars(usd.high))
+
+
+def middle(usd: UsdRange | None, without: str = "–") -> str:
+    """The middle dollars of an estimate, or the words for none."""
+    return without if usd is None else dollars(usd.mid)
+
+
+def machines(place: Place) -> str:
+    """What a place has: instances under the name they are billed by, or Bedrock, which has none."""
+    if place.option is PurchaseOption.BEDROCK:
+        return "Bedrock"
+    return f"{place.nodes} × {place.billed_name}"
+
+
+SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
+
+
+def option(place: Place, *, short: bool = False) -> str:
+    """How a place is bought."""
+    words = place.option.value.replace("-", " ")
+    if short:
+        words = SHORT.get(place.option, words)
+    elif place.plan_kind is not None:
+        words = f"{place.plan_kind.value.removesuffix('-instance')} {words}"
+    return f"{words} {place.term_years}y" if place.term_years else words
+
+
+def region_code(region: str) -> str:
+    """A region as its zone ids have it.
+
+    >>> region_code("us-east-2"), region_code("ap-southeast-4"), region_code("us-gov-west-1")
+    ('use2', 'apse4', 'usgw1')
+    """
+    area, *middle, number = region.split("-")
+    pieces = {"northeast": "ne", "northwest": "nw", "southeast": "se", "southwest": "sw"}
+    return area + "".join(pieces.get(each, each[:1]) for each in middle) + number
+
+
+def origin(source: str, basis: str, as_of: date | None) -> str:
+    """Where a number is from, how it was come by, and of which day.
+
+    >>> origin("AWS Price List", "listed", date(2026, 7, 20)), origin("user", "user", date(2026, 7, 20))
+    ('AWS Price List, listed, 2026-07-20', 'user, 2026-07-20')
+    """
+    return f"{source}, {as_of}" if source == basis else f"{source}, {basis}, {as_of}"
+
+
+def age(as_of: date, today: date) -> str:
+    """How long ago something was read.
+
+    >>> age(date(2026, 7, 20), date(2026, 11, 20)), age(date(2026, 11, 19), date(2026, 11, 20))
+    ('4 months old', '1 day old')
+    """
+    days = (today - as_of).days
+    if days >= 60:  # noqa: PLR2004 - from two months on, months
+        return f"{round(days / 30.4)} months old"
+    if days <= 0:
+        return "of today"
+    return f"{days} day{'s' if days > 1 else ''} old"

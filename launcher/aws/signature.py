@@ -1,0 +1,76 @@
+"""What the signature of a request to AWS has to be, worked out by the SDK's own signers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+
+from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.compat import HTTPHeaders
+from botocore.credentials import Credentials
+
+_CONTENT_HASH = "x-amz-content-sha256"
+_QUOTED = "-_.~"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedParts:
+    """What version 4 signs of a request.
+
+    `path` and `query` are as they were sent, percent-encoded, the query without the signature. `headers` are those that
+    were signed, by lower-case names; `content_hash` is SHA-256 of the body in hex, or the word that stands for it.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    content_hash: str
+
+
+def version_4(parts: SignedParts, *, secret: str, moment: str, region: str, service: str) -> str:
+    """The signature of version 4, in hex.
+
+    Args:
+        parts: what is signed.
+        secret: the secret key.
+        moment: when it was signed, as X-Amz-Date has it.
+        region: of the credential's scope.
+        service: of the credential's scope.
+    """
+    pairs = [each.partition("=") for each in parts.query.split("&") if each]
+    canonical = "&".join(sorted(f"{_encoded(name)}={_encoded(value)}" for name, _, value in pairs))
+    signer = (S3SigV4Auth if service == "s3" else SigV4Auth)(Credentials("", secret), service, region)
+    # The SDK's own choice leaves out some headers that other SDKs sign.
+    signer.headers_to_sign = lambda _: _headers(parts.headers)
+    headers = {**parts.headers, _CONTENT_HASH: parts.content_hash}
+    request = AWSRequest(parts.method, f"http://localhost{parts.path}?{canonical}", headers=headers)
+    request.context["timestamp"] = moment
+    text = signer.string_to_sign(request, signer.canonical_request(request))
+    return str(signer.signature(text, request))
+
+
+def _encoded(text: str) -> str:
+    return quote(unquote(text), safe=_QUOTED)
+
+
+def version_2(method: str, url: str, headers: Mapping[str, str], *, secret: str, expires: str) -> str:
+    """The signature of a presigned address of S3 in version 2, which SDKs still make where a region takes it.
+
+    Args:
+        method: of the request.
+        url: path and query; the path begins with the bucket.
+        headers: content-md5, content-type and those that begin with x-amz-, from the request's headers or its query.
+        secret: the secret key.
+        expires: when it ends, seconds since 1970, as the query has it.
+    """
+    signer = HmacV1QueryAuth(Credentials("", secret))
+    signer._get_date = lambda: expires  # noqa: SLF001  it takes seconds from now
+    return str(signer.get_signature(method, urlsplit(url), _headers(headers)))
+
+
+def _headers(named: Mapping[str, str]) -> HTTPHeaders:
+    made = HTTPHeaders()
+    for name, value in named.items():
+        made[name] = value
+    return made

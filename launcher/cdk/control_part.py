@@ -1,0 +1,71 @@
+"""The part of a cluster's stack that is deployed before its machines, to see whether the cluster's API answers."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from launcher.agent import safe_json
+from launcher.cdk.commands import Assembly
+
+CONTROL = frozenset(("AWS::EKS::Cluster", "AWS::EKS::AccessEntry"))
+_SUBSTITUTED = re.compile(r"\$\{([A-Za-z0-9]+)")
+
+
+def control_part(assembly: Assembly, folder: Path) -> Assembly:
+    """An assembly whose control plane comes without machines, in a new folder.
+
+    Of a stack with an EKS cluster the cluster stays, who may ask it, and what these refer to; other stacks are whole.
+    The template is named by its own content: the CDK CLI uploads no file twice under one name.
+
+    Raises:
+        QuoteMismatchError: the assembly was changed since it was synthesised.
+    """
+    copy = assembly.copied(folder)
+    for path in copy.templates.values():
+        old = path.read_bytes()
+        if not _has_control(safe_json.loads(old)):
+            continue
+        new = json.dumps(_without_machines(safe_json.loads(old)), indent=1).encode()
+        path.write_bytes(new)
+        before, after = (hashlib.sha256(each).hexdigest() for each in (old, new))
+        for other in (folder / "manifest.json", *folder.glob("*.assets.json")):
+            other.write_text(other.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+    return Assembly.read(folder)
+
+
+def _has_control(template: Mapping[str, Any]) -> bool:
+    return any(each["Type"] == "AWS::EKS::Cluster" for each in template.get("Resources", {}).values())
+
+
+def _without_machines(template: dict[str, Any]) -> dict[str, Any]:
+    """The control plane's resources of a template, with the outputs that refer to nothing else."""
+    resources = template["Resources"]
+    kept: set[str] = set()
+    found = {name for name, each in resources.items() if each["Type"] in CONTROL}
+    while found:
+        kept |= found
+        found = {ref for name in found for ref in _references(resources[name])} & resources.keys() - kept
+    outputs = template.get("Outputs", {}).items()
+    return {
+        **template,
+        "Resources": {name: each for name, each in resources.items() if name in kept},
+        "Outputs": {name: each for name, each in outputs if not set(_references(each)) & resources.keys() - kept},
+    }
+
+
+def _references(value: Any) -> Iterator[str]:
+    """The logical ids that a part of a template refers to."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key in ("Ref", "DependsOn", "Fn::GetAtt"):
+                yield from (str(name).partition(".")[0] for name in ([each] if isinstance(each, str) else each))
+            elif key == "Fn::Sub":
+                yield from _SUBSTITUTED.findall(each if isinstance(each, str) else each[0])
+            else:
+                yield from _references(each)

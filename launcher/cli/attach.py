@@ -1,0 +1,39 @@
+"""`slipway attach`: follow a run again, as its launch did."""
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from launcher.cli import options, output
+from launcher.records.run_folder import with_report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("attach")(attach)
+
+
+def attach(run: options.RunName) -> None:
+    """Follow the job of a plan's newest run again, to its end; Ctrl-C leaves it running. Exit 6 if it failed."""
+    from launcher.answers import status as answer
+    from launcher.cli.console import Narrator
+    from launcher.cli.terminal_text import TerminalText
+    from launcher.model.errors import DeploymentFailedError
+    from launcher.workflow.run.status import run_state
+    from launcher.workflow.run.status_logs import follow_logs
+
+    name = options.plan_name(run)
+    folder = with_report(name, Path.cwd(), going_on=True)
+    filtered = TerminalText() if sys.stdout.isatty() else None
+
+    def write(data: bytes) -> None:
+        sys.stdout.buffer.write(data if filtered is None else filtered.taken(data))
+        sys.stdout.buffer.flush()
+
+    follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+    found = run_state(name, folder, os.environ, output.say)
+    output.result(answer.page(found, output.terminal_width()))
+    if found.status in ("failed", "stopped"):
+        raise DeploymentFailedError(f"the job of {name} is {found.status}", hint=f"slipway logs {name}")

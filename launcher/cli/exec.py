@@ -1,0 +1,30 @@
+"""`slipway exec`: a command on a node of a running job."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options
+from launcher.records.run_folder import with_report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("exec")(execute)
+
+
+def execute(
+    run: options.RunName,
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its words.")],
+    *,
+    node: options.Node = None,
+) -> None:
+    """Run a command on a node that a plan's job runs on, the first without --node, and end with its exit code."""
+    from launcher.workflow.run.on_nodes import chosen, nodes_of
+
+    name = options.plan_name(run)
+    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+        code = nodes.run(chosen(nodes, node), command)
+    raise typer.Exit(code)

@@ -1,0 +1,43 @@
+"""`slipway outputs`: what a job has left as its result, and having it here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import completion, options, output
+from launcher.cli.checkpoints import progress_bar, store_of
+
+Source = Annotated[str, typer.Argument(metavar="NAME", help="The plan's name.", autocompletion=completion.run_names)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("outputs")(outputs)
+
+
+def outputs(
+    source: Source,
+    *,
+    target: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder to bring them to.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="The id of a run; the newest with outputs without.")] = None,
+    region: options.Region = None,
+    sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
+) -> None:
+    """List the files that a job has stored as its outputs (`run.outputs`), or bring them here."""
+    from launcher.answers.outputs import document, page, summary
+    from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
+
+    store = store_of(source, region, sandbox=sandbox)
+    found = stored_outputs(store, run)
+    if target is not None:
+        with progress_bar("outputs", sum(file.bytes for file in found.files)) as advance:
+            fetch_outputs(store, found, target, advance)
+    if json:
+        output.document(document(source, store.uri, found, target))
+    elif target is not None:
+        output.result([f"  {target}: {summary(found)}"])
+    else:
+        output.result(page(found, output.terminal_width()))
+        output.say(f"\n  next: slipway outputs {source} --to DIR")

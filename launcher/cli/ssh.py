@@ -1,0 +1,34 @@
+"""`slipway ssh`: a shell on a node of a running job."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.records.run_folder import with_report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ssh")(ssh)
+
+
+def ssh(
+    run: options.RunName,
+    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="Its number in the job, or its name.")] = None,
+    *,
+    by_option: options.Node = None,
+) -> None:
+    """Open a shell on a node that a plan's job runs on, the first without NODE. No port is opened for it."""
+    from launcher.workflow.run.on_nodes import chosen, nodes_of
+
+    name = options.plan_name(run)
+    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+        place = chosen(nodes, node if node is not None else by_option)
+        output.say(
+            f"  on {place}, {nodes.names.index(place)} of {len(nodes.names)} nodes; exit leaves the job as it is"
+        )
+        code = nodes.shell(place)
+    raise typer.Exit(code)

@@ -1,0 +1,35 @@
+"""`slipway tunnel`: a port of a node of a running job, on this machine."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.records.run_folder import with_report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("tunnel")(tunnel)
+
+
+def tunnel(
+    run: options.RunName,
+    port: Annotated[int, typer.Argument(min=1, max=65535, help="The port on the node.")],
+    *,
+    node: options.Node = None,
+    here: Annotated[
+        int | None, typer.Option("--local", min=1, max=65535, metavar="PORT", help="The port here; the same without.")
+    ] = None,
+) -> None:
+    """Lead a port of this machine to a port of a node (TensorBoard, Jupyter), until Ctrl-C. Nobody else can use it."""
+    from launcher.workflow.run.on_nodes import chosen, nodes_of
+
+    name, local = options.plan_name(run), port if here is None else here
+    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+        place = chosen(nodes, node)
+        said = f"  http://localhost:{local} leads to port {port} of {place}; Ctrl-C ends it"
+        code = nodes.tunnel(place, port, local, lambda: output.say(said))
+    raise typer.Exit(code)

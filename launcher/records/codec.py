@@ -1,0 +1,114 @@
+"""Values of the model as the JSON of the contract, by one rule for all of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+Keys = Mapping[type, str]
+"""The keys of an object of a type, separated by blanks, where they are not its fields: "key" or "key=attribute"."""
+Getters = tuple[tuple[str, Callable[[Any], Any]], ...]
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
+def plain(value: Any, keys: Keys | None = None) -> Any:
+    """A value as JSON: records by their fields, dollars as text, enums by their values, times in ISO form.
+
+    Args:
+        value: what may hold records, mappings and sequences at any depth.
+        keys: the objects that have other keys than the fields of their records.
+
+    Raises:
+        TypeError: a value has no form in JSON.
+
+    >>> plain({"usd": Decimal("55.0400"), "on": date(2026, 11, 23), "names": ("a", "b")})
+    {'usd': '55.04', 'on': '2026-11-23', 'names': ['a', 'b']}
+    """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
+    if keys is not None and kind in keys:
+        return _object(value, _chosen(keys[kind]), keys)
+    return _writer(kind)(value, keys)
+
+
+def picked(value: Any, names: str) -> Json:
+    """An object with some attributes of a value: "key" or "key=attribute", separated by blanks."""
+    return _object(value, _chosen(names), None)
+
+
+def json_of(values: Mapping[str, Any], keys: Keys | None = None) -> Json:
+    """An object of the contract, whose values are made plain."""
+    return {key: plain(value, keys) for key, value in values.items()}
+
+
+def _object(value: Any, getters: Getters, keys: Keys | None) -> Json:
+    found = {}
+    for key, get in getters:
+        item = get(value)
+        # Most are plain already, and there are a hundred thousand runs in a long ledger.
+        found[key] = item if type(item) in _PLAIN else plain(item, keys)
+    return found
+
+
+@cache
+def _chosen(names: str) -> Getters:
+    """The keys of an object, and what reads each."""
+    pairs = (word.partition("=") for word in names.split())
+    return tuple((key, attrgetter(name or key)) for key, _, name in pairs)
+
+
+@cache
+def _writer(kind: Any) -> Callable[[Any, Keys | None], Any]:
+    """What writes the values of a type.
+
+    Raises:
+        TypeError: they have no form in JSON.
+    """
+    names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
+    if names is not None:
+        getters = _chosen(" ".join(names))
+        return lambda value, keys: _object(value, getters, keys)
+    for base, write in _WRITERS:
+        if issubclass(kind, base):
+            return write
+    raise TypeError(f"{kind.__name__} has no form in the JSON of the contract")
+
+
+def named(rows: Iterable[Sequence[Any]], *names: str) -> list[Json]:
+    """Tuples as objects with these keys.
+
+    >>> named([("eu-west-1", "access denied")], "region", "reason")
+    [{'region': 'eu-west-1', 'reason': 'access denied'}]
+    """
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def money(amount: Decimal | None) -> str | None:
+    """Dollars as the contract writes them: a plain decimal string without an exponent.
+
+    >>> money(Decimal("55.0400")), money(Decimal("1E+3")), money(Decimal("0.00"))
+    ('55.04', '1000', '0')
+    """
+    if amount is None:
+        return None
+    text = format(amount, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+_WRITERS: tuple[tuple[type, Callable[[Any, Keys | None], Any]], ...] = (
+    (Decimal, lambda value, _: money(value)),
+    (Enum, lambda value, _: value.value),
+    (date, lambda value, _: value.isoformat()),
+    (Path, lambda value, _: str(value)),
+    (Mapping, json_of),
+    (list, lambda value, keys: [plain(item, keys) for item in value]),
+    (tuple, lambda value, keys: [plain(item, keys) for item in value]),
+)
+"""Of values that are no records; a datetime is a date, and writes its own form."""

@@ -1,0 +1,122 @@
+"""A person in the pods of a job, through the Kubernetes API: exec and port-forward over WebSockets.
+
+Needs the rights `pods/exec` and `pods/portforward`, which AmazonEKSEditPolicy has (EKS user guide, access policy
+permissions, read 2026-11-23).
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.agent import safe_json
+from launcher.submit.jobs import SchedulerError
+from launcher.submit.kubernetes.connection import Connection, message
+from launcher.submit.nodes import forwarded
+
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_LOOK_S = 0.2
+_PIECE = 65536
+_SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l || exec sh -l")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodNodes:
+    """The pods of a job in the order of their ranks, named by what the cluster calls their nodes."""
+
+    connection: Connection
+    namespace: str
+    pods: tuple[tuple[str, str], ...]
+    """Node and pod."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the nodes."""
+        return tuple(node for node, _ in self.pods)
+
+    def shell(self, node: str) -> int:
+        """Open a shell in a node's pod, on this terminal."""
+        with _raw_terminal() as is_terminal:
+            return self._executed(node, _SHELL, tty=is_terminal, stdin=True)
+
+    def run(self, node: str, words: Sequence[str]) -> int:
+        """Run a command in a node's pod."""
+        return self._executed(node, words, tty=False, stdin=False)
+
+    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+        """Lead a port of this machine to a port of a node's pod; every connection is one to the API."""
+        return forwarded(here, lambda: self.connection.forward(self.namespace, self._pod(node), port), ready)
+
+    def _pod(self, node: str) -> str:
+        return next(pod for name, pod in self.pods if name == node)
+
+    def _executed(self, node: str, words: Sequence[str], *, tty: bool, stdin: bool) -> int:
+        asked = {"tty": tty, "stdin": stdin}
+        channels = self.connection.execute(self.namespace, self._pod(node), words, **asked)
+        try:
+            _exchange(channels, tty=tty, stdin=stdin)
+            return self._code(channels.read_channel(_ERROR))
+        finally:
+            channels.close()
+            channels.sock.shutdown()  # where the other side closed it, the client leaves it open
+
+    def _code(self, said: bytes) -> int:
+        """The exit code of the `Status` that ends a session.
+
+        Raises:
+            SchedulerError: it has none: the command was never started, or its pod went.
+        """
+        try:
+            status = safe_json.loads(said)
+            if status["status"] == "Success":
+                return 0
+            return next(int(each["message"]) for each in status["details"]["causes"] if each["reason"] == "ExitCode")
+        except (KeyError, TypeError, ValueError, StopIteration) as problem:
+            why = message(said) or "the session was cut off"
+            raise SchedulerError(
+                f"{self.connection.name}: {why}", hint="slipway status NAME says how it is"
+            ) from problem
+
+
+def _exchange(channels: Any, *, tty: bool, stdin: bool) -> None:
+    """Pass on what both sides say until the command has ended."""
+    typed, size = sys.stdin.fileno() if stdin else None, None
+    while channels.is_open():
+        if tty and size != (now := shutil.get_terminal_size()):
+            size = now
+            channels.write_channel(_RESIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
+        waited = [channels.sock.sock, *([typed] if typed is not None else [])]
+        ready, _, _ = select.select(waited, [], [], _LOOK_S)
+        if typed in ready:
+            data = os.read(int(str(typed)), _PIECE)
+            if data:
+                channels.write_channel(_STDIN, data)
+            else:
+                typed = None  # v4 of the protocol cannot say that the input is at its end
+        channels.update(timeout=0)
+        for channel, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
+            if data := channels.read_channel(channel, timeout=0):
+                stream.buffer.write(data)
+                stream.buffer.flush()
+
+
+@contextlib.contextmanager
+def _raw_terminal() -> Iterator[bool]:
+    """Whether this is a terminal; then every key goes to the other side, Ctrl-C too."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield False
+        return
+    import termios  # noqa: PLC0415 - only where there is a terminal
+    import tty  # noqa: PLC0415 - the same
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setraw(sys.stdin)
+        yield True
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -1,0 +1,144 @@
+"""A person on the nodes of a job: a shell, a command, a port. No port is opened for it anywhere but on this machine."""
+
+import contextlib
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.job import JobFacts, JobState
+from launcher.submit.jobs import SchedulerError
+from launcher.submit.shell import Shell
+
+EXEC_S = 3600.0
+"""What a command gets where its output comes as one answer (Systems Manager)."""
+_PIECE = 65536
+
+
+def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
+    """The nodes that a job runs on.
+
+    Raises:
+        ImpossibleError: it does not run.
+    """
+    if facts is None or facts.state is not JobState.RUNNING or not facts.nodes:
+        word = "gone" if facts is None else facts.word
+        raise ImpossibleError(f"job {job} runs on no node: it is {word}", hint="slipway status NAME says how it is")
+    return facts.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmNodes:
+    """The nodes of a Slurm job: `srun --overlap` starts a step beside the trainer's, from the head node."""
+
+    head: Shell
+    job: str
+    folder: str
+    names: tuple[str, ...]
+
+    def shell(self, node: str) -> int:
+        """Open a shell on a node, on this terminal; its exit code."""
+        return attended(self.head.terminal(self._step(node, ["bash", "-l"], "--pty")), self.head.environment)
+
+    def run(self, node: str, words: Sequence[str]) -> int:
+        """Run a command on a node; over Systems Manager its output comes when it has ended."""
+        script = self._step(node, words)
+        direct = self.head.direct(script)
+        if direct is not None:
+            return attended(direct, self.head.environment)
+        answer = self.head.run(script, timeout_s=EXEC_S)
+        sys.stdout.write(answer.out)
+        sys.stderr.write(answer.err)
+        return answer.code
+
+    def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
+        """Lead a port of this machine to a port of a node."""
+        words = self.head.forwarding(node, port, here)
+        if words is None:
+            return forwarded(here, lambda: socket.create_connection(("127.0.0.1", port), timeout=10.0), ready)
+        with free_port(here):
+            pass
+        ready()
+        return attended(words, self.head.environment)
+
+    def _step(self, node: str, words: Sequence[str], *options: str) -> str:
+        step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", *options]
+        return f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *words])}'
+
+
+def attended(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program on this terminal; Ctrl-C is the program's own.
+
+    Raises:
+        SchedulerError: it is not installed.
+    """
+    program = shutil.which(words[0], path=environment.get("PATH"))
+    if program is None:
+        raise SchedulerError(f"{words[0]} is not installed", hint=f"install it; by hand: {shlex.join(words)}")
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        code = subprocess.run([program, *words[1:]], env=dict(environment), check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def free_port(here: int) -> Iterator[socket.socket]:
+    """A listening port of this machine's loopback address.
+
+    Raises:
+        ImpossibleError: it is taken, or not to be had.
+    """
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", here))
+        except OSError as problem:
+            hint = "--local PORT takes another one of this machine"
+            raise ImpossibleError(f"port {here} of this machine: {problem.strerror}", hint=hint) from problem
+        listener.listen()
+        yield listener
+
+
+def forwarded(here: int, dial: Callable[[], socket.socket], ready: Callable[[], None]) -> int:
+    """Lead each connection to a port of this machine on to what `dial` opens, until it is interrupted.
+
+    A connection that leads nowhere is closed, and the next one tries again.
+
+    Raises:
+        ImpossibleError: the port of this machine is taken.
+    """
+    with free_port(here) as listener:
+        ready()
+        while True:
+            near, _ = listener.accept()
+            threading.Thread(target=_joined, args=(near, dial), daemon=True).start()
+
+
+def _joined(near: socket.socket, dial: Callable[[], socket.socket]) -> None:
+    with near:
+        try:
+            far = dial()
+        except (OSError, SchedulerError) as problem:
+            sys.stderr.write(f"  no connection: {problem}\n")
+            return
+        with contextlib.closing(far):
+            back = threading.Thread(target=_copied, args=(far, near), daemon=True)
+            back.start()
+            _copied(near, far)
+            back.join()
+
+
+def _copied(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(_PIECE):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,62 @@
+"""Nodes of capacity that was bought: started when it begins, and not before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+from launcher.model.hyperpod import is_prepaid
+from launcher.model.plan import Plan
+from launcher.model.stages import Tell
+from launcher.pricing.blocks import begins
+from launcher.workflow.cluster.targets import cluster_of
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class Beginning:
+    """Starts the nodes of a plan's own cluster that are not there: at once, or when what was bought begins.
+
+    `waits` is False where nothing is waited for: in a sandbox every block has begun.
+    """
+
+    plan: Plan
+    session: Session
+    cluster: str
+    tell: Tell
+    waits: bool = True
+    clock: Callable[[], datetime] = _now
+    done: bool = False
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it begins; 0 when it has begun."""
+        now = self.clock()
+        starts_at = begins(self.plan.request.purchase, self.plan.place.option, now) if self.waits else None
+        return (starts_at - now).total_seconds() if starts_at is not None else 0.0
+
+    def check(self) -> None:
+        """Start them, once, if it is time.
+
+        Raises:
+            AwsError: a call failed for another reason than that these credentials may not make it.
+        """
+        if self.done or self.left_s:
+            return
+        self.done = True
+        try:
+            started = cluster_of(self.plan).start_nodes(self.plan, self.session, self.cluster)
+        except AwsError as problem:
+            if not forbidden(problem):
+                raise
+            self.tell(f"whether the nodes of {self.cluster} are stopped cannot be seen with these credentials")
+            return
+        if started and is_prepaid(self.plan.place.option):
+            self.tell(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: what was bought has begun")
+        elif started:
+            self.tell(f"the nodes of {self.cluster} were stopped: starting them, billed from now on")

@@ -1,0 +1,256 @@
+"""Whether a job can run on a Kubernetes cluster that exists: one check for each thing it needs, the fix with each."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from launcher.model import eks
+from launcher.model.diagnosis import Check, Outcome, advice, failed, ok, unknown
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import error
+from launcher.model.instance_type import InstanceType
+from launcher.model.kubernetes import EFA, HUGE_PAGES, JOB_KINDS
+from launcher.model.names import nearest_name
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.rendering import kubernetes_pod as pod
+from launcher.rendering.kubernetes_job import namespace_of
+from launcher.rendering.names import checkpoint_uri
+from launcher.submit.kubernetes.existing import Node, short
+from launcher.workflow.cluster.kubernetes_cluster import Looked
+from launcher.workflow.cluster.lending import by_hand
+
+_TO_KARPENTER = {"capacity-block": "reserved"}
+"""What Karpenter calls a way of buying that EKS calls otherwise."""
+_PLUGINS = {
+    "nvidia.com/gpu": "install NVIDIA's device plugin: helm repo nvdp, chart nvidia-device-plugin",
+    "aws.amazon.com/neuron": "install Neuron's device plugin: public.ecr.aws/neuron/neuron-helm-chart",
+    EFA: "install EFA's device plugin: helm repo eks, chart aws-efa-k8s-device-plugin",
+}
+_NOT_READ = "these credentials may not read it there"
+_MOST_NAMED = 3
+
+
+def checks(plan: Plan, facts: InstanceType, looked: Looked) -> tuple[Check, ...]:
+    """Everything that a plan's job needs of the cluster that it names.
+
+    Args:
+        plan: names a cluster.
+        facts: of its type.
+        looked: what was read of the cluster.
+    """
+    found = (
+        *_rights(plan, looked),
+        *_nodes(plan, facts, looked),
+        *_devices(plan, facts, looked),
+        *_operator(plan, looked),
+        *_queue(plan, looked),
+        *_notices(plan, looked),
+        *_role(plan, looked),
+    )
+    return tuple(found)
+
+
+def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str], None]) -> None:
+    """Go on where nothing is known that the job would fail on; what is not well is told.
+
+    Raises:
+        ImpossibleError: a check failed, with all that did.
+    """
+    wrong = [each for each in found if each.result is Outcome.FAILED]
+    if wrong:
+        errors = [error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in wrong]
+        message = f"target.cluster: {plan.cluster_name} lacks what the job needs"
+        raise ImpossibleError(message, findings=errors)
+    for each in found:
+        if each.result is not Outcome.OK:
+            tell(f"  {'!' if each.result is Outcome.ADVICE else '?'} {each.name}: {each.asked}: {each.got}")
+
+
+def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
+    """What the caller may do in the namespace."""
+    namespace = namespace_of(plan)
+    asked = f"the caller may make, follow and delete jobs in namespace {namespace}"
+    if not looked.missing_rights:
+        yield ok("cluster rights", asked, "the cluster allows it")
+        return
+    fix = (
+        "aws eks associate-access-policy --policy-arn"
+        " arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy --access-scope"
+        f" type=namespace,namespaces={namespace} --cluster-name {looked.existing.eks or 'CLUSTER'}"
+        " --principal-arn YOUR_ROLE; a namespace that is not there somebody else has to make"
+    )
+    yield failed("cluster rights", asked, f"not allowed: {', '.join(looked.missing_rights)}", fix)
+
+
+def _nodes(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
+    """Nodes of the type in the zone, bought as planned, that take the job's pods; or what makes such nodes."""
+    place, cluster = plan.place, looked.cluster
+    zone = f" in {place.az_id}" if place.az_id is not None else ""
+    asked = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
+    if cluster.nodes is None:
+        yield unknown("cluster nodes", asked, _NOT_READ)
+        return
+    fitting = [each for each in cluster.nodes if each.zone_id in (None, place.az_id) or place.az_id is None]
+    fitting = [each for each in fitting if _bought_so(each, place.option)]
+    if fitting and not any(set(each.taints) <= set(pod.tolerated(facts)) for each in fitting if each.takes_pods):
+        kept = ", ".join(sorted({taint for each in fitting for taint in each.taints})) or "not ready, or cordoned"
+        fix = "free them, or keep them with taints that pods with chips pass: nvidia.com/gpu, aws.amazon.com/neuron"
+        if not looked.cluster.pools:
+            yield failed("cluster nodes", asked, f"none of the {len(fitting)} takes the job's pods: {kept}", fix)
+            return
+    if len(fitting) >= place.nodes:
+        yield ok("cluster nodes", asked, f"{len(fitting)} are there")
+    elif cluster.pools:
+        got = f"{len(fitting)} are there; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may make more"
+        yield ok("cluster nodes", asked, got)
+    elif _makes_again(plan, looked):
+        got = f"{len(fitting)} are up; its node group makes them again when the job comes"
+        yield ok("cluster nodes", asked, got)
+    else:
+        there = _there(cluster.nodes, cluster.types)
+        fix = "pin what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
+        yield failed("cluster nodes", asked, f"{len(fitting)} are there; the cluster has {there}", fix)
+
+
+def _makes_again(plan: Plan, looked: Looked) -> bool:
+    """Whether the node group of a cluster of Slipway's own has as many such machines, though a guard stopped them."""
+    if looked.group is None:
+        return False
+    state, made = looked.group
+    bought = state.capacity_type == eks.CAPACITY_TYPES.get(plan.place.option)
+    return bought and made == plan.place.instance_type and state.maximum >= plan.place.nodes
+
+
+def _bought_so(node: Node, option: PurchaseOption) -> bool:
+    """Whether a node is bought as a plan says, as far as its labels tell."""
+    wanted = eks.CAPACITY_TYPES.get(option, "ON_DEMAND").lower().replace("_", "-")
+    return node.bought in ("", wanted, _TO_KARPENTER.get(wanted, wanted))
+
+
+def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
+    """What a cluster has instead."""
+    if nodes:
+        kinds = sorted({f"{each.instance_type} {each.bought} {each.zone_id or ''}".strip() for each in nodes})
+        return f"{len(nodes)}: {', '.join(kinds)}"
+    return ", ".join(f"{count} x {name}" for name, count in sorted(types.items())) or "no nodes"
+
+
+def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
+    """What the nodes show to pods: chips, EFA interfaces and huge pages, as many as a pod asks for."""
+    nodes = looked.cluster.nodes
+    if not nodes or (looked.existing.own and not target_of(plan.place.target).managed):
+        # What is not there cannot be looked at; on a cluster of Slipway's own the plugins come with the job.
+        return
+    wanted = {}
+    resource = pod.resource_name(facts)
+    if resource is not None:
+        wanted[resource] = facts.accelerators
+    if facts.efa_interfaces:
+        wanted[EFA] = facts.efa_interfaces
+    for name, count in wanted.items():
+        asked = f"each node shows {count} x {name}"
+        less = short(nodes, name, count)
+        if not less:
+            yield ok("node devices", asked, f"{len(nodes)} do")
+        elif len(nodes) - len(less) >= plan.place.nodes:
+            yield advice("node devices", asked, f"{len(nodes) - len(less)} do, {len(less)} do not", _PLUGINS[name])
+        else:
+            why = ": pods would run over TCP" if name == EFA else ""
+            got = f"{', '.join(less[:_MOST_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
+            yield failed("node devices", asked, got, _PLUGINS[name])
+    if pod.huge_pages_mib(facts) and all(each.allocatable.get(HUGE_PAGES, "0") == "0" for each in nodes):
+        fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
+        yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
+
+
+def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
+    """What runs the job."""
+    asked = f"run.operator: {plan.request.run.operator or 'auto'}"
+    served = ", ".join(each.value for each in looked.cluster.operators)
+    if looked.operator in looked.cluster.operators:
+        yield ok("operator", asked, f"the job is a {JOB_KINDS[looked.operator].kind}; the cluster takes {served}")
+    else:
+        fix = "install the operator there, or run.operator: job, which every cluster has"
+        yield failed("operator", asked, f"the cluster takes {served}", fix)
+
+
+def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
+    """The queue that a plan names, and its priority."""
+    target, namespace = plan.request.target, namespace_of(plan)
+    if target.queue is None:
+        return
+    name, queues = target.queue.rpartition("/")[2], looked.cluster.queues
+    asked = f"queue {name} in namespace {namespace}"
+    if queues is None:
+        fix = "install Kueue (on HyperPod: task governance), or drop target.queue"
+        yield failed("queue", asked, f"the cluster has no Kueue, or {_NOT_READ}", fix)
+    elif name not in queues:
+        near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
+        yield failed("queue", asked, "it is not there", f"target.queue: {near}")
+    elif queues[name]:
+        yield advice("queue", asked, f"it lets nothing in now: {queues[name]}", "whoever runs the queue opens it")
+    else:
+        yield ok("queue", asked, "it is there")
+    if target.priority is not None:
+        asked = f"priority class {target.priority}"
+        if looked.cluster.priority is False:
+            yield failed("priority", asked, "it is not there", "kubectl get workloadpriorityclasses lists them")
+        elif looked.cluster.priority is None:
+            yield unknown("priority", asked, _NOT_READ)
+        else:
+            yield ok("priority", asked, "it is there")
+
+
+def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
+    """Who drains a node that EC2 takes back: pods themselves see no notice."""
+    nodes, option = looked.cluster.nodes or (), plan.place.option
+    if option is not PurchaseOption.SPOT or not nodes:
+        return
+    asked = "somebody drains a node that EC2 takes back: pods see no notice"
+    alone = [each.name for each in nodes if not each.keeper]
+    if not alone:
+        keepers = ", ".join(sorted({each.keeper for each in nodes}))
+        also = "; Karpenter does with its interruption queue set" if "Karpenter" in keepers else ""
+        yield ok("spot notices", asked, f"{keepers}{also}")
+    elif looked.cluster.drains:
+        yield ok("spot notices", asked, "AWS Node Termination Handler is there")
+    else:
+        got = (
+            f"{len(alone)} nodes are managed by nobody ({', '.join(alone[:_MOST_NAMED])}): each loss costs an interval"
+        )
+        fix = "install AWS Node Termination Handler (helm repo eks), or have Karpenter make the nodes"
+        if looked.cluster.drains is None:
+            yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is there", fix)
+        else:
+            yield advice("spot notices", asked, got, fix)
+
+
+def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
+    """Whether the job's pods have a role that reads and writes its store."""
+    namespace, existing = namespace_of(plan), looked.existing
+    account = existing.account(plan)
+    asked = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
+    if existing.lender is not None:
+        yield _bound_role(plan, looked, asked)
+        return
+    if looked.lent:
+        yield ok("pods' role", asked, "one is lent to them; what it may do shows when they start")
+        return
+    fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
+    if looked.lent is None:
+        yield unknown("pods' role", asked, "nobody could ask EKS", fix)
+    else:
+        yield advice("pods' role", asked, "none is lent to them: only a role of the nodes is left", fix)
+
+
+def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
+    """The role of a cluster of Slipway's own, which writes to the folder of the plan that it is lent to alone."""
+    names, title = looked.existing.names, "pods' role"
+    own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
+    if f"{wanted}/".startswith(f"{own}/"):
+        lent = "it is lent to them" if looked.lent else "a launch lends it to them"
+        return ok(title, asked, f"{lent}, for {own} alone")
+    got = f"it writes to {own} alone, and the job to {wanted}"
+    if f"{wanted}/".startswith(f"{names.store_uri}/"):
+        return failed(title, asked, got, "drop checkpoint.uri, or call the plan as that folder is called")
+    return advice(title, asked, got, "drop checkpoint.uri, or give the pods' role the rights to write there")

@@ -1,0 +1,244 @@
+"""A Kubernetes cluster that exists: the way to its API, what it has, and whether a plan's job can run there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.agent.command_line import script_of_shell
+from launcher.aws import eks, hyperpod, node_groups, stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.node_groups import NodeGroupState
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.eks import WORKERS
+from launcher.model.enums import Operator
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.names import nearest_name
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.records.submission import CONTEXT, EKS, HeadNode
+from launcher.rendering.kubernetes_job import namespace_of, operator_of, service_account
+from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
+from launcher.sandbox.processes import MARK
+from launcher.submit.kubernetes import existing as read
+from launcher.submit.kubernetes.connection import Connection
+from launcher.submit.kubernetes.existing import DescribedCluster
+from launcher.workflow.cluster.lending import Lender
+from launcher.workflow.cluster.reach import connection_to
+from launcher.workflow.cluster.readback.training import COMPLETE
+
+ROLE = "AccessRoleArn"
+"""The output of a cluster of Slipway's own that names who is let in."""
+PODS_ROLE = "PodRoleArn"
+"""That with the role which is lent to the pods of each job, to each for its own folder."""
+ELASTIC_AGENT = "hyperpodrun"
+"""The program by which HyperPod's operator speaks with the pods of its jobs; without it they never count as running."""
+_ACTIVE = "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingCluster:
+    """A cluster that a plan names, found: the way to its API and what the job's files refer to.
+
+    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it; `lender` lends
+    its role to the pods of a job, None where jobs share an account that somebody else lends one to.
+    """
+
+    head_node: HeadNode
+    names: ClusterNames
+    own: bool
+    eks: str | None
+    lender: Lender | None = None
+
+    def account(self, plan: Plan) -> str:
+        """The service account of a plan's pods."""
+        return service_account(plan, own=self.lender is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A cluster that exists and that was looked at.
+
+    `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `lent` says whether pods
+    of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the type
+    of its machines, in a cluster that Slipway deployed with one.
+    """
+
+    existing: ExistingCluster
+    cluster: DescribedCluster
+    operator: Operator
+    missing_rights: tuple[str, ...]
+    lent: bool | None
+    group: tuple[NodeGroupState, str] | None = None
+
+
+def find(plan: Plan, session: Session) -> ExistingCluster:
+    """The cluster that a plan names: one that Slipway deployed, else one of EKS, or what a context leads to.
+
+    Args:
+        plan: names a cluster, and perhaps a context; in a sandbox that is not used, for it leads out of it.
+        session: of the cluster's region.
+
+    Raises:
+        ImpossibleError: there is none, it is not whole, or nothing says where the job writes.
+        AwsError: a call failed.
+    """
+    target = plan.request.target
+    stack = _stack(plan, session)
+    if stack is None:
+        refuse_without_store(plan, sandbox=MARK in session.environment)
+    names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
+    lender = None if stack is None else _lender(stack)
+    if target.context is not None and MARK not in session.environment:
+        way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
+        name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
+        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
+    name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
+    role = stack.outputs.get(ROLE) if stack is not None else None
+    way = HeadNode(via=EKS, host=name, region=session.region, role=role)
+    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
+
+
+def _lender(stack: StackState) -> Lender | None:
+    """What lends the pods' role of a cluster; None of one that was deployed when its jobs still shared an account."""
+    role, outputs = stack.outputs.get(PODS_ROLE), stack.outputs
+    return None if role is None else Lender(cluster=outputs["ClusterName"], pods_role=role, access_role=outputs[ROLE])
+
+
+def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
+    """Go on where a plan says where its job writes; a cluster that Slipway has not deployed has no store of its own.
+
+    Args:
+        plan: names the cluster.
+        sandbox: whether it was looked for in one, which begins without any.
+
+    Raises:
+        ImpossibleError: it does not say so.
+    """
+    if plan.request.checkpoint.foreign_store_uri is None:
+        hint = "name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
+        if sandbox:
+            made = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
+            hint = f"{made}; or {hint}"
+        raise ImpossibleError(
+            f"checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} says no place in S3 for the job's files, and only"
+            " a cluster that slipway deployed has a bucket of its own",
+            hint=hint,
+        )
+
+
+def _stack(plan: Plan, session: Session) -> StackState | None:
+    """The stack of a cluster that Slipway deployed; None where there is none, or nobody may look."""
+    try:
+        found = stacks.find(session, stack_name(plan, "training"))
+    except AwsError as problem:
+        if forbidden(problem):
+            return None
+        raise
+    if found is None or ROLE not in found.outputs:
+        return None
+    if found.status not in COMPLETE:
+        hint = f"wait, or repair it with slipway deploy FILE of the plan of {plan.cluster_name}"
+        raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not whole: {found.status}", hint=hint)
+    return found
+
+
+def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
+    """What EKS calls the cluster that a plan names; a HyperPod cluster runs on one of its own name.
+
+    Args:
+        plan: names it.
+        session: of its region.
+        sure: whether it has to be there.
+
+    Raises:
+        ImpossibleError: there is none of that name, or it is not active.
+        AwsError: a call failed.
+    """
+    named = plan.cluster_name
+    if not sure:
+        return named
+    below = hyperpod.eks_cluster(session, named) if target_of(plan.place.target).managed else None
+    found = eks.describe(session, below or named)
+    if found is None:
+        there = eks.names(session)
+        hint = nearest_name(named, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
+        raise ImpossibleError(
+            f"target.cluster: no cluster {named} in {session.region}",
+            hint=f"{hint}; without target.cluster the plan gets one of its own",
+        )
+    if found.status != _ACTIVE:
+        raise ImpossibleError(f"target.cluster: {found.name} is {found.status.lower()}", hint="wait until it is active")
+    return found.name
+
+
+def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Looked:
+    """Read what a job needs of a cluster.
+
+    Raises:
+        SchedulerError: its API does not answer.
+        AwsError: a call failed for another reason than that it is not allowed.
+    """
+    namespace, account = namespace_of(plan), existing.account(plan)
+    cluster = read.describe(
+        connection,
+        instance_type=plan.place.billed_name,
+        namespace=namespace,
+        priority=plan.request.target.priority,
+        account=account,
+    )
+    operator = chosen(plan, cluster.operators)
+    missing = read.missing_rights(connection, namespace, operator, account)
+    lent = True if cluster.role is not None else lent_to(existing, session, namespace, account)
+    group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
+    return Looked(existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
+
+
+def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState, str] | None:
+    """The node group of jobs, and the type of its machines; None where nobody may look."""
+    try:
+        state = node_groups.describe_group(session, str(existing.eks), WORKERS)
+        made = node_groups.describe_template(session, state.template) if state.template is not None else None
+    except AwsError as problem:
+        if forbidden(problem):
+            return None
+        raise
+    return state, made.instance_type if made is not None else ""
+
+
+def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
+    """What runs a plan's job: the operator that it names, or the most able one that the cluster has for it."""
+    asked = plan.request.run.operator
+    if asked is not None:
+        return asked
+    command = plan.request.run.command
+    words = (script_of_shell(command) or "").split() or command[:1]
+    speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in words)
+    able = [each for each in served if each is not Operator.HYPERPOD_PYTORCHJOB or speaks]
+    return able[0] if able else operator_of(plan)
+
+
+def lent_to(existing: ExistingCluster, session: Session, namespace: str, account: str) -> bool | None:
+    """Whether Pod Identity lends the job's pods a role."""
+    if existing.eks is None:
+        return None
+    try:
+        return bool(eks.lent_roles(session, existing.eks, namespace, account))
+    except AwsError as problem:
+        # A context may lead to a cluster that EKS does not know here.
+        if forbidden(problem) or existing.head_node.via == CONTEXT:
+            return None
+        raise
+
+
+def looked_at(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Looked:
+    """The same, with a connection of its own.
+
+    Raises:
+        SlipwayError: the cluster cannot be asked.
+    """
+    session = Session(environment=environment, region=plan.place.region)
+    connection = connection_to(existing.head_node, environment)
+    try:
+        return look(plan, existing, connection, session)
+    finally:
+        connection.close()

@@ -1,0 +1,154 @@
+"""Submitting a rendered job to Kubernetes: its folder in S3, the devices of its nodes, its objects, once."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.aws.session import Session
+from launcher.catalog import safe_yaml
+from launcher.model.bundle import Bundle
+from launcher.model.enums import Operator
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.kubernetes import JOB_KINDS
+from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.target import target_of
+from launcher.records.submission import SANDBOX, HeadNode, Submission
+from launcher.rendering.batch import PENDING, JobArchive
+from launcher.rendering.blanks import blank_names, with_archive, with_names
+from launcher.rendering.device_plugins import NEURON_FILE, PLUGINS_FILE, plugin_files
+from launcher.rendering.kubernetes_job import (
+    MANIFEST_FILE,
+    NAMESPACE_FILE,
+    job_context,
+    job_manifest,
+    job_name,
+    namespace_manifest,
+    namespace_of,
+    operator_of,
+)
+from launcher.rendering.names import checkpoint_uri
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.reach import jobs_at
+from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of
+from launcher.workflow.cluster.targets import JobRequest
+
+
+def submit_pods(asked: JobRequest) -> Submission:
+    """Ship a job and have the cluster take its objects; said only when it has.
+
+    Raises:
+        DeploymentFailedError: the cluster refuses it, or that is not known.
+        ImpossibleError: its API cannot be reached, or it lacks the operator.
+    """
+    plan, bundle = asked.quoted.plan, with_names(_for_cluster(asked), asked.names)
+    asked.folder.write_bundle(with_archive(bundle, PENDING))
+    place = f"{namespace_of(plan)}/{job_name(plan, asked.key)}"
+    head_node = replace(asked.head_node, kind=JOB_KINDS[_operator(asked)].kind)
+    connection, jobs = jobs_at(
+        head_node, asked.environment, place=place, checkpoints=checkpoint_uri(plan, asked.names), key=asked.key
+    )
+    try:
+        # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
+        _refuse_unless_able(asked, jobs)
+        _start_nodes(asked)
+        documents = list(_plugins(asked, bundle))
+        wanted, shipped = _shipped(asked, bundle, head_node, place)
+        for path in (NAMESPACE_FILE, MANIFEST_FILE):
+            documents += safe_yaml.documents(shipped.file(path).text)
+        wanted.write(asked.folder)
+        done = wanted.taken(jobs.submit(documents, asked.key))
+    except SchedulerError as problem:
+        raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+    finally:
+        connection.close()
+    done.write(asked.folder)
+    asked.folder.append_event("submitted", job=done.job, key=done.key)
+    asked.tell(f"submitted: {head_node.kind} {place} on {head_node.words()}")
+    return done
+
+
+def _operator(asked: JobRequest) -> Operator:
+    """What runs the job: what somebody has found on the cluster, else the plan's."""
+    return asked.operator or operator_of(asked.quoted.plan)
+
+
+def _for_cluster(asked: JobRequest) -> Bundle:
+    """The plan's files, with the job's objects as the cluster's operator has them, under the account that it is."""
+    plan = asked.quoted.plan
+    if _operator(asked) is operator_of(plan) and asked.account is None:
+        return asked.bundle
+    context = job_context(
+        plan,
+        instances=asked.instances,
+        names=blank_names(plan),
+        job=job_settings(asked.quoted, asked.key),
+        operator=_operator(asked),
+        account=asked.account,
+    )
+    found = asked.bundle.with_text(MANIFEST_FILE, job_manifest(context))
+    return found.with_text(NAMESPACE_FILE, namespace_manifest(context))
+
+
+def _refuse_unless_able(asked: JobRequest, jobs: KubernetesJobs) -> None:
+    """Go on only where the API answers and serves the operator's kind.
+
+    Raises:
+        ImpossibleError: it does not.
+    """
+    try:
+        jobs.connection.ask("GET", "/version")
+    except UnreachableError as problem:
+        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=asked.unreached) from problem
+    if _operator(asked) not in served(jobs.connection):
+        raise ImpossibleError(
+            f"run.operator: {asked.head_node.words()} has no {_operator(asked).value}",
+            hint="install the operator there, or run.operator: job, which every cluster has",
+        )
+
+
+def _start_nodes(asked: JobRequest) -> None:
+    """Have the nodes made that are not there: a guard has stopped them, or their block has just begun.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    if not asked.own:
+        return
+    cluster = str(asked.head_node.host)
+    session = Session(environment=asked.environment, region=str(asked.head_node.region))
+    waits = asked.head_node.via != SANDBOX
+    Beginning(plan=asked.quoted.plan, session=session, cluster=cluster, tell=asked.tell, waits=waits).check()
+
+
+def _plugins(asked: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
+    """What shows chips and interfaces to Kubernetes: once a cluster, left alone where it is there."""
+    plan = asked.quoted.plan
+    files = bundle.files
+    if plan.request.target.cluster is not None:
+        # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
+        lacking = asked.own and not target_of(plan.place.target).managed
+        files = tuple(plugin_files(asked.instances[plan.place.instance_type])) if lacking else ()
+    for each in files:
+        if each.path in (PLUGINS_FILE, NEURON_FILE):
+            yield from safe_yaml.documents(each.text)
+
+
+def _shipped(asked: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
+    """The job folder in S3; the submission as it is about to be made, and its files, which name the folder."""
+    store = asked.store
+    shipment = ship_work(asked.workdir, store, asked.here, datetime.now(UTC), asked.tell)
+    asked.tell(shipment.words())
+    with job_archive(with_archive(bundle, PENDING), shipment) as (path, agent):
+        content = path.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
+        key = f"{STAGED_FOLDER}/{sha256}.tar.gz"
+        store.send(path, key)
+    archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, size=str(len(content)))
+    asked.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
+    shipped = with_archive(bundle, archive)
+    asked.folder.write_bundle(shipped)
+    return submission_of(asked, head_node, shipment, place), shipped

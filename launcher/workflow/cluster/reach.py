@@ -1,0 +1,301 @@
+"""The way to what runs a job: Slurm behind a head node, or a Kubernetes API; asked the same from there on."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from launcher.aws import eks, stacks
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.aws.ssm import MachineCommands
+from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
+from launcher.model.hyperpod import SHARED_HOME
+from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.plan import Plan
+from launcher.model.stages import Tell, stage
+from launcher.records.command_record import read_command
+from launcher.records.run_folder import RunFolder, latest, names
+from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
+from launcher.rendering.names import FRESH_FOLDER, journal_uri
+from launcher.sandbox import staying
+from launcher.sandbox.sandbox import Sandbox
+from launcher.submit.jobs import GoneError, SchedulerError
+from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
+from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.submit.session import Person, SessionShell
+from launcher.submit.shell import LocalShell, Shell
+from launcher.submit.ssh import SshShell
+from launcher.submit.ssm import SsmShell
+from launcher.workflow.cluster.targets import Reached, cluster_at, cluster_of
+
+LOOK_S, LOOK_HERE_S = 5.0, 0.5
+"""Seconds between two looks at an API: pods keep what they write every few seconds; on this machine it is free."""
+
+ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
+"""How often a new API is asked, and the seconds in between: three minutes in all."""
+
+
+def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connection:
+    """The API of a cluster: as the role that its stack has made for that, or as a context of the kubeconfig says.
+
+    Args:
+        head_node: where it is.
+        environment: with AWS credentials, a sandbox's in a sandbox.
+
+    Raises:
+        ImpossibleError: there is no such cluster any more, or the client is not installed.
+        AwsError: a call failed.
+    """
+    if head_node.via == CONTEXT:
+        return to_context(str(head_node.host), environment.get("KUBECONFIG"))
+    name, session = str(head_node.host), Session(environment=environment, region=str(head_node.region))
+    found = eks.describe(session, name)
+    if found is None:
+        raise ImpossibleError(
+            f"there is no EKS cluster {name} in {session.region} any more",
+            hint="slipway report NAME tells what its run left",
+        )
+
+    def token() -> str:
+        signs = session if head_node.role is None else eks.assumed(session, head_node.role)
+        return eks.token(signs, name)
+
+    authority = found.authority or None
+    return to_endpoint(Endpoint(name=f"EKS cluster {name}", address=found.endpoint, authority=authority, token=token))
+
+
+def refuse_unless_answered(
+    plan: Plan,
+    outputs: Mapping[str, str],
+    environment: Mapping[str, str],
+    tell: Tell,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Go on once the API of a plan's own cluster answers here, before its machines are paid for.
+
+    A new name takes a while to be known, and a new role to be let in: it is asked again meanwhile.
+
+    Args:
+        plan: the plan.
+        outputs: of the stack that made the control plane.
+        environment: with AWS credentials, a sandbox's in a sandbox.
+        tell: takes a line.
+        wait: waits so many seconds.
+
+    Raises:
+        ImpossibleError: it does not answer; the control plane is there, and no machine.
+    """
+    region = plan.place.region
+    way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
+    with stage(tell, f"asking the API of {way.host} before any machine is started"):
+        for left in reversed(range(ASKED_TIMES)):
+            try:
+                with closing(connection_to(way, environment)) as connection:
+                    connection.ask("GET", "/version")
+                break
+            except (AwsError, SchedulerError) as problem:
+                if left:
+                    wait(ASK_AGAIN_S)
+                    continue
+                hint = problem.hint if isinstance(problem, RefusedError) else cluster_of(plan).unreached(plan, outputs)
+                message = f"{problem.message}; no machine was started, and nothing was submitted"
+                after = f"mend it and launch again, or slipway down {plan.cluster_name}"
+                raise ImpossibleError(message, hint=f"{hint}; {after}") from problem
+
+
+def jobs_at(
+    head_node: HeadNode, environment: Mapping[str, str], *, place: str, checkpoints: str, key: str
+) -> tuple[Connection, KubernetesJobs]:
+    """The jobs of a namespace, and the connection to be closed.
+
+    Args:
+        head_node: where the API is.
+        environment: with AWS credentials, a sandbox's in a sandbox.
+        place: `namespace/name` of the job.
+        checkpoints: where the job's checkpoints go, among which pods keep what they write.
+        key: the submission's.
+
+    Raises:
+        SlipwayError: the API cannot be spoken to.
+    """
+    connection = connection_to(head_node, environment)
+    session = Session(environment=environment, region=str(head_node.region))
+    kept = Objects.at(session, journal_uri(checkpoints, key))
+    namespace = place.partition("/")[0]
+    return connection, KubernetesJobs(connection=connection, namespace=namespace, kind=str(head_node.kind), kept=kept)
+
+
+def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
+    """The way to what runs the job of a submission.
+
+    Raises:
+        GoneError: its sandbox has ended.
+        SchedulerError: the way cannot be taken from here.
+    """
+    own, head_node = environment_of(submission, environment), submission.head_node
+
+    def shell() -> Shell:
+        store = Objects.at(Session(environment=own, region=str(head_node.region)), submission.store_uri)
+        return connect(head_node, environment, key=submission.key, store=store)
+
+    return cluster_at(submission.target).reach(submission, own, shell)
+
+
+@contextmanager
+def gone_where_removed(submission: Submission, environment: Mapping[str, str]) -> Iterator[None]:
+    """A block that asks a cluster; whatever fails in it because the cluster was taken down is a GoneError.
+
+    Raises:
+        GoneError: there is no such cluster any more.
+    """
+    try:
+        yield
+    except GoneError:
+        raise
+    except SlipwayError as problem:
+        if not _removed(submission, environment):
+            raise
+        message = f"cluster {submission.cluster} is gone: this is the run as of the last look"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what the run left") from problem
+
+
+def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
+    """Whether AWS says that a cluster is not there any more; False where it does not say so."""
+    head_node = submission.head_node
+    if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
+        return False
+    try:
+        own = environment_of(submission, environment)
+        session = Session(environment=own, region=str(head_node.region))
+        if head_node.kind is not None:
+            return eks.describe(session, str(head_node.host)) is None
+        return stacks.find(session, f"slipway-{submission.cluster}-training") is None
+    except SlipwayError:
+        return False
+
+
+def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
+    """The way to a job on Kubernetes, with the environment whose AWS it is in."""
+    head_node = submission.head_node
+    # A launch that began anew keeps its journal where pods may tidy it: beside the plan's first checkpoints.
+    first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
+    connection, jobs = jobs_at(head_node, environment, place=submission.folder, checkpoints=first, key=submission.key)
+    look_s = LOOK_HERE_S if head_node.via == SANDBOX else LOOK_S
+    return Reached(source=jobs, look_s=look_s, close=connection.close)
+
+
+def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment whose AWS a submission is in: that of its sandbox, for one in a sandbox that stays.
+
+    Raises:
+        GoneError: that sandbox has ended.
+    """
+    if submission.head_node.via != SANDBOX:
+        return environment
+    return sandbox_of(submission.head_node, environment).process_environment(environment)
+
+
+def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment whose AWS a run went to: the account's, or that of the sandbox that stays.
+
+    Raises:
+        GoneError: it went to a sandbox that has ended.
+    """
+    submission = recorded(folder)
+    if submission is not None:
+        return environment_of(submission, environment)
+    command = read_command(folder)
+    if command is None or not command.sandbox:
+        return environment
+    found = attached(environment, environment.get("AWS_REGION", "us-east-1"))
+    if found is None:
+        message = "the sandbox of this run has ended, and all that was in it"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
+    return found.process_environment(environment)
+
+
+def environment_of_newest(name: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment whose AWS a plan's newest run went to; the account's where no run is known.
+
+    Args:
+        name: the plan's.
+        root: the folder with the run folders.
+        environment: this process's.
+
+    Raises:
+        GoneError: it went to a sandbox that has ended.
+    """
+    return environment_of_run(latest(name, root), environment) if name in names(root) else environment
+
+
+def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
+    """The region of a cluster's or an endpoint's stacks in the sandbox that stays; None where it has none of them."""
+    found = attached(environment, "us-east-1")
+    stacks = found.stacks() if found is not None else ()
+    return next((each["region"] for each in stacks if each["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
+
+
+def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
+    """The sandbox that stays, ready to be used; None where none runs."""
+    stays = staying.find(environment)
+    return None if stays is None else Sandbox.attached(stays, region=region)
+
+
+def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, store: Objects | None) -> Shell:
+    """The way to a head node.
+
+    Args:
+        head_node: where it is.
+        environment: of ssh, of commands on this machine, or with AWS credentials.
+        key: the submission's.
+        store: the place in S3 through which files go where only commands do; None where none will go.
+
+    Raises:
+        SchedulerError: the way cannot be taken from here.
+    """
+    if head_node.via == SANDBOX:
+        return sandbox_of(head_node, environment).head_node(str(head_node.host), environment)
+    if head_node.via == "local":
+        return LocalShell(environment)
+    if head_node.via == "ssh":
+        return SshShell(str(head_node.host), environment)
+    session = Session(environment=environment, region=str(head_node.region))
+
+    def stage(path: Path) -> str:
+        if store is None:
+            raise ImpossibleError("no place in S3 for the job folder")
+        staged = f"{STAGED_FOLDER}/{key}.tar.gz"
+        store.send(path, staged)
+        return f"{store.uri}/{staged}"
+
+    if head_node.via == "session":
+        return SessionShell(
+            name=f"session {head_node.instance}",
+            target=str(head_node.instance),
+            region=session.region,
+            user=str(head_node.user),
+            home=SHARED_HOME,
+            environment=environment,
+            stage=stage,
+        )
+    return SsmShell(
+        name=f"ssm {head_node.instance}",
+        commands=MachineCommands(session=session, instance=str(head_node.instance)),
+        user=str(head_node.user),
+        stage=stage,
+        person=Person(target=str(head_node.instance), region=session.region, environment=environment),
+    )
+
+
+def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
+    """The sandbox that a head node is in.
+
+    Raises:
+        GoneError: it has ended.
+    """
+    found = attached(environment, str(head_node.region))
+    if found is None or found.stays is None or found.stays.mark != head_node.instance:
+        message = f"the sandbox of {head_node.words()} has ended, and all that ran in it"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
+    return found

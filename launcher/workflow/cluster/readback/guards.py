@@ -1,0 +1,144 @@
+"""What guards a cluster, against the plan: topic, function, rules, alarms, dashboard, budget."""
+
+from decimal import Decimal
+
+from launcher.aws import alarms, budgets, functions, rules, topics
+from launcher.model.budget_stop import stops_at
+from launcher.model.enums import PurchaseOption
+from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
+from launcher.model.idle import idle_minutes
+from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
+from launcher.model.target import target_of
+from launcher.rendering.names import OUTPUTS
+from launcher.workflow.cluster.readback.reading import Reading
+
+PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
+GUARD, FUNCTION = "GuardFunction", "AWS::Lambda::Function"
+"""The guard among a stack's resources (infra/parts/guard_function.py)."""
+RATE_PLACES = Decimal("0.000001")
+"""What the guard's rate is rounded to (infra/build.py)."""
+
+
+def told(reading: Reading) -> frozenset[str]:
+    """The topics that everything is announced on: the cluster's own and those of the plan."""
+    foreign = {each for each in reading.plan.request.guardrails.notify if _is_topic(each)}
+    return frozenset((reading.main.outputs["NotifyTopicArn"], *foreign))
+
+
+def _is_topic(address: str) -> bool:
+    """Whether an address of `guardrails.notify` is a topic: those are told directly and not subscribed."""
+    return address.split(":")[2:3] == ["sns"]
+
+
+def topic(reading: Reading) -> None:
+    """The topic: its name, who may publish, over TLS, and who is subscribed."""
+    checks, plan = reading.checks, reading.plan
+    state = topics.describe(reading.session, reading.main.outputs["NotifyTopicArn"])
+    checks.equal("topic", f"slipway {plan.cluster_name}", state.display_name)
+    allowed = {
+        service
+        for each in state.statements
+        if each["Effect"] == "Allow" and each.get("Condition")
+        for service in each.get("Principal", {}).get("Service", [])
+    }
+    checks.equal("services that may publish", PUBLISHERS, frozenset(allowed))
+    refused = [each.get("Condition", {}).get("Bool", {}) for each in state.statements if each["Effect"] == "Deny"]
+    checks.holds("topic takes TLS only", {"aws:SecureTransport": "false"} in refused)
+    wanted = {each for each in plan.request.guardrails.notify if not _is_topic(each)}
+    checks.equal("subscribers", frozenset(wanted), frozenset(each for _, each in state.subscribers))
+
+
+def guard(reading: Reading) -> None:
+    """The guard's function: what it is told, and that the rules that name it may call it."""
+    checks, plan = reading.checks, reading.plan
+    # A cluster's stack may have other functions beside it.
+    (name,) = (each.physical_id for each in reading.found if GUARD in each.logical_id and each.type == FUNCTION)
+    state = functions.describe(reading.session, name)
+    limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
+    words = reading.main.outputs.get(OUTPUTS["word_uri"])
+    per_node = (reading.usd_per_hour / plan.place.nodes).quantize(RATE_PLACES) if reading.usd_per_hour else None
+    wanted = {
+        "CLUSTER": plan.cluster_name,
+        "IDLE_MINUTES": f"{idle_minutes(plan.request) or 0:g}",
+        "TTL_HOURS": None if limits.ttl_h is None else f"{limits.ttl_h:g}",
+        "PREPAID": "true" if is_prepaid(plan.place.option) else "false",
+        "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
+        "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
+        "FOLDER_URI": None if words is None else words.removesuffix(f"/{WORD_FOLDER}"),
+    }
+    if reading.deployed_now:
+        wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
+    checks.equal("guard", wanted, {key: state.environment.get(key) for key in wanted})
+    checks.equal("guard's failed calls are repeated", 0, functions.retries(reading.session, name))
+    checks.equal("guard tells", told(reading), frozenset(state.environment.get("TOPICS", "").split()))
+    callers = {
+        each.arn
+        for each in (rules.describe(reading.session, id_) for id_ in _rules(reading))
+        if state.arn in each.targets
+    }
+    checks.holds("guard may be called by its rules", callers and callers <= state.callers)
+
+
+def _rules(reading: Reading) -> tuple[str, ...]:
+    return reading.ids("AWS::Events::Rule")
+
+
+def event_rules(reading: Reading) -> None:
+    """Every rule is on; together they call on time, on what AWS takes back, and on trouble of the head node."""
+    checks, plan = reading.checks, reading.plan
+    found = [rules.describe(reading.session, each) for each in _rules(reading)]
+    checks.holds("event rules are on", all(each.enabled and each.targets for each in found))
+    checks.equal("guard is called at", {"rate(5 minutes)"}, {each.schedule for each in found if each.schedule})
+    row = target_of(plan.place.target).guard
+    wanted = set() if row is None else set(row.events)
+    if plan.place.option is PurchaseOption.SPOT and row is not None and row.spot_notices:
+        wanted |= {"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"}
+    reservation = plan.request.purchase.reservation
+    if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
+        wanted |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
+        ids = {one for each in found for one in each.pattern.get("detail", {}).get("capacity-reservation-id", [])}
+        checks.equal("block whose end is announced", {reservation.id}, ids)
+    checks.equal("events listened to", wanted, {one for each in found for one in each.pattern.get("detail-type", [])})
+
+
+def metric_alarms(reading: Reading) -> None:
+    """The alarms on silence and failure, and with a budget and a rate the one on the estimated spend."""
+    checks, plan = reading.checks, reading.plan
+    found = {each.metric: each for each in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
+    limit = plan.request.budget.max_usd
+    wanted = {"RunningNodes", FAILED_CALLS} | (
+        {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
+    )
+    checks.equal("alarms on", wanted, set(found))
+    checks.equal("alarms tell", {told(reading)}, {each.actions for each in found.values()})
+    watched = {each.dimensions["Cluster"] for each in found.values() if each.metric != FAILED_CALLS}
+    checks.equal("alarms watch", {plan.cluster_name}, watched)
+    if "EstimatedSpend" in found and limit is not None:
+        checks.equal("alarm on spend at $", float(limit), found["EstimatedSpend"].threshold)
+
+
+def overview(reading: Reading) -> None:
+    """The dashboard shows this cluster's head node, the jobs that its controller counts, or its nodes alone."""
+    (name,) = reading.ids("AWS::CloudWatch::Dashboard")
+    body = alarms.dashboard(reading.session, name)
+    texts = [str(each["properties"]) for each in body.get("widgets", [])]
+    head = reading.main.outputs.get("HeadNodeInstanceId")
+    if target_of(reading.plan.place.target).pods:
+        wanted = reading.plan.cluster_name
+        reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
+    elif head is None:
+        reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
+    else:
+        reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
+
+
+def budget(reading: Reading) -> None:
+    """The budget of the cluster's tag."""
+    (name,) = reading.ids("AWS::Budgets::Budget")
+    state = budgets.describe(reading.session, reading.account, name)
+    limit = reading.plan.request.budget.max_usd
+    reading.checks.equal(
+        "budget of a month, $", None if limit is None else limit.normalize(), state.limit_usd.normalize()
+    )
+    tag = f"user:slipway:cluster${reading.plan.cluster_name}"
+    reading.checks.equal("budget counts", frozenset((tag,)), state.tags)

@@ -1,0 +1,34 @@
+"""Buckets as S3 describes them, against the plan."""
+
+from launcher.aws import buckets, stacks
+from launcher.aws.buckets import BucketState
+from launcher.model.monitoring import STORE_TAG, SUPERSEDED
+from launcher.workflow.cluster.readback.reading import Reading
+
+
+def checkpoint_buckets(reading: Reading) -> None:
+    """Every bucket private, encrypted and over TLS only; the checkpoints' tidy, and their stack protected."""
+    checks, request = reading.checks, reading.plan.request
+    (name,) = {each.stack for each in reading.found if each.type == "AWS::S3::Bucket"}
+    state = stacks.describe(reading.session, name)
+    made = {each: buckets.describe(reading.session, each) for each in reading.ids("AWS::S3::Bucket")}
+    for each in made.values():
+        own = each.name == state.outputs["BucketName"]
+        _closed(reading, "checkpoint bucket" if own else "access log bucket", each)
+    bucket = made[state.outputs["BucketName"]]
+    rules = {rule["ID"]: rule for rule in bucket.lifecycle}
+    tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
+    checks.equal("checkpoint bucket expires", {"Key": STORE_TAG, "Value": SUPERSEDED}, tag)
+    checks.holds("checkpoint bucket aborts uploads", "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
+    checks.holds("checkpoint bucket takes a manifest once", bucket.manifests_once)
+    checks.equal("checkpoint bucket's own key", request.storage.kms_key_arn, bucket.kms_key)
+    logs = next((each for each in made if each != bucket.name), None) if request.storage.access_log else None
+    checks.equal("checkpoint bucket's access log", logs, bucket.logs_to)
+    checks.holds("checkpoint stack is protected", state.protected)
+
+
+def _closed(reading: Reading, what: str, bucket: BucketState) -> None:
+    """What holds for every bucket."""
+    reading.checks.holds(f"{what} blocks public access", bucket.public_access_blocked)
+    reading.checks.holds(f"{what} is encrypted", bucket.encryption is not None)
+    reading.checks.holds(f"{what} takes TLS only", bucket.tls_only)

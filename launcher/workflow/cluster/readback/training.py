@@ -1,0 +1,172 @@
+"""A cluster against the plan: its queues, its nodes' security group, and who may do what."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.aws import log_groups, networks, roles, ssm, stacks
+from launcher.catalog.load import load
+from launcher.model.enums import PurchaseOption
+from launcher.model.kubernetes import ACCOUNT_KEY
+from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
+from launcher.model.reach import reached
+from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.target import target_of
+from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.workflow.cluster.readback import guards, network, store
+from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
+
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+ON_DEMAND = "ONDEMAND"
+BOUGHT_AS: Mapping[PurchaseOption, str] = {
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+}
+"""ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
+LENDING = {
+    "eks:CreatePodIdentityAssociation",
+    "eks:DeletePodIdentityAssociation",
+    "eks:ListPodIdentityAssociations",
+    "iam:GetRole",
+    "iam:PassRole",
+}
+"""What it takes to lend a role to pods."""
+
+
+def node_group(reading: Reading) -> None:
+    """The nodes' security group: all traffic among themselves, both ways, and nobody else."""
+    checks = reading.checks
+    group = reading.main.outputs["NodeSecurityGroupId"]
+    rules = networks.security_group_rules(reading.session, group)
+    for way in ("in", "out"):
+        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", networks.lets_all_from(rules[way], group))
+    checks.holds("nodes are open to nobody else", not any(rule.get("IpRanges") for rule in rules["in"]))
+
+
+def endpoint_group(reading: Reading) -> None:
+    """Any other security group lets in HTTPS at most, and that not from everywhere."""
+    own = reading.main.outputs["NodeSecurityGroupId"]
+    for each in reading.ids("AWS::EC2::SecurityGroup"):
+        if each == own:
+            continue
+        inward = networks.security_group_rules(reading.session, each)["in"]
+        ranges = {one["CidrIp"] for rule in inward for one in rule.get("IpRanges", [])}
+        reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
+        reading.checks.equal("endpoints let in port", {443}, {rule.get("FromPort") for rule in inward})
+
+
+def nested_stacks(reading: Reading) -> None:
+    """ParallelCluster's provider, and its published policies where the account has a boundary."""
+    for each in reading.ids("AWS::CloudFormation::Stack"):
+        state = stacks.describe(reading.session, each)
+        reading.checks.holds(f"nested stack {state.name}", state.status in COMPLETE)
+
+
+def log_retention(reading: Reading) -> None:
+    """Every log group forgets in time."""
+    for each in reading.ids("AWS::Logs::LogGroup"):
+        days = [one.retention_days for one in log_groups.log_groups(reading.session, each) if one.name == each]
+        reading.checks.equal(f"days that {each} is kept", [LOG_RETENTION_DAYS], days)
+
+
+def session_log(reading: Reading) -> None:
+    """The shells that are printed write to a log group of the stack's."""
+    groups = set(reading.ids("AWS::Logs::LogGroup"))
+    for each in reading.ids("AWS::SSM::Document"):
+        inputs = ssm.document(reading.session, each)["inputs"]
+        reading.checks.holds(f"sessions by {each} are logged", inputs.get("cloudWatchLogGroupName") in groups)
+        keyed = reading.plan.request.storage.kms_key_arn is not None
+        reading.checks.equal(f"{each} asks for an encrypted log", keyed, inputs.get("cloudWatchEncryptionEnabled"))
+
+
+def role_boundaries(reading: Reading) -> None:
+    """Every role stands behind the plan's permissions boundary, if it has one, and is for a service.
+
+    One that people of the account take on to reach a Kubernetes cluster may do nothing else, but lend the pods' role.
+    """
+    made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
+    wanted = {reading.plan.request.security.permissions_boundary_arn}
+    reading.checks.equal("boundary of the roles", wanted, {each.boundary_arn for each in made})
+    entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
+    reading.checks.holds("roles are for services alone", all(each.services for each in made if each.name != entry))
+    if entry:
+        found = roles.rights(reading.session, entry)
+        given = {arn for each in found if "iam:PassRole" in _actions([each]) for arn in _listed(each["Resource"])}
+        reading.checks.equal("the role that reaches the cluster may do", LENDING, _actions(found))
+        reading.checks.equal("it lends", {reading.main.outputs["PodRoleArn"]}, given)
+
+
+def policies(reading: Reading) -> None:
+    """No policy allows every action, and what nodes may write to is the store, what pods may their part of it."""
+    made = {each: roles.policy_statements(reading.session, each) for each in reading.ids("AWS::IAM::ManagedPolicy")}
+    actions = {action for statements in made.values() for action in _actions(statements)}
+    reading.checks.holds("policies allow no * action", not any(each.endswith("*") for each in actions))
+    nodes = made.get(reading.main.outputs["NodePolicyArn"], ())
+    store = reading.main.outputs["StoreUri"].removeprefix("s3://")
+    written = {
+        resource.partition(":::")[2].removesuffix("/*")
+        for each in nodes
+        if "s3:PutObject" in _actions([each])
+        for resource in _listed(each["Resource"])
+    }
+    own = {each.uri.removeprefix("s3://").strip("/") for each in reached(reading.plan.request) if each.writes}
+    reading.checks.equal("nodes write to", (_written_by_pods(reading, store) or {store}) | own, written)
+
+
+def _written_by_pods(reading: Reading, store: str) -> set[str]:
+    """What the pods of a cluster write to: nothing where its jobs run on machines."""
+    plan = reading.plan
+    if not target_of(plan.place.target).pods:
+        return set()
+    compiles = keeps_compiled_programs(load().instance_types[plan.place.instance_type])
+    named = {store} if plan.request.checkpoint.store_uri is not None else set()
+    cache = {f"{store}/{COMPILED_FOLDER}"} if compiles else set()
+    return {f"{store}/${{{ACCOUNT_KEY}}}", f"{store}/{GUARD_FOLDER}/*/{WORD_FOLDER}", *named, *cache}
+
+
+def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The actions that statements allow."""
+    return {action for each in statements if each["Effect"] == "Allow" for action in _listed(each["Action"])}
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    """One or several, as several."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterState) -> bool:
+    """Whether a queue of a running cluster has nodes of a type, as many, bought in a way."""
+    wanted = BOUGHT_AS.get(option, ON_DEMAND)
+    return any(
+        queue.instance_type == plan_type and queue.capacity_type == wanted and queue.maximum >= nodes
+        for queue in running.queues
+    )
+
+
+_BELOW: Readers = (
+    (network.vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
+    (network.subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
+    (network.ways_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
+    (network.endpoints, ("AWS::EC2::VPCEndpoint",)),
+    (network.flow_log, ("AWS::EC2::FlowLog",)),
+    (store.checkpoint_buckets, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),
+    (node_group, ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")),
+    (endpoint_group, ("AWS::EC2::SecurityGroup",)),
+)
+_BESIDE: Readers = (
+    (nested_stacks, ("AWS::CloudFormation::Stack",)),
+    (log_retention, ("AWS::Logs::LogGroup",)),
+    (session_log, ("AWS::SSM::Document",)),
+    (role_boundaries, ("AWS::IAM::Role",)),
+    (policies, ("AWS::IAM::ManagedPolicy",)),
+    (guards.topic, ("AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SNS::Subscription")),
+    (guards.guard, ("AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig")),
+    (guards.event_rules, ("AWS::Events::Rule",)),
+    (guards.metric_alarms, ("AWS::CloudWatch::Alarm",)),
+    (guards.overview, ("AWS::CloudWatch::Dashboard",)),
+    (guards.budget, ("AWS::Budgets::Budget",)),
+)
+
+
+def around(*own: Reader) -> Readers:
+    """What reads a target's stacks back: its own resources, what they are laid into, and what watches them."""
+    return (*_BELOW, *own, *_BESIDE)

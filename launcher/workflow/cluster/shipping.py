@@ -1,0 +1,198 @@
+"""What goes to the cluster: the user's folder as an archive in S3, and the job folder that names it.
+
+The archive lies under the hash of its content, so that the same folder is sent once. Nothing here holds a secret: a
+plan names secrets by their ARN, and the batch script fetches the values at every start.
+"""
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from launcher.agent.build import build
+from launcher.aws.objects import Objects
+from launcher.catalog.assets import asset
+from launcher.model.bundle import Bundle
+from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
+from launcher.model.quote import Quote
+from launcher.model.stages import Stage, Tell, stage
+from launcher.pricing.interruptible import losses_per_h
+from launcher.records.run_folder import write_bundle, write_whole
+from launcher.records.submission import HeadNode, Submission
+from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER, JobSettings
+from launcher.rendering.blanks import blank_archive
+from launcher.rendering.names import checkpoint_uri
+from launcher.submit.work_archive import GitState, WorkArchive, pack
+from launcher.workflow.cluster.targets import JobRequest
+
+WORK_FILE = "work.json"
+"""Beside the batch script: where the archive is, its size and its hash (templates/slurm/fetch_work.py reads it)."""
+_MIB = 1024 * 1024
+SHOWN = 5
+"""Names of what stayed that a line shows."""
+_FAST = 1
+"""The agent in it is packed already: more effort takes ten times as long and saves a sixth."""
+
+
+def job_settings(quote: Quote, run: str) -> JobSettings:
+    """What a submission of a quoted plan is rendered with, at the checkpoint interval it was priced at."""
+    write_s = quote.work.checkpoint_write_s if quote.work is not None else None
+    return JobSettings(
+        run=run,
+        checkpoint_interval_s=quote.checkpoint_interval_s,
+        mtbf_s=_mtbf_s(quote),
+        checkpoint_write_s=write_s.high if write_s is not None else 0.0,
+        archive=blank_archive(quote.plan),
+        retries=quote.retries,
+    )
+
+
+def _mtbf_s(quote: Quote) -> float | None:
+    """Mean seconds between the events that an automatic checkpoint interval goes by; None where it stays as it is."""
+    if quote.plan.request.checkpoint.interval is not None or quote.work is None:
+        return None
+    losing = losses_per_h(quote.work, quote.spot.interruptions_per_hour if quote.spot is not None else 0.0)
+    return 3600.0 / losing if losing > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipment:
+    """A folder that is in S3; `sent` is False where it was there already."""
+
+    uri: str
+    archive: WorkArchive
+    sent: bool
+
+    def document(self) -> dict[str, Any]:
+        """What the node and the run's record are told."""
+        git = self.archive.git
+        return {
+            "folder": WORK_FOLDER,
+            "uri": self.uri,
+            "sha256": self.archive.sha256,
+            "bytes": self.archive.bytes,
+            "files": self.archive.files,
+            "left_out": list(self.archive.left_out),
+            "git": None if git is None else {"revision": git.revision, "dirty": git.dirty},
+        }
+
+    def words(self) -> str:
+        """What a person is told."""
+        size = f"{self.archive.files:,} files, {self.archive.bytes / _MIB:,.1f} MiB"
+        went = f"{revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+        return f"run.workdir: {size}, {went}{left_out_words(self.archive.left_out)}"
+
+
+def revision_words(git: GitState | None) -> str:
+    """Which revision a folder was shipped at."""
+    if git is None:
+        return "not in git"
+    at = "no commit yet" if git.revision is None else f"git {git.revision[:12]}"
+    return f"{at}, with changes that are not committed" if git.dirty else at
+
+
+def left_out_words(names: Sequence[str]) -> str:
+    """What stayed on this machine because it is private, and the way to ship it all the same.
+
+    >>> left_out_words([".env", "keys/id_rsa"])
+    '; left out as private: .env, keys/id_rsa (a line !.env in .slipwayignore ships it)'
+    """
+    if not names:
+        return ""
+    shown = ", ".join(name.encode(errors="replace").decode() for name in names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    first = names[0].encode(errors="replace").decode()
+    return f"; left out as private: {shown}{more} (a line !{first} in .slipwayignore ships it)"
+
+
+def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, tell: Tell) -> Shipment:
+    """Bring the user's folder to S3.
+
+    Args:
+        folder: `run.workdir`.
+        store: the cluster's store; the archive goes below `.work/`, where no plan's name leads.
+        environment: for git.
+        now: UTC; an archive that has lain there for long is sent anew, before it expires.
+        tell: shows how far it is, where it can.
+
+    Raises:
+        ImpossibleError: the folder cannot be shipped.
+        AwsError: S3 does not take it.
+    """
+    with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary, stage(tell) as shipping:
+        shipping.now("packing run.workdir")
+        archive = pack(folder, Path(temporary) / "work.tar.gz", environment)
+        key = f"{STAGED_FOLDER}/{archive.sha256}.tar.gz"
+        found = store.find(key)
+        fresh = found is not None and now - found.modified < timedelta(days=RESENT_DAYS)
+        there = fresh and found is not None and found.bytes == archive.bytes
+        if not there:
+            store.send(archive.path, key, _Sent(shipping, archive.bytes))
+    return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not there)
+
+
+class _Sent:
+    """Shows how much of a file has gone; its parts go at once, from threads of their own."""
+
+    def __init__(self, shipping: Stage, total: int) -> None:
+        self.shipping, self.total, self.gone = shipping, total, 0
+        self.lock = Lock()
+        self(0)
+
+    def __call__(self, more: int) -> None:
+        """Count some bytes."""
+        with self.lock:
+            self.gone += more
+            words = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"
+            self.shipping.now(words, share=self.gone / max(1, self.total))
+
+
+def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file of the job folder as it is on the cluster: a container's runtime may be another user than the job."""
+    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+    return member
+
+
+@contextmanager
+def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]]:
+    """A job folder as a tar.gz archive, and the hash of the agent in it; gone at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="slipway-job-") as temporary:
+        folder = Path(temporary) / "job"
+        folder.mkdir()
+        write_bundle(bundle, folder)
+        write_whole(folder / WORK_FILE, json.dumps(shipment.document(), indent=2) + "\n")
+        write_whole(folder / FETCH_FILE, asset(FETCH_SCRIPT).read_text(encoding="utf-8"))
+        agent = build(folder / AGENT_FILE)
+        target = Path(temporary) / "job.tar.gz"
+        with tarfile.open(target, "w:gz", compresslevel=_FAST) as archive:
+            for path in sorted(folder.rglob("*")):
+                archive.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=_for_anybody)
+        yield target, agent
+
+
+def submission_of(asked: JobRequest, head_node: HeadNode, shipment: Shipment, folder: str = "") -> Submission:
+    """A submission as it is about to be made.
+
+    Args:
+        asked: the job.
+        head_node: what takes it.
+        shipment: what was shipped.
+        folder: where the job is, where that is known.
+    """
+    return Submission(
+        key=asked.key,
+        target=asked.quoted.plan.place.target,
+        head_node=head_node,
+        cluster=asked.quoted.plan.cluster_name,
+        folder=folder,
+        store_uri=asked.names.store_uri,
+        checkpoint_uri=f"{checkpoint_uri(asked.quoted.plan, asked.names)}{asked.below}",
+        work=shipment.document(),
+        asked_at=datetime.now(UTC),
+    )

@@ -1,0 +1,92 @@
+"""Jobs of Slurm: shipped to a head node through a shell, taken by sbatch, and asked for there."""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from launcher.aws.session import Session
+from launcher.model.bundle import Bundle
+from launcher.model.errors import DeploymentFailedError
+from launcher.records.run_folder import RunFolder
+from launcher.records.submission import Submission
+from launcher.rendering.blanks import with_names
+from launcher.rendering.cluster import queue_name
+from launcher.rendering.slurm_job import BATCH_FILE
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.shell import Shell
+from launcher.submit.slurm import Slurm
+from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
+from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_of
+
+FOLDER = "slipway"
+"""Below the user's home: one folder for each submission."""
+
+
+def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+    """The Slurm behind a head node."""
+    way = shell()
+    return Reached(source=Slurm(shell=way), look_s=way.look_s, close=way.close)
+
+
+def submit_batch(asked: JobRequest) -> Submission:
+    """Ship and submit; said only when Slurm has given the job an id.
+
+    Raises:
+        DeploymentFailedError: it was not taken, or that is not known.
+        SchedulerError: the head node cannot be asked, or has no such nodes.
+    """
+    plan, folder = asked.quoted.plan, asked.folder
+    bundle = with_names(asked.bundle, asked.names)
+    folder.write_bundle(bundle)
+    session = Session(environment=asked.environment, region=plan.place.region)
+    target = cluster_of(plan)
+    if asked.outputs is not None:
+        target.start(asked.outputs, session, asked.tell)
+    with closing(asked.shell()) as shell:
+        slurm = Slurm(shell=shell)
+        # Cheap questions first: a cluster without such nodes needs nothing shipped.
+        partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
+        shipment = ship_work(asked.workdir, asked.store, asked.here, datetime.now(UTC), asked.tell)
+        asked.tell(shipment.words())
+        if asked.cluster is not None:
+            target.start_fleet(session, asked.cluster, asked.tell)
+        wanted = submission_of(asked, asked.head_node, shipment)
+        try:
+            done = submit(slurm, bundle, shipment, wanted, folder=folder, partition=partition)
+        except SchedulerError as problem:
+            raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+    asked.tell(f"submitted: job {done.job} on {asked.head_node.words()}, partition {partition}")
+    return done
+
+
+def submit(
+    slurm: Slurm, bundle: Bundle, shipment: Shipment, submission: Submission, *, folder: RunFolder, partition: str
+) -> Submission:
+    """Put the job folder on the head node and have Slurm take its batch script; the submission with its job.
+
+    What is about to be done is written down before, and what was done after: a launcher that dies in between leaves a
+    record that `look_again` completes.
+
+    Raises:
+        UnreachableError: it is not known whether the job was taken.
+        SchedulerError: it was not.
+    """
+    with job_archive(bundle, shipment) as (archive, agent):
+        place = _put(slurm.shell, archive, f"{FOLDER}/{submission.key}")
+    folder.append_event("job-folder-put", where=submission.head_node.words(), folder=place, agent_sha256=agent)
+    asked = replace(submission, folder=place)
+    asked.write(folder)
+    done = asked.taken(slurm.submit(asked.key, place, BATCH_FILE, partition=partition))
+    done.write(folder)
+    folder.append_event("submitted", job=done.job, key=done.key)
+    return done
+
+
+def _put(shell: Shell, archive: Path, folder: str) -> str:
+    """Put a folder; once more where the connection was lost on the way: what is there whole stays."""
+    try:
+        return shell.put(archive, folder)
+    except UnreachableError:
+        return shell.put(archive, folder)

@@ -1,0 +1,74 @@
+"""A training plan that was bought, as AWS describes it, against what the plan file says of it."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from launcher.aws import hyperpod
+from launcher.aws.hyperpod import TrainingPlanState
+from launcher.aws.session import Session
+from launcher.aws.training_plans import TARGET
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.hyperpod import ml_name
+from launcher.model.plan import Plan
+
+SAME_MOMENT = timedelta(minutes=1)
+USABLE = ("Scheduled", "Active")
+"""States of a training plan that instances can be taken from, now or later."""
+
+
+def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
+    """Go on only with a training plan that holds what the plan file says of it: only AWS can tell.
+
+    Raises:
+        ImpossibleError: it does not, with all reasons.
+        AwsError: it cannot be described.
+    """
+    bought = plan.request.purchase.training_plan
+    if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None:
+        return
+    found = tuple(training_plan_findings(plan, hyperpod.describe_training_plan(session, bought.arn), now))
+    if found:
+        raise ImpossibleError(f"{bought.arn} does not fit {plan.name}", findings=found)
+
+
+def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) -> Iterator[Finding]:
+    """What a training plan lacks of what is to run on it."""
+    path, place = "purchase.training_plan", plan.place
+    if state.status not in USABLE:
+        message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"
+        yield error("training-plan-status", f"{path}.arn", message, "name one that is paid for and not over")
+    if state.targets and TARGET not in state.targets:
+        message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {TARGET}"
+        yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {TARGET}: they do not change")
+    wanted = ml_name(place.instance_type)
+    if state.types and wanted not in state.types:
+        message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {wanted}"
+        yield error("training-plan-type", "target.instance_type", message, "take the type that was bought")
+    if place.nodes > state.instances:
+        message = f"{place.nodes} nodes, but the training plan has {state.instances}"
+        yield error("training-plan-count", "target.nodes", message, f"take at most {state.instances}")
+    if state.zones and place.az_id not in state.zones:
+        got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))
+        message = f"the training plan is in {zones}, the plan file is for {got}"
+        yield error("training-plan-zone", "target.az_id", message, f"set target.az_id to {zones}")
+    if state.ends_at is not None and state.ends_at <= now:
+        yield error(
+            "training-plan-over", f"{path}.ends_at", f"the training plan ended at {state.ends_at:%Y-%m-%d %H:%M}"
+        )
+    yield from _window_findings(plan, state)
+
+
+def _window_findings(plan: Plan, state: TrainingPlanState) -> Iterator[Finding]:
+    """A window in the plan file that is not the training plan's: the price and the jobs' last save rest on it."""
+    bought = plan.request.purchase.training_plan
+    pairs = (
+        ("starts_at", None if bought is None else bought.starts_at, state.starts_at),
+        ("ends_at", None if bought is None else bought.ends_at, state.ends_at),
+    )
+    for name, planned, known in pairs:
+        if planned is not None and known is not None and abs(planned - known) >= SAME_MOMENT:
+            message = f"the training plan's {name} is {known:%Y-%m-%dT%H:%MZ}, got {planned:%Y-%m-%dT%H:%MZ}"
+            path, fix = f"purchase.training_plan.{name}", f"set it to {known:%Y-%m-%dT%H:%M:%SZ}"
+            yield error("training-plan-window", path, message, fix)

@@ -1,0 +1,133 @@
+"""Reads what was deployed back through each service's own calls and holds it against the plan."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from launcher.aws import stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.endpoint import Endpoint
+from launcher.model.enums import TargetKind
+from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.plan import Plan
+from launcher.targets.load import part
+from launcher.workflow.cluster.readback import training
+from launcher.workflow.cluster.readback.reading import ClusterState, Readback, Reading
+from launcher.workflow.cluster.readback.training import COMPLETE
+
+STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training"
+SERVING_STACK = "serving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was read back and agreed, and for each type that was not read back the reason."""
+
+    stacks: tuple[StackState, ...]
+    verified: tuple[str, ...]
+    unread: Mapping[str, str]
+
+
+def verify(
+    plan: Plan,
+    session: Session,
+    names: Iterable[str],
+    *,
+    cluster: Callable[[str], ClusterState] | None,
+    zone: str | None,
+    usd_per_hour: Decimal | None,
+    deployed_now: bool = True,
+    endpoint: Endpoint | None = None,
+) -> Verification:
+    """Compare deployed stacks with the plan, every resource of them.
+
+    Args:
+        plan: what was deployed.
+        session: AWS, or the sandbox's.
+        names: the stacks' names.
+        cluster: asks the scheduler of a cluster what it runs; None where nothing answers that.
+        zone: the availability zone id the plan's machines run in.
+        usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
+        deployed_now: whether this plan was deployed just now; a cluster that existed before may carry another's digest.
+        endpoint: what was decided of a serving plan's endpoint; None for a cluster.
+
+    Raises:
+        DeploymentFailedError: something that was read back is not as planned, with every difference.
+        AwsError: a call failed for another reason than that it is not allowed.
+    """
+    states = tuple(stacks.describe(session, each) for each in names)
+    found = tuple(each for state in states for each in stacks.resources(session, state.name))
+    reading = Reading(
+        plan=plan,
+        session=session,
+        zone=zone,
+        usd_per_hour=usd_per_hour,
+        deployed_now=deployed_now,
+        main=next(each for each in states if each.name.endswith((TRAINING_STACK, SERVING_STACK))),
+        found=found,
+        cluster=cluster,
+        endpoint=endpoint,
+    )
+    for state in states:
+        reading.checks.holds(f"stack {state.name}", state.status in COMPLETE)
+    if deployed_now:
+        reading.checks.equal("plan digest", plan.digest, reading.main.outputs.get("PlanDigest"))
+    unread = _read(reading)
+    _refuse(reading)
+    return Verification(stacks=states, verified=tuple(reading.checks.agreed), unread=unread)
+
+
+def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verification:
+    """What a job needs of a cluster that other plans deployed: whole, and its nodes let in among themselves.
+
+    Raises:
+        DeploymentFailedError: it is not so, with every difference.
+        AwsError: a call failed.
+    """
+    reading = Reading(
+        plan=plan,
+        session=session,
+        zone=None,
+        usd_per_hour=None,
+        deployed_now=False,
+        main=stack,
+        found=(),
+        cluster=None,
+    )
+    reading.checks.holds(f"stack {stack.name}", stack.status in COMPLETE)
+    training.node_group(reading)
+    _refuse(reading)
+    return Verification(stacks=(stack,), verified=tuple(reading.checks.agreed), unread={})
+
+
+def _refuse(reading: Reading) -> None:
+    """Raise when anything is not as planned, with all of it."""
+    if reading.checks.wrong:
+        listed = "\n".join(f"  {each}" for each in reading.checks.wrong)
+        raise DeploymentFailedError(f"what was deployed is not what was planned:\n{listed}")
+
+
+def _read(reading: Reading) -> dict[str, str]:
+    """Run every reader whose types are there; the types that none could read, with the reason."""
+    there = {each.type for each in reading.found} - {"AWS::CDK::Metadata"}
+    unread = dict.fromkeys(there, "made, and nothing here reads it back")
+    for read, types in readback_of(reading.plan.place.target).readers:
+        if there.isdisjoint(types):
+            continue
+        try:
+            read(reading)
+        except AwsError as problem:
+            if not forbidden(problem):
+                raise
+            unread.update(dict.fromkeys(there.intersection(types), f"not read back: {problem.message}"))
+        else:
+            for each in types:
+                unread.pop(each, None)
+    return dict(sorted(unread.items()))
+
+
+def readback_of(kind: TargetKind) -> Readback:
+    """What the resources of a target's stacks are."""
+    return part(kind, "readback", Readback)

@@ -1,0 +1,293 @@
+"""The story of an endpoint: its stack deployed, waited for, held against the plan, and asked a real request."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from launcher.aws import stacks
+from launcher.aws.endpoints import find
+from launcher.aws.session import Session
+from launcher.catalog.serving_images import load_images
+from launcher.cdk.commands import Assembly
+from launcher.model.bundle import Bundle
+from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
+from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
+from launcher.model.enums import Rollout
+from launcher.model.errors import DeploymentFailedError, SlipwayError
+from launcher.model.plan import Plan
+from launcher.model.quote import Quote
+from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.model.stages import Tell
+from launcher.planning.endpoint import ServingDeployment
+from launcher.pricing.priced import Priced
+from launcher.records import run_folder
+from launcher.records.endpoint_documents import answer
+from launcher.records.run_folder import RunFolder, undone_if_declined
+from launcher.sandbox.endpoint.model_server import LEFT_OUT
+from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
+from launcher.workflow.cluster.verify import Verification, verify
+from launcher.workflow.deploy.deployment import show_deployment, target_for
+from launcher.workflow.deploy.difference import agreed, difference_of
+from launcher.workflow.deploy.in_sandbox import left_out
+from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, synthesise
+from launcher.workflow.history.run_story import Story
+
+ROLLOUTS: Mapping[Rollout, str] = {
+    Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",
+    Rollout.CANARY: "with a part of the requests first",
+    Rollout.ROLLING: "in steps",
+}
+IMAGE_LENGTH = 60
+"""Of an image's name before a question; the stack has all of it."""
+
+
+NOT_BEGUN = "REVIEW_IN_PROGRESS"
+"""A stack that has a change set and nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a story left behind: words for the user, none when there is nothing, and the stack with its status."""
+
+    words: str | None
+    stack: tuple[str, str] | None = None
+
+
+def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
+    """Look at the stack and the endpoint of a plan. A look that fails says so in words."""
+    name = quoted.plan.name
+    ends = f"slipway down {name} removes it"
+    try:
+        stack = stacks.find(session, serving_stack(name))
+        state = find(session, decided.name)
+    except SlipwayError as problem:
+        return Left(words=f"AWS cannot be asked whether the endpoint runs and is billed ({problem.message}): {ends}")
+    if stack is None:
+        return Left(words=None)
+    at_it = stack.status.endswith("_IN_PROGRESS") and stack.status != NOT_BEGUN
+    goes_on = f"CloudFormation goes on ({stack.status}), and " if at_it else ""
+    if state is not None:
+        runs = f"endpoint {decided.name} runs, {state.status}{_rate(quoted, decided)}"
+        words = f"{goes_on}{runs}: slipway endpoint test {name} asks it, {ends}"
+    elif goes_on:
+        words = f"{goes_on}the endpoint may come up{_rate(quoted, decided)}: {ends}"
+    else:
+        words = f"stack {stack.name} is left, {stack.status}, without its endpoint: {ends}"
+    return Left(words=words, stack=(stack.name, stack.status))
+
+
+def _rate(quoted: Quote, decided: Endpoint) -> str:
+    """The most that one version costs an hour once it is scaled up: the quote's rate is that of `target.nodes`."""
+    if quoted.usd_per_hour is None:
+        return ""
+    most = quoted.usd_per_hour / Decimal(quoted.plan.place.nodes) * decided.most
+    return f", at up to ${most:.2f} an hour"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveEndpoint:
+    """An endpoint that is in service as it was asked for: its outputs, its state, and what was read back."""
+
+    outputs: Mapping[str, Mapping[str, str]]
+    endpoint: ServedEndpoint
+    state: EndpointState
+    verification: Verification
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointRun:
+    """A deployment that is over: its folder, its report, and the outputs of its stack."""
+
+    folder: RunFolder
+    report: Report
+    outputs: Mapping[str, Mapping[str, str]]
+
+
+def endpoint_words(served: ServingDeployment) -> Iterator[str]:
+    """What a deployment makes, as the plan says it."""
+    decided, place = served.endpoint, served.plan.place
+    count = f"{decided.least} to {decided.most}" if decided.most > decided.least else f"{decided.least}"
+    bought = place.option.value.replace("-", " ")
+    yield f"endpoint {decided.name}: {count} x {decided.instance_type}, {bought}, in {place.region}"
+    copies = f"{decided.copies} cop{'y' if decided.copies == 1 else 'ies'} an instance"
+    source = decided.model_uri or "the Hugging Face hub"
+    held = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
+    yield f"model from {source}: {copies}, {held}"
+    image = decided.image.rpartition("/")[2]
+    yield f"image {image if len(image) <= IMAGE_LENGTH else image[:IMAGE_LENGTH] + '…'}"
+    if decided.scales_to_zero:
+        yield "down to no instance when nobody asks, and up again with the first request"
+    if keeps_requests(served.serve, decided.mode):
+        yield f"requests: a new bucket, which stays when the endpoint goes; its objects go after {KEPT_DAYS} days"
+    yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms take it back"
+
+
+def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:
+    """A dry run: the run folder's files, what would change, and the command that would do it."""
+    catalog = priced.catalog
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=True)
+    bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
+    options.tell(f"run folder {folder.path.relative_to(options.root)}")
+    with ExitStack() as stack:
+        context = target_for(priced, quoted, options, stack).context
+        _, assembly = synthesise(folder, quoted, context)
+        words = endpoint_words(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
+        show_deployment(folder, quoted, bundle, assembly, context=context, words=words, options=options)
+
+
+def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
+    """Deploy a quoted plan's endpoint, or bring the one that runs to the plan; where `ask` says so, ask it too.
+
+    Raises:
+        DeploymentFailedError: it failed, was rolled back, is not as planned, or does not answer.
+        SlipwayError: a step failed; the run folder holds what was done until then.
+        KeyboardInterrupt: the user stopped waiting; CloudFormation goes on.
+    """
+    folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
+    with undone_if_declined(folder):
+        return _run(folder, priced, rank, quoted, options, ask=ask)
+
+
+def _run(
+    folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
+) -> EndpointRun:
+    """The story in its folder, and its report however it ends."""
+    story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
+    try:
+        bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
+        options.tell(f"run folder {folder.path.relative_to(options.root)}")
+        with ExitStack() as stack:
+            _tell_story(story, priced, bundle, options, stack, ask=ask)
+        story.status = RunStatus.SUCCEEDED
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            story.status = RunStatus.INTERRUPTED
+        if story.begun is not None and not options.sandbox:
+            story.left = left_behind(quoted, *story.begun)
+            if story.left.words is not None:
+                options.tell(story.left.words)
+        raise
+    finally:
+        report = story.write()
+    return EndpointRun(folder=folder, report=report, outputs=story.live.outputs if story.live else {})
+
+
+def _tell_story(
+    story: "_Story", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
+) -> None:
+    """Everything between the files and the report."""
+    quoted, tell = story.quoted, options.tell
+    served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
+    decided = served.endpoint
+    target = target_for(priced, quoted, options, stack)
+    context = target.context
+    cdk, assembly = synthesise(story.folder, quoted, context)
+    session = Session(environment=context.environment, region=quoted.plan.place.region)
+    stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_words(served)))
+    story.begun = (decided, session)
+    try:
+        outputs = carry_out(story.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+    except DeploymentFailedError as failure:
+        raise _with_troubles(failure, quoted.plan, session) from failure
+    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, tell=tell)
+    if target.box is not None:
+        story.not_emulated = (*left_out(target.box, live.verification, target.stand_ins), *LEFT_OUT)
+    if ask:
+        story.reply = ask_once(live.endpoint, session, tell)
+        story.folder.append_event("answered", answer=answer(story.reply))
+
+
+def _in_service(
+    story: "_Story",
+    decided: Endpoint,
+    session: Session,
+    *,
+    assembly: Assembly,
+    outputs: Mapping[str, Mapping[str, str]],
+    tell: Tell,
+) -> LiveEndpoint:
+    """Wait until the endpoint runs what was asked for, and read it back.
+
+    Raises:
+        DeploymentFailedError: the endpoint was rolled back, or is not what was planned.
+        AwsError: a call failed.
+    """
+    folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
+    found = served(plan.name, session)
+    folder.append_event("deployed", endpoint=found.name, config=found.config)
+    state = settled(found, session, tell)
+    folder.append_event("in-service", endpoint=found.name, config=state.config, instances=state.instances)
+    tell(f"endpoint {found.name}: {state.status}, {_instances(state)}, with the configuration that was asked for")
+    checked = verify(
+        plan,
+        session,
+        assembly.stacks,
+        cluster=None,
+        zone=None,
+        usd_per_hour=quoted.usd_per_hour,
+        endpoint=decided,
+    )
+    tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
+    return LiveEndpoint(outputs=outputs, endpoint=found, state=state, verification=checked)
+
+
+def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
+    """One real request of the endpoint's kind.
+
+    Raises:
+        DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
+        AwsError: the endpoint cannot be reached.
+    """
+    queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
+    tell("a real request, through its queue" if queued else "a real request, as a client sends it")
+    reply = asker(endpoint, session)()
+    tell(f"answered: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s")
+    return reply
+
+
+def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session) -> DeploymentFailedError:
+    """A failure with what the alarms and the containers of an endpoint that runs already say of it."""
+    try:
+        told = troubles(served(plan.name, session), session)
+    except SlipwayError:
+        # There is no endpoint, or AWS cannot be asked: the failure itself is the news.
+        return failure
+    more = "".join(f"\n{each}" for each in told)
+    return DeploymentFailedError(failure.message + more, hint=failure.hint)
+
+
+def _instances(state: EndpointState) -> str:
+    return f"{state.instances} instance{'s' if state.instances != 1 else ''}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Story(Story):
+    """One run of an endpoint. `begun` is what was decided, once something may exist; `left` what existed at its end."""
+
+    begun: tuple[Endpoint, Session] | None = None
+    left: Left | None = None
+    live: LiveEndpoint | None = None
+    reply: Reply | None = None
+
+    def write(self) -> Report:
+        """Keep the report in the run folder; the report."""
+        if self.live is not None:
+            checked, found, state = self.live.verification, self.live.endpoint, self.live.state
+            self.stacks = tuple((each.name, each.status) for each in checked.stacks)
+            self.verified = checked.verified
+            self.endpoint = EndpointReport(
+                name=found.name,
+                region=found.region,
+                mode=found.mode,
+                status=state.status,
+                config=state.config,
+                instances=state.instances,
+                url=found.base_url,
+                reply=self.reply,
+            )
+        elif self.left is not None and self.left.stack is not None:
+            self.stacks = (self.left.stack,)
+        return Story.write(self)

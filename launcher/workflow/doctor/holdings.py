@@ -1,0 +1,78 @@
+"""What a plan's own stacks hold in the account already: a second launch needs it no second time."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.aws import hyperpod, stacks
+from launcher.aws.instances import EKS_TAG, PARALLELCLUSTER_TAG, RunningInstance, of_cluster
+from launcher.catalog.quotas import QuotaName, quota_of
+from launcher.model.enums import PurchaseOption
+from launcher.model.hyperpod import ml_name
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.model.target import target_of
+from launcher.rendering.names import stack_name
+from launcher.workflow.doctor.examination import Subject
+
+NETWORK_QUOTAS, STORAGE_QUOTAS = ("vpc/networks", "vpc/addresses"), ("fsx/lustre",)
+_OPTIONS = {"spot": PurchaseOption.SPOT, "capacity-block": PurchaseOption.CAPACITY_BLOCK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What stands: instances of EC2, instances of SageMaker by their type, and whether network and cluster do."""
+
+    instances: tuple[RunningInstance, ...] = ()
+    machines: Mapping[str, int] | None = None
+    network: bool = False
+    cluster: bool = False
+
+    def in_reservation(self, identifier: str) -> int:
+        """How many of the instances run in a capacity reservation."""
+        return sum(each.reservation == identifier for each in self.instances)
+
+    def of_quotas(
+        self, plan: Plan, types: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
+    ) -> Mapping[str, int]:
+        """What they use of each quota that a plan needs, by the quota's name.
+
+        Args:
+            plan: the plan.
+            types: the catalog's types, by name.
+            quotas: the catalog's quotas, by key.
+        """
+        used: Counter[str] = Counter()
+        for each in self.instances:
+            facts = types.get(each.instance_type)
+            option = _OPTIONS.get(each.lifecycle, PurchaseOption.ON_DEMAND)
+            key = quota_of(quotas, facts.family, option) if facts is not None else None
+            if facts is not None and key is not None:
+                used[quotas[key].name] += facts.vcpus
+        spot = plan.place.option is PurchaseOption.SPOT
+        for name, count in (self.machines or {}).items():
+            is_spot = spot and name == ml_name(plan.place.instance_type)
+            used[quotas["hyperpod/spot" if is_spot else "hyperpod/on-demand"].of(name)] += count
+            used[quotas["hyperpod/instances"].name] += count
+            if is_spot:
+                used[quotas["hyperpod/spot-instances"].name] += count
+        used.update({quotas[key].name: 1 for key in NETWORK_QUOTAS if self.network})
+        used.update({quotas[key].name: plan.request.storage.lustre_gib for key in STORAGE_QUOTAS if self.cluster})
+        return used
+
+
+def held_by_plan(subject: Subject, plan: Plan) -> Holdings:
+    """What the stacks of a plan hold.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    session = subject.session("cloudformation", "ec2", "sagemaker")
+    network = stacks.find(session, stack_name(plan, "network")) is not None
+    if stacks.find(session, stack_name(plan, "training")) is None:
+        return Holdings(network=network)
+    name, target = f"slipway-{plan.cluster_name}", target_of(plan.place.target)
+    if target.managed:
+        return Holdings(machines=hyperpod.machines(session, name), network=network, cluster=True)
+    tag = EKS_TAG if target.pods else PARALLELCLUSTER_TAG
+    return Holdings(instances=of_cluster(session, tag, name), network=network, cluster=True)

@@ -1,0 +1,148 @@
+"""What exists in AWS, and is billed, when a launch or a deployment ends early: looked up, not guessed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
+from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, SlipwayError
+from launcher.model.plan import Plan
+from launcher.model.spending import StackCost, hourly, small
+from launcher.rendering.names import stack_name
+from launcher.workflow.doctor.running_costs import NOT_STARTED, PARTS, costs
+
+IN_PROGRESS = "_IN_PROGRESS"
+NOTHING = "nothing exists in AWS for this plan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRunning:
+    """Lines for a person, none where there is nothing, and the stacks with their states."""
+
+    lines: tuple[str, ...]
+    stacks: tuple[tuple[str, str], ...] = ()
+
+
+def left_running(
+    plan: Plan, session: Session, catalog: Catalog, now: datetime, *, sandbox: bool = False
+) -> LeftRunning:
+    """Look at the stacks of a plan: what there is, what it costs an hour, and the command that removes it.
+
+    A look that fails says so.
+    """
+    command = _down(plan, sandbox=sandbox)
+    try:
+        states = [stacks.find(session, stack_name(plan, part)) for part in PARTS]
+        found = [each for each in states if each is not None and each.status != NOT_STARTED]
+        paid = costs(session, catalog, now, found)
+    except SlipwayError as problem:
+        said = f"AWS cannot be asked what exists and is billed ({problem.message}): {command} looks, and removes it"
+        return LeftRunning(lines=(said,))
+    if not found:
+        return LeftRunning(lines=(NOTHING,))
+    status = {each.name: each.status for each in found}
+    lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
+    total = f"${small(hourly(paid))} an hour" + (
+        " and what is not known" if any(_unknown(each) for each in paid) else ""
+    )
+    goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
+    one = len(found) == 1
+    exist = "1 stack exists and costs" if one else f"{len(found)} stacks exist and cost"
+    summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"
+    return LeftRunning(lines=(summary, *lines), stacks=tuple(status.items()))
+
+
+@contextmanager
+def telling_what_is_left(
+    plan: Plan,
+    environment: Mapping[str, str],
+    catalog: Catalog,
+    tell: Callable[[str], None],
+    keep: Callable[[tuple[tuple[str, str], ...]], None] = lambda _: None,
+    *,
+    sandbox: bool = False,
+) -> Iterator[None]:
+    """A part of a story after which something may exist: where it ends early, that is told, and kept for its report.
+
+    Args:
+        plan: whose stacks are looked for.
+        environment: the credentials.
+        catalog: prices.
+        tell: is told each line.
+        keep: is given the stacks with their states.
+        sandbox: whether that is a sandbox, which goes on when the story has ended.
+    """
+    try:
+        yield
+    except (DeclinedError, InterruptedAtQuestionError):
+        raise
+    except (KeyboardInterrupt, SlipwayError):
+        session = Session(environment=environment, region=plan.place.region)
+        try:
+            left = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
+        except KeyboardInterrupt:
+            tell(f"interrupted again before it was looked up what is billed: {_down(plan, sandbox=sandbox)} looks")
+            raise
+        for line in left.lines:
+            tell(line)
+        keep(left.stacks)
+        raise
+
+
+def _down(plan: Plan, *, sandbox: bool) -> str:
+    """The command that looks for the stacks of a plan, and removes them."""
+    return f"slipway down {plan.cluster_name} --region {plan.place.region}" + (" --sandbox" if sandbox else "")
+
+
+@contextmanager
+def telling_of_earlier(
+    earlier: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """A story after whose end the clusters of its earlier attempts are left: whatever its end, each is told.
+
+    Args:
+        earlier: plans whose clusters were made and left, read when the block ends.
+        environment: the credentials.
+        catalog: prices.
+        tell: is told each line.
+
+    Raises:
+        DeclinedError: somebody said no in the block; where there was an attempt, it does not say that nothing was done.
+    """
+    try:
+        yield
+    except DeclinedError as answer:
+        if not earlier:
+            raise
+        _tell_of(earlier, environment, catalog, tell)
+        raise DeclinedError("nothing more was done") from answer
+    except (KeyboardInterrupt, SlipwayError):
+        _tell_of(earlier, environment, catalog, tell)
+        raise
+    _tell_of(earlier, environment, catalog, tell)
+
+
+def _tell_of(
+    plans: Sequence[Plan], environment: Mapping[str, str], catalog: Catalog, tell: Callable[[str], None]
+) -> None:
+    """Look at the stacks of each cluster, once however many plans have shared it."""
+    for plan in {(each.cluster_name, each.place.region): each for each in plans}.values():
+        region = plan.place.region
+        left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
+        tell(f"cluster {plan.cluster_name} in {region}, which got no machines for the job: {left.lines[0]}")
+        for line in left.lines[1:]:
+            tell(line)
+
+
+def _unknown(cost: StackCost) -> bool:
+    return cost.usd_per_hour is None
+
+
+def _rate(cost: StackCost) -> str:
+    """Dollars an hour with what they are of, or why nobody knows."""
+    if cost.usd_per_hour is None:
+        return f"at a rate that is not known: {cost.note}"
+    return f"${small(cost.usd_per_hour)} an hour" + (f" ({cost.note})" if cost.note else "")

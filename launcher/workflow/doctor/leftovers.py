@@ -1,0 +1,156 @@
+"""What stays when a cluster goes, and what it costs a month: checkpoints, logs, a network that others use."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+
+from launcher.aws import buckets, log_groups, stacks
+from launcher.aws.made_by_cluster import made_by_cluster
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.catalog.load import Catalog
+from launcher.model.calendar import HOURS_PER_MONTH
+from launcher.model.endpoint import KEPT_DAYS
+from launcher.model.removal import Kept, KeptKind
+from launcher.pricing.bill_lines import component
+
+PROVIDER_STACK = "AWS::CloudFormation::Stack"
+PAID_HOURLY = {"AWS::EC2::NatGateway": "vpc.nat-gateway", "AWS::EC2::EIP": "vpc.public-ipv4"}
+"""What of a network costs by the hour whether it is used or not, and the name of its price."""
+GIB = 2**30
+
+
+def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
+    """The buckets of a checkpoint stack, the checkpoints' own first: its log is written to another."""
+    own = store.outputs.get("BucketName")
+    found = [each.physical_id for each in stacks.resources(session, store.name) if each.type == "AWS::S3::Bucket"]
+    return tuple(sorted(found, key=lambda name: name != own))
+
+
+def kept_store(session: Session, catalog: Catalog, region: str, names: Iterable[str], cluster: str) -> Iterator[Kept]:
+    """The buckets of a checkpoint stack that stays."""
+    for name in names:
+        held = buckets.contents(session, name)
+        if held is not None:
+            text = f"{held.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
+            stored = Kept(kind=KeptKind.CHECKPOINTS, name=name, reason=text, gib=held.gib)
+            yield _priced(stored, catalog, region, "s3.standard-storage")
+
+
+def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Kept]:
+    """The bucket of an endpoint's requests and answers: it stays, and its objects go by themselves."""
+    if serving is None:
+        return
+    for each in stacks.resources(session, serving.name):
+        held = buckets.contents(session, each.physical_id) if each.type == "AWS::S3::Bucket" else None
+        if held is not None:
+            time = f"{held.versions:,} objects, each gone after {KEPT_DAYS} days"
+            text = f"{time}; aws s3 rb s3://{each.physical_id} --force deletes it"
+            stored = Kept(kind=KeptKind.REQUESTS, name=each.physical_id, reason=text, gib=held.gib)
+            yield _priced(stored, catalog, region, "s3.standard-storage")
+
+
+def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Kept]:
+    """What a cluster used and its plan named: it was there before and is not touched.
+
+    Args:
+        training: the training stack, None where it is gone already.
+        network: whether the network was the plan's own.
+        store: whether the checkpoint bucket was.
+    """
+    if training is None:
+        return
+    subnet, uri = training.outputs.get("PrivateSubnetId"), training.outputs.get("StoreUri")
+    if network and subnet is not None:
+        yield Kept(kind=KeptKind.NETWORK, name=subnet, reason="named by the plan, not made by it")
+    if store and uri is not None:
+        yield Kept(kind=KeptKind.CHECKPOINTS, name=uri, reason="named by the plan, not made by it")
+
+
+def used_network(session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]) -> Kept:
+    """A network that other clusters are in."""
+    types = Counter(each.type for each in stacks.resources(session, network.name))
+    lines = [
+        component(kind, "network", "hour", HOURS_PER_MONTH * types[kind], catalog.bill_item(item, region))
+        for kind, item in PAID_HOURLY.items()
+    ]
+    unpriced = next((each.unpriced for each in lines if each.unpriced is not None), None)
+    return Kept(
+        kind=KeptKind.NETWORK,
+        name=network.name,
+        reason=f"used by {', '.join(sorted(users))}; the price is of its NAT gateway and address",
+        usd_per_month=None if unpriced else sum((each.usd for each in lines if each.usd is not None), Decimal(0)),
+        unpriced=unpriced,
+    )
+
+
+def provider_log(session: Session, training: StackState | None) -> str | None:
+    """The log group of the provider's function, None where that is not known any more."""
+    if training is None:
+        return None
+    for each in stacks.resources(session, training.name):
+        provider = stacks.find(session, each.physical_id) if each.type == PROVIDER_STACK and each.physical_id else None
+        token = provider.outputs.get("ServiceToken") if provider is not None else None
+        if token is not None:
+            return f"/aws/lambda/{token.rpartition(':')[2]}"
+    return None
+
+
+def kept_logs(session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None) -> Iterator[Kept]:
+    """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
+    own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
+    found = [
+        each for each in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-") if own.fullmatch(each.name)
+    ]
+    found += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
+    if provider is not None:
+        found += [each for each in log_groups.log_groups(session, provider) if each.name == provider]
+    for each in found:
+        time = f"each line is kept for {each.retention_days} days" if each.retention_days else "kept for ever"
+        stored = Kept(kind=KeptKind.LOGS, name=each.name, reason=time, gib=each.stored_bytes / GIB)
+        yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
+
+
+def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Kept]:
+    """The log group that EKS makes anew when it writes once more after its cluster, and the stack's group, are gone."""
+    name = log_groups.of_control_plane(cluster)
+    for each in log_groups.log_groups(session, name):
+        if each.name == name:
+            command = f"aws logs delete-log-group --region {region} --log-group-name {name}"
+            text = f"written by EKS after the cluster was gone; a launch removes it, or {command}"
+            stored = Kept(kind=KeptKind.LOGS, name=name, reason=text, gib=each.stored_bytes / GIB)
+            yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
+
+
+def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Kept]:
+    """ParallelCluster's own stack, should its provider have left it behind: it is paid for in full."""
+    if stacks.find(session, cluster) is not None:
+        command = f"pcluster delete-cluster --region {region} --cluster-name {cluster}"
+        yield Kept(
+            kind=KeptKind.CLUSTER,
+            name=cluster,
+            reason=f"left behind by ParallelCluster's provider, and paid for: {command}",
+            unpriced="its machines are not counted here",
+        )
+
+
+def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Kept]:
+    """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
+    for each in made_by_cluster(session, cluster):
+        held = each.kind is KeptKind.VOLUME
+        why = "its data is nobody's to delete but yours" if held else "it holds the network, whose removal fails"
+        text = f"made by an object in the cluster: {why}; {each.command} --region {region}"
+        kept = Kept(kind=each.kind, name=each.name, reason=text, gib=each.gib)
+        if each.volume_type == "gp3":
+            kept = _priced(kept, catalog, region, "ebs.gp3-storage")
+        elif each.kind in (KeptKind.VOLUME, KeptKind.LOAD_BALANCER):
+            kept = replace(kept, unpriced="its price is not known here")
+        yield kept
+
+
+def _priced(stored: Kept, catalog: Catalog, region: str, item: str) -> Kept:
+    """Something stored, at a price of the rest of the bill per GB-month (AWS counts 2^30 bytes as one)."""
+    line = component(stored.name, "storage", "GB-month", stored.gib or 0.0, catalog.bill_item(item, region))
+    return replace(stored, usd_per_month=line.usd, unpriced=line.unpriced)

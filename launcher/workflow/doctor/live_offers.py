@@ -1,0 +1,117 @@
+"""What AWS has at this moment as rows beside the others: each offer priced as any candidate is, at its own fee."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from launcher.model.capacity import BOUGHT, CapacityOffer, OfferKind
+from launcher.model.enums import Basis
+from launcher.model.errors import ImpossibleError
+from launcher.model.money import Price
+from launcher.pricing.candidate import ranked
+from launcher.pricing.priced import Priced
+from launcher.pricing.training import TrainingPriced
+from launcher.pricing.training_candidate import TrainingCandidate
+from launcher.workflow.doctor.offers import pinned_to, search
+from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.compare import Comparison
+from launcher.workflow.quote.compare_serving import ServingComparison
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_job
+
+CALLS = {
+    OfferKind.CAPACITY_BLOCK: "DescribeCapacityBlockOfferings",
+    OfferKind.EXTENSION: "DescribeCapacityBlockExtensionOfferings",
+    OfferKind.TRAINING_PLAN: "SearchTrainingPlanOfferings",
+    OfferKind.RESERVATION: "DescribeCapacityReservations",
+}
+"""What says how much there is and for how much; on demand and spot have rows anyway, and no offer of their own."""
+
+
+def with_live_offers(
+    priced: Priced,
+    options: PriceOptions,
+    *,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> Priced:
+    """The candidates with what AWS offers and holds for them at this moment among them; nothing is bought.
+
+    An offer that the job cannot run on, too short or too late, is no row. What could not be asked is said.
+
+    Args:
+        priced: the candidates of the plan file.
+        options: how it is priced.
+        environment: the credentials.
+        say: is told what is asked, and what gave no answer.
+
+    Raises:
+        ImpossibleError: the plan serves: what an endpoint runs on is not bought ahead.
+        AwsError: there are no credentials.
+    """
+    if not isinstance(priced, TrainingPriced):
+        message = f"{priced.request.name} serves, and what an endpoint runs on is not bought ahead"
+        raise ImpossibleError(
+            message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} looks at its quota"
+        )
+    answers = search(priced, environment=environment, say=say)
+    for asked, reason in answers.unanswered:
+        say(f"? {asked}: {reason}")
+    offered = [each for each in answers.offers if each.kind in CALLS]
+    rows = [row for offer in offered for row in _rows(priced, options, offer)]
+    say(f"{len(offered)} offers of this moment, {len(rows)} of them long enough")
+    return replace(
+        priced,
+        candidates=ranked([*priced.candidates, *rows]),
+        considered=priced.considered + len(offered),
+        _made={},
+    )
+
+
+def compared_live(
+    found: Comparison | ServingComparison,
+    options: PriceOptions,
+    *,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> Comparison:
+    """A comparison with the offers of this moment among its candidates; as `with_live_offers`.
+
+    Raises:
+        ImpossibleError: it is of endpoints.
+        AwsError: there are no credentials.
+    """
+    priced = with_live_offers(found.priced, options, environment=environment, say=say)
+    if not isinstance(found, Comparison):
+        raise TypeError(type(found))
+    pinned = priced if found.pinned is found.priced else found.pinned
+    return Comparison(priced=priced, pinned=pinned, request=found.request)
+
+
+def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> Iterator[TrainingCandidate]:
+    """The candidate of an offer; none where the job cannot run on it."""
+    try:
+        found = price_job(Path(priced.path), pinned_to(priced, offer), priced.catalog, priced.now, options).candidates
+    except ImpossibleError:
+        return
+    best = found[0]
+    if best.refusals or not isinstance(best.offer.price, Price):
+        return
+    price, source = best.offer.price, f"AWS, {CALLS[offer.kind]} at this moment"
+    if offer.kind in BOUGHT:
+        own = replace(price, source=source, basis=Basis.LISTED, as_of=priced.now.date())
+        best = replace(best, offer=best.offer._replace(price=own))
+    yield replace(best, offered=_words(priced, offer), to_buy=offer.kind in BOUGHT)
+
+
+def _words(priced: TrainingPriced, offer: CapacityOffer) -> str:
+    """An offer as its row says it."""
+    begins = offer.starts_at
+    soon = begins is None or begins <= priced.now + timedelta(minutes=1)
+    when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
+    until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
+    what = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
+    way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} says how to buy it"
+    return f"{what}: {offer.id}, {when}{until}{way}"

@@ -1,0 +1,247 @@
+"""The story of `cost`: every stack of Slipway's in an account, what it costs an hour, and since when."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from launcher.aws import functions, hyperpod, instances, regions, stacks
+from launcher.aws.clients import Sessions
+from launcher.aws.metrics import Metric, latest
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.catalog.load import Catalog
+from launcher.model.calendar import HOURS_PER_MONTH
+from launcher.model.errors import AwsError
+from launcher.model.hyperpod import WORKERS
+from launcher.model.money import Price
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.model.spending import StackCost
+from launcher.model.target import TARGETS, Target
+from launcher.pricing.hyperpod import machine_price
+from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.doctor.leftovers import PAID_HOURLY
+
+OWN_TAG = "slipway:cluster"
+OWNER_TAGS = ("owner", "Owner")
+"""Tags that plans name people by (`tags` of the plan file), of which slipway has none of its own."""
+NAMESPACE = "Slipway"
+RUNNING, NODE_HOURS = GUARD_METRICS
+PARTS = (TRAINING_STACK, SERVING_STACK, NETWORK_STACK, STORE_STACK)
+AT_ONCE = 8
+BESIDE = ("HeadNode", "LoginNode")
+"""What ParallelCluster calls the instances that are no compute nodes, in its tag parallelcluster:node-type."""
+GIB = 2**30
+STORED_WITHIN, STORED_PERIOD = timedelta(days=3), timedelta(days=1)
+"""S3 reports the size of a bucket once a day (S3 user guide, storage metrics)."""
+NOT_STARTED = "REVIEW_IN_PROGRESS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """What was found, and the regions that could not be asked, with the reason."""
+
+    as_of: datetime
+    stacks: tuple[StackCost, ...]
+    unanswered: tuple[tuple[str, str], ...]
+
+
+def survey(
+    sessions: Sessions, catalog: Catalog, now: datetime, *, only: str | None = None, sandbox: bool = False
+) -> Surveyed:
+    """Everything of Slipway's that exists, the dearest first.
+
+    Args:
+        sessions: clients of every region.
+        catalog: prices.
+        now: the moment.
+        only: one region to look in; None: all that the account may use.
+        sandbox: whether the account is that of a sandbox, which commands that remove something have to say.
+
+    Raises:
+        AwsError: the regions cannot be listed.
+    """
+    names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        answers = list(pool.map(lambda name: _region(sessions, catalog, now, name), names))
+    found = [cost for answer in answers if not isinstance(answer, AwsError) for cost in answer]
+    failed = [
+        (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
+    ]
+    if sandbox:
+        found = [replace(each, down_command=f"{each.down_command} --sandbox") for each in found]
+    found.sort(key=lambda each: (-(each.usd_per_hour or 0), each.region, each.name))
+    return Surveyed(as_of=now, stacks=tuple(found), unanswered=tuple(failed))
+
+
+def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
+    """The stacks of one region, or why it did not answer."""
+    try:
+        session = sessions.session(region, "cloudformation")
+        found = [each for each in stacks.tagged(session, OWN_TAG) if each.status != NOT_STARTED]
+        for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if found else ():
+            session = sessions.session(region, service)
+        return costs(session, catalog, now, found)
+    except AwsError as problem:
+        return problem
+
+
+def costs(session: Session, catalog: Catalog, now: datetime, found: Iterable[StackState]) -> list[StackCost]:
+    """What each of some stacks of Slipway's costs.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    return [_cost(session, catalog, now, stack, part) for stack, part in _parts(found)]
+
+
+def _parts(found: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
+    """Each stack with the part that it is; the ones that ParallelCluster makes beside are paid with the cluster."""
+    for stack in found:
+        part = next((each for each in PARTS if stack.name.endswith(f"-{each}")), None)
+        if part is not None and stack.name.startswith("slipway-"):
+            yield stack, part
+
+
+def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, part: str) -> StackCost:
+    since = stacks.changed_at(session, stack) or now
+    ways = {NETWORK_STACK: _network, STORE_STACK: _store}
+    money = ways.get(part, _machines)(session, catalog, now, stack)
+    cluster = stack.tags[OWN_TAG]
+    erase = " --checkpoints" if part == STORE_STACK else ""
+    return StackCost(
+        name=stack.name,
+        kind=part,
+        region=session.region,
+        owner=next((stack.tags[each] for each in OWNER_TAGS if each in stack.tags), None),
+        since=since,
+        usd_per_hour=money.usd_per_hour,
+        usd_so_far=money.usd_so_far,
+        ends_at=money.ends_at,
+        down_command=f"slipway down {cluster} --region {session.region}{erase}",
+        note=money.note,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Money:
+    usd_per_hour: Decimal | None = None
+    usd_so_far: Decimal | None = None
+    ends_at: datetime | None = None
+    note: str = ""
+
+
+def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+    """Nodes at the quoted rate, as the guard counts them, and what runs beside them at the listed one."""
+    guard = guard_function(session, stack.name)
+    if guard is None:
+        return _unguarded(session, catalog, stack)
+    variables = guard.environment
+    target = next(each for each in TARGETS.values() if each.guard is not None and each.guard.variable in variables)
+    dimensions = {"Cluster": variables["CLUSTER"]}
+    since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
+    counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
+    nodes, hours = (latest(session, each, now, within=3 * every, period=every) for each in counted)
+    beside, missing = _beside(session, catalog, target, variables)
+    rate = variables.get("USD_PER_NODE_HOUR")
+    lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
+    notes = [missing] if missing else []
+    if rate is None:
+        notes.append("its quote had no rate of a node-hour")
+    elif nodes is None:
+        notes.append("its guard has not counted yet")
+    else:
+        notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}")
+    known = rate is not None and nodes is not None
+    per_node = Decimal(rate or 0)
+    return _Money(
+        usd_per_hour=per_node * Decimal(str(nodes)) + beside if known else None,
+        usd_so_far=per_node * Decimal(str(hours or 0)) + beside * lived_h if known else None,
+        ends_at=_end(variables, since),
+        note="; ".join(notes),
+    )
+
+
+def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
+    """What runs under a stack whose guard is not there (yet): ParallelCluster's instances, at the listed price."""
+    counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
+    if not counts:
+        return _Money(note=f"{stack.status}, and its guard is not there: what runs is not counted")
+    usd, missing = _priced(catalog, counts, session.region, managed=False)
+    machines = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
+    return _Money(usd_per_hour=usd, note="; ".join([f"{stack.status}: {machines} at the listed price", *missing]))
+
+
+def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
+    """The function of a stack's guard; None where it has none (yet).
+
+    Raises:
+        AwsError: a call failed.
+    """
+    for each in stacks.resources(session, stack):
+        if each.type == "AWS::Lambda::Function" and "GuardFunction" in each.logical_id and each.physical_id:
+            return functions.describe(session, each.physical_id)
+    return None
+
+
+def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
+    """When the guard, or the service itself, stops the machines."""
+    ttl, ends = variables.get("TTL_HOURS"), variables.get("ENDS_AT")
+    moments = [since + timedelta(hours=float(ttl))] if ttl else []
+    moments += [datetime.fromisoformat(ends)] if ends else []
+    return min(moments, default=None)
+
+
+def _beside(
+    session: Session, catalog: Catalog, target: Target, variables: Mapping[str, str]
+) -> tuple[Decimal, str | None]:
+    """Dollars an hour of the machines that are no nodes, and which of them have no price."""
+    if target.head is None or target.guard is None:
+        return Decimal(0), None
+    name = variables[target.guard.variable]
+    if target.managed:
+        groups = hyperpod.describe_cluster(session, name).groups
+        counts = {each.instance_type: each.current for key, each in groups.items() if key != WORKERS}
+    else:
+        counts = dict(instances.running(session, name, BESIDE))
+    usd, missing = _priced(catalog, counts, session.region, managed=target.managed)
+    return usd, missing[0] if missing else None
+
+
+def _priced(catalog: Catalog, counts: Mapping[str, int], region: str, *, managed: bool) -> tuple[Decimal, list[str]]:
+    """Dollars an hour of machines at the listed price, and which of them have none."""
+    usd, missing = Decimal(0), []
+    for machine, count in counts.items():
+        price = (machine_price if managed else Catalog.on_demand)(catalog, machine.removeprefix("ml."), region)
+        if isinstance(price, Price):
+            usd += count * price.usd
+        elif count:
+            missing.append(f"{count} x {machine}")
+    return usd, [f"without {', '.join(missing)}, which has no price"] if missing else []
+
+
+def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+    """NAT gateways and addresses, by the hour since the stack was made; traffic is not in it."""
+    kinds = [each.type for each in stacks.resources(session, stack.name)]
+    prices = [catalog.bill_item(PAID_HOURLY[kind], session.region) for kind in kinds if kind in PAID_HOURLY]
+    if any(not isinstance(each, Price) for each in prices):
+        return _Money(note="its NAT gateway or address has no price")
+    usd = sum((each.usd for each in prices if isinstance(each, Price)), Decimal(0))
+    lived_h = Decimal(str((now - (stack.made_at or now)).total_seconds() / 3600))
+    return _Money(usd_per_hour=usd, usd_so_far=usd * lived_h, note="without its traffic")
+
+
+def _store(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+    """What its bucket holds, as S3 last reported it, at the first tier's price of a month."""
+    bucket = stack.outputs.get("BucketName")
+    price = catalog.bill_item("s3.standard-storage", session.region)
+    if bucket is None or not isinstance(price, Price):
+        return _Money(note="no bucket" if bucket is None else "S3 has no price here")
+    what = {"BucketName": bucket, "StorageType": "StandardStorage"}
+    metric = Metric(namespace="AWS/S3", name="BucketSizeBytes", dimensions=what, statistic="Average")
+    size = latest(session, metric, now, within=STORED_WITHIN, period=STORED_PERIOD)
+    if size is None:
+        return _Money(note="S3 has not reported its size: it does once a day")
+    monthly = Decimal(str(size / GIB)) * price.usd
+    return _Money(usd_per_hour=monthly / Decimal(str(HOURS_PER_MONTH)), note=f"{size / GIB:,.1f} GiB")

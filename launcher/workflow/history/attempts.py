@@ -1,0 +1,190 @@
+"""The attempts of a run, read from the events that the agent and the launcher left."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from launcher.agent import safe_json
+from launcher.agent.forecast import Point, point_of
+from launcher.agent.metrics import figures_in
+from launcher.model.errors import UnreadableInputError
+from launcher.model.job import Attempt as ScheduledAttempt
+from launcher.model.report import Attempt, BudgetStop
+from launcher.records.shape import hold, moment
+
+ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
+_INTERRUPTED = ("spot-interruption", "node-lost")
+"""What ends an attempt because its machines go."""
+_INTERRUPTED_IF_RESUMED = ("pod-end", None)
+"""A pod is told in the same way that its node is drained and that its job was cancelled, and a machine that goes
+without notice leaves no word: that the job has begun again tells which it was."""
+_FORMS: dict[str, Any] = {
+    **dict.fromkeys(("attempt", "step"), int),
+    **dict.fromkeys(("event", "time"), str),
+    "steps": (int, None),
+    "ended_by": (str, None),
+    "exit_code": (int, None),
+    "loss": (float, None),
+}
+_NEEDED: dict[str, set[str]] = {
+    "attempt-started": {"attempt", "time"},
+    "restored": {"step"},
+    "attempt-progress": {"step"},
+    "checkpoint-uploaded": {"attempt", "step"},
+    **{each: {"time"} for each in ENDINGS},
+}
+"""What the reader of an event asks of it without looking."""
+
+
+STOPPED = "stopped"
+"""The agent's word for that ending."""
+
+
+def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
+    """What was spent of what, and what was kept; None where the last attempt goes on or ended otherwise.
+
+    >>> saved, ended = {"event": "checkpoint-uploaded", "step": 40}, {"event": "stopped", "reason": "$9 of $10"}
+    >>> budget_stop([saved, ended]).checkpoint_step
+    40
+    """
+    last, step = None, None
+    for event in events:
+        kind = event.get("event")
+        if kind == "attempt-started":
+            last = None
+        elif kind in ("checkpoint-uploaded", "restored"):
+            step = max(int(event["step"]), step or 0)
+        elif kind in ENDINGS:
+            last = event
+    if last is None or last.get("event") != STOPPED:
+        return None
+    return BudgetStop(reason=str(last.get("reason") or "the sum is used up"), checkpoint_step=step)
+
+
+def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
+    """The lines of metrics that have a step and seconds, a list an attempt: each begins to count its seconds anew.
+
+    >>> found = points_of([b'{"step": 1, "seconds": 5}', b'{"step": 2, "seconds": 9}', b'{"step": 2, "seconds": 4}'])
+    >>> [[each.step for each in attempt] for attempt in found]
+    [[1, 2], [2]]
+    """
+    found: list[Point] = []
+    for line in lines:
+        figures, _ = figures_in(line)
+        point = point_of(figures)
+        if point is None:
+            continue
+        if found and not point.follows(found[-1]):
+            yield found
+            found = []
+        found.append(point)
+    if found:
+        yield found
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of a file, in order; a last line that is still being written, and what is no event, are left out.
+
+    Raises:
+        UnreadableInputError: the file is there and cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        raise UnreadableInputError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    return [event for line in lines if (event := _event(line)) is not None]
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """The event of a line; None where it is none, or a value of it is of another kind than the event's reader takes."""
+    try:
+        found = safe_json.loads(line, figures=True)
+        if not isinstance(found, dict):
+            return None
+        hold(found, {key: form for key, form in _FORMS.items() if key in found})
+        if found.get("event") in _NEEDED and not _NEEDED[found["event"]] <= set(found):
+            return None
+        if "time" in found:
+            moment(found["time"])
+    except ValueError:
+        return None
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Numbered:
+    """An attempt with its number."""
+
+    number: int
+    attempt: Attempt
+
+
+def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """The attempts that the events tell of, in order.
+
+    The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
+    adds while it follows, gives the last step. One that left no word of its end, since its machine was gone at once,
+    ended at the latest when the next one began: its hours were paid for.
+    """
+    found: list[_Numbered] = []
+    for event in events:
+        kind = event.get("event")
+        if kind == "attempt-started":
+            if found and found[-1].attempt.ended_at is None:
+                found[-1] = replace(found[-1], attempt=replace(found[-1].attempt, ended_at=moment(event["time"])))
+            found.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
+        elif found and event.get("attempt") == found[-1].number:
+            found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
+    return tuple(each.attempt for each in found)
+
+
+def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:
+    """The attempts of a job that is over; where the last left no word of its end, its scheduler says when that was."""
+    if not ran or ran[-1].ended_at is not None or last is None or last.ended_at is None:
+        return ran
+    ended_at = max(ran[-1].started_at, last.ended_at.astimezone(UTC))
+    return (*ran[:-1], replace(ran[-1], ended_at=ended_at))
+
+
+def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """Those of a run's attempts, all of them in order, that ended because their machines went."""
+    followed = zip_longest(ran, ran[1:])
+    return tuple(
+        each
+        for each, after in followed
+        if each.ended_by in _INTERRUPTED or (after is not None and each.ended_by in _INTERRUPTED_IF_RESUMED)
+    )
+
+
+def _begun(event: Mapping[str, Any]) -> Attempt:
+    """An attempt that has just started."""
+    return Attempt(
+        started_at=moment(event["time"]),
+        ended_at=None,
+        exit_code=None,
+        ended_by=None,
+        resumed_from_step=0,
+        last_step=None,
+    )
+
+
+def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
+    """An attempt with one more event of its own."""
+    kind = event.get("event")
+    if kind == "restored":
+        return replace(attempt, resumed_from_step=int(event["step"]))
+    if kind == "attempt-progress":
+        return replace(attempt, last_step=int(event["step"]))
+    if kind in ENDINGS:
+        return replace(
+            attempt,
+            ended_at=moment(event["time"]),
+            exit_code=event.get("exit_code"),
+            ended_by=event.get("ended_by"),
+        )
+    return attempt

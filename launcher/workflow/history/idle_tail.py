@@ -1,0 +1,156 @@
+"""How long the nodes of a run stayed after its job, by what the guard of its cluster counted meanwhile.
+
+Nothing that a run leaves says when its nodes went: they go minutes after it. The guard counts them at every look, on
+every target, and CloudWatch keeps the count, of a cluster that is removed as well. So the hours are asked for later,
+at the next look at the run, and its measurement is kept again with them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from launcher import plan_file
+from launcher.aws.metrics import Metric, samples
+from launcher.aws.session import Session
+from launcher.model.durations import HOUR_S
+from launcher.model.errors import AwsError, UnreadableInputError
+from launcher.model.measurement import Measurement
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
+from launcher.records.run_folder import RUNS, STAMP, RunFolder
+from launcher.workflow.history.measurement import IN_RUN
+
+NAMESPACE = "Slipway"
+"""Of what guards report (infra/parts/guardrails.py)."""
+LONGEST = timedelta(hours=23)
+"""Nodes that stay longer say nothing of what stops idle ones; a minute each, one answer of CloudWatch holds a day."""
+KEPT = timedelta(days=14)
+"""CloudWatch keeps values of a minute for fifteen days (PutMetricData, API reference)."""
+LOOK = timedelta(minutes=GUARD_EVERY_MINUTES)
+SILENT = 3 * LOOK
+"""A guard that was not heard of for longer did not see when the nodes went."""
+LEAST_H = 1 / 60
+
+
+class Count(NamedTuple):
+    """Nodes that were there at a moment."""
+
+    at: datetime
+    nodes: float
+
+
+def learn_tails(
+    name: str, root: Path, environment: Mapping[str, str], now: datetime, tell: Callable[[str], None]
+) -> None:
+    """Keep how long the nodes of a plan's runs stayed, where that is not known yet and can be by now.
+
+    Args:
+        name: the plan's.
+        root: where the run folders and the file of measurements are.
+        environment: the credentials.
+        now: the moment.
+        tell: is told what was kept, and what could not be asked.
+    """
+    place = root / RUNS / name
+    if not place.is_dir():
+        return
+    folders = sorted(each for each in place.iterdir() if each.is_dir() and not each.is_symlink())
+    begins = [_begun(each) for each in folders]
+    for path, following in zip(folders, [*begins[1:], None], strict=True):
+        folder = RunFolder(path=path)
+        found = _unknown(folder, now)
+        if found is None:
+            continue
+        try:
+            hours = _asked(found, plan_file.load(path / "plan.json").name, following or now, environment)
+        except AwsError as problem:
+            tell(f"how long the nodes of {found.run} stayed cannot be asked, and no quote learns of it: {problem}")
+            return
+        except UnreadableInputError:
+            continue  # what reads the plan names it
+        if hours is not None:
+            _keep(folder, root / FILE, replace(found, idle_tail_h=hours), tell)
+
+
+def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
+    """The measurement of a run whose tail is to be asked for; None of another."""
+    if not (folder.path / IN_RUN).is_file():
+        return None
+    try:
+        found = parse_measurement(folder.read_json(IN_RUN))
+    except (UnreadableInputError, ValueError):
+        return None  # `accuracy` names it
+    asked = found.idle_tail_h is not None or found.idle_tail_assumed_h is None or found.simulated
+    return None if asked or now - found.measured_at > KEPT else found
+
+
+def _begun(path: Path) -> datetime | None:
+    try:
+        return datetime.strptime(path.name, STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _asked(found: Measurement, cluster: str, until: datetime, environment: Mapping[str, str]) -> float | None:
+    """Hours by the guard's counts from before the job's end until the next run; None where they do not say it.
+
+    Raises:
+        AwsError: CloudWatch does not answer.
+    """
+    ended = found.measured_at
+    if until - ended < LOOK:
+        return None
+    counted = samples(
+        Session(environment=environment, region=found.region or ""),
+        Metric(namespace=NAMESPACE, name=GUARD_METRICS[0], dimensions={"Cluster": cluster}),
+        ended - SILENT,
+        min(until, ended + LONGEST),
+        period=timedelta(minutes=1),
+    )
+    return tail_h([Count(*each) for each in counted], ended, found.nodes)
+
+
+def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | None:
+    """Hours that a node stayed after the job's end, of all its nodes in the mean; None where the counts do not say.
+
+    Between two counts nodes are taken to go evenly.
+
+    >>> at = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    >>> tail_h([Count(at, 4), Count(at + timedelta(minutes=5), 4), Count(at + timedelta(minutes=10), 0)], at, 4)
+    0.125
+    """
+    before = [each for each in counted if each.at <= ended]
+    after = list(_until_none(each for each in counted if each.at > ended))
+    if not after or after[-1].nodes > 0:
+        return None
+    path = [Count(ended, before[-1].nodes if before else after[0].nodes), *after]
+    if any(later.at - each.at > SILENT for each, later in pairwise(path)):
+        return None
+    seconds = sum(
+        (each.nodes + later.nodes) / 2 * (later.at - each.at).total_seconds() for each, later in pairwise(path)
+    )
+    hours = seconds / HOUR_S / nodes
+    return hours if hours >= LEAST_H else None
+
+
+def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
+    """Counts up to the first without a node."""
+    for each in counted:
+        yield each
+        if each.nodes <= 0:
+            return
+
+
+def _keep(folder: RunFolder, path: Path, found: Measurement, tell: Callable[[str], None]) -> None:
+    """The measurement again, now with its tail, in the run folder and in the file that quotes are made with."""
+    try:
+        folder.write_json(IN_RUN, measurement_document(found))
+        add_measurement(path, found)
+    except OSError as problem:
+        tell(f"{path.name} cannot be written, and the next quote does not know how long nodes stay: {problem}")
+    else:
+        minutes = (found.idle_tail_h or 0.0) * 60
+        tell(f"the nodes of {found.run} stayed {minutes:.3g} minutes: kept in {path.name}, the next quote knows of it")

@@ -1,0 +1,207 @@
+"""One run of the ledger, from what its folder holds."""
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.metrics import figures_in
+from launcher.model.errors import UnreadableInputError
+from launcher.model.ledger import ALONE, LedgerEntry, Shared
+from launcher.model.money import UsdRange
+from launcher.model.report import Attempt, Report, RunStatus
+from launcher.model.run_cost import RunRates
+from launcher.records.bill_document import BILLED
+from launcher.records.command_record import read_command
+from launcher.records.documents import parse_cost, parse_report
+from launcher.records.ledger_document import texts
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
+from launcher.records.shape import amount, hold, moment
+from launcher.workflow.history.attempts import attempts, interrupted, read_events
+
+NOT_SUBMITTED = "not-submitted"
+DIGITS = 6
+"""Of hours: four milliseconds."""
+_SPAN: dict[str, Any] = {"low": str, "mid": str, "high": str}
+_QUOTE: dict[str, Any] = {
+    **dict.fromkeys(("target", "instance_type", "usd_per_hour"), (str, None)),
+    **dict.fromkeys(("region", "purchase_option"), str),
+    "nodes": int,
+    "usd": (_SPAN, None),
+    "serving": (dict, None),
+}
+
+
+def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
+    """The run of a folder as it stands.
+
+    Raises:
+        UnreadableInputError: the folder holds no quote, or a file in it is damaged.
+    """
+    try:
+        return _entry(name, folder)
+    except (ArithmeticError, KeyError, TypeError, ValueError) as problem:
+        raise UnreadableInputError(f"{folder.path} is no run: {problem}") from problem
+
+
+def _entry(name: str, folder: RunFolder) -> LedgerEntry:
+    quote = folder.read_json("quote.json")
+    hold(quote, _QUOTE)
+    report = parse_report(folder.read_json("report.json")) if (folder.path / "report.json").is_file() else None
+    made = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
+    command = read_command(folder)
+    plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}
+    events = _events(folder)
+    ran = attempts(events)
+    trained = _trained(folder)
+    span = quote["usd"]
+    monthly = quote["serving"] is not None
+    cost = None if monthly or report is None else parse_cost(quote)
+    hours = report.actual_hours if report is not None else 0.0
+    return LedgerEntry(
+        name=name,
+        run=folder.path.name,
+        origin=_origin(folder),
+        started_at=ran[0].started_at.astimezone(UTC) if ran else made,
+        ended_at=_ended(report, ran),
+        status=report.status.value if report is not None else NOT_SUBMITTED,
+        simulated=report.simulated if report is not None else command is not None and command.sandbox,
+        monthly=monthly,
+        target=quote["target"] or "",
+        instance_type=quote["instance_type"] or "",
+        nodes=quote["nodes"],
+        region=quote["region"],
+        option=quote["purchase_option"],
+        quoted_usd=None if span is None else _range(span),
+        usd_per_hour=amount(quote["usd_per_hour"]),
+        hours=round(hours, DIGITS),
+        usd_at_quoted_rate=report.usd_at_quoted_rate if report is not None and not monthly else None,
+        billed_usd=_billed(folder),
+        tokens=trained.get("tokens"),
+        epochs=trained.get("epoch"),
+        interruptions=len(interrupted(ran)),
+        lost_h=round(lost_hours(events), DIGITS),
+        tags=_tags(plan),
+        usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
+        shared=ALONE if cost is None else _shared(name, plan, cost.rates),
+    )
+
+
+def _events(folder: RunFolder) -> list[dict[str, Any]]:
+    """What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer."""
+    own, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
+    return copied if len(attempts(copied)) > len(attempts(own)) else own
+
+
+def _origin(folder: RunFolder) -> str:
+    """The folder that its runs lie in, as a hash: who reads the ledger learns nothing of this machine."""
+    return hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12]
+
+
+def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
+    """When the last attempt ended; None while the run may go on, and where nothing says when it ended."""
+    if report is None or report.status is RunStatus.RUNNING:
+        return None
+    ends = [each.ended_at.astimezone(UTC) for each in ran if each.ended_at is not None]
+    return max(ends, default=None)
+
+
+def _range(span: Mapping[str, str]) -> UsdRange:
+    low, mid, high = (amount(span[name]) for name in ("low", "mid", "high"))
+    if low is None or mid is None or high is None:
+        raise ValueError("usd is not whole")
+    return UsdRange(low=low, mid=mid, high=high)
+
+
+def _trained(folder: RunFolder) -> dict[str, Any]:
+    """The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on."""
+    found: dict[str, Any] = {}
+    path = folder.path / JOB_FOLDER / METRICS
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        for key in {"tokens", "epoch"} & figures.keys():
+            found[key] = max(figures[key], found.get(key, 0))
+    return found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})
+
+
+def _shared(name: str, plan: Mapping[str, Any], rates: RunRates) -> Shared:
+    """What the run may share with others: its cluster, and the prepaid capacity that its plan names."""
+    target = plan.get("target")
+    cluster = target.get("cluster") if isinstance(target, dict) else None
+    return Shared(
+        cluster=cluster if isinstance(cluster, str) else name,
+        reservation=next(iter(bought_ids(plan)), ""),
+        prepaid_usd=rates.prepaid_usd,
+        cluster_usd_per_hour=rates.cluster_usd_per_hour,
+        start_h=rates.start_h,
+        tail_h=rates.tail_h,
+        list_usd_per_hour=rates.list_usd_per_hour,
+    )
+
+
+def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ids of the reservation and of the training plan that a plan names."""
+    purchase = plan.get("purchase")
+    if not isinstance(purchase, dict):
+        return ()
+    found: list[Any] = []
+    for key, word in (("reservation", "id"), ("training_plan", "arn")):
+        held = purchase.get(key)
+        found.append(held.get(word) if isinstance(held, dict) else held)
+    return tuple(each for each in found if isinstance(each, str) and each)
+
+
+def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
+    """The plan's own tags."""
+    tags = plan.get("tags") or {}
+    hold(tags, dict, "tags")
+    return texts(tags)
+
+
+def _billed(folder: RunFolder) -> Any:
+    """What was billed, once that was asked for."""
+    path: Path = folder.path / BILLED
+    if not path.is_file():
+        return None
+    found = folder.read_json(BILLED)
+    hold(found, {"billed_usd": (str, None)})
+    return amount(found["billed_usd"])
+
+
+def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:
+    """Hours of work that no checkpoint kept when an attempt ended early: done, paid, and done again.
+
+    Of each attempt that was interrupted, lost or failed: from the moment its last checkpoint was whole in the store, or
+    from its start where it had none, to its end. An attempt that left no word of its end ended, at the latest, when the
+    next one began. An attempt that was cancelled lost nothing that anybody wanted.
+
+    >>> day = "2026-11-20T12:{}:00Z"
+    >>> began = {"event": "attempt-started", "attempt": 1, "time": day.format("00")}
+    >>> saved = {"event": "checkpoint-uploaded", "attempt": 1, "step": 5, "time": day.format("30")}
+    >>> ended = {"event": "interrupted", "attempt": 1, "time": day.format("45")}
+    >>> lost_hours([began, saved, ended])
+    0.25
+    """
+    lost, kept = 0.0, None
+    for event in events:
+        kind, at = event.get("event"), event.get("time")
+        if not isinstance(at, str):
+            continue
+        if kind == "attempt-started":
+            lost += _hours(kept, at)
+            kept = at
+        elif kind == "checkpoint-uploaded":
+            kept = at
+        elif kind in ("interrupted", "failed"):
+            lost += _hours(kept, at)
+            kept = None
+        elif kind in ("completed", "cancelled", "stopped"):
+            kept = None
+    return lost
+
+
+def _hours(begin: str | None, end: str) -> float:
+    return 0.0 if begin is None else max(0.0, (moment(end) - moment(begin)).total_seconds() / 3600)

@@ -1,0 +1,217 @@
+"""A ledger that several people share: one object a run, in a bucket that `SLIPWAY_LEDGER` names.
+
+An entry is one PUT of an object that nobody else writes: it is there whole or not at all, writers never meet, and one
+that is killed leaves nothing. A run whose entry changes (its bill came) gets another object; the later one counts. Keys
+begin with the moment of writing, so a reader lists only what came since the newest object that it has read. That moment
+is S3's (`LastModified`): a writer's clock that is ahead moves it for nobody. `LATE` allows for keys of writers whose
+clock was behind or whose launcher was asleep between naming and writing.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from launcher.agent import safe_json
+from launcher.aws.clients import FALLBACK_REGION
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.ledger import Ledger, LedgerEntry
+from launcher.model.report import RunStatus
+from launcher.records.cache_folder import cache_folder
+from launcher.records.ledger_document import entry_document, parse_entry
+from launcher.records.ledger_index import LedgerIndex, entry_of_line
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.history.ledger import newest_first
+from launcher.workflow.history.ledger_entries import entry_of
+
+VARIABLE = "SLIPWAY_LEDGER"
+ENTRIES = "entries/"
+LATE = timedelta(days=2)
+AT_ONCE = 16
+LARGEST = 1 << 20
+"""Bytes of an entry; what is larger is none."""
+_MOMENT = "%Y%m%dT%H%M%S%fZ"
+_KEY = re.compile(r"[0-9]{8}T[0-9]{12}Z-[a-z0-9-]{1,80}[.]json")
+_OVER = {each.value for each in RunStatus if each is not RunStatus.RUNNING}
+
+
+class _Sent(NamedTuple):
+    """An entry in the store: when S3 says that it was written, and its key."""
+
+    modified: datetime
+    key: str
+    entry: LedgerEntry
+
+    @property
+    def order(self) -> tuple[datetime, str]:
+        """Of two entries of a run the later one counts.
+
+        The earlier of the two clocks: that of a writer may be ahead, S3's is that of a copy where a ledger was copied.
+        """
+        return min(_moment(self.key) or self.modified, self.modified), self.key
+
+
+def shared_place(environment: Mapping[str, str]) -> str | None:
+    """The bucket and prefix of the shared ledger; None where none is named.
+
+    Raises:
+        UnreadableInputError: the variable holds something else.
+    """
+    uri = environment.get(VARIABLE)
+    if not uri:
+        return None
+    if not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", uri):
+        raise UnreadableInputError(f"{VARIABLE} is {uri!r}, expected s3://BUCKET or s3://BUCKET/PREFIX")
+    return uri
+
+
+def share(
+    name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, say: Callable[[str], None]
+) -> None:
+    """Write the entry of a run that is over into the shared ledger, where there is one.
+
+    A ledger that cannot be written ends no run: that is said, and `slipway ledger` sends the entry later.
+    """
+    try:
+        uri = shared_place(environment)
+        if uri is None:
+            return
+        entry = entry_of(name, folder)
+        if _belongs(entry):
+            send(_objects(uri, environment), entry, now)
+    except SlipwayError as problem:
+        say(f"not written to the shared ledger ({problem.message}): slipway ledger sends it later")
+
+
+def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
+    """Write one entry; its key.
+
+    Raises:
+        AwsError: it is not there.
+    """
+    document = json.dumps(entry_document(entry), ensure_ascii=False, sort_keys=True).encode()
+    # A hash of the content: two writers of one moment write two objects, or the same one twice.
+    mark = hashlib.sha256(document).hexdigest()[:12]
+    key = f"{ENTRIES}{now.strftime(_MOMENT)}-{entry.name}-{mark}.json"
+    store.put(key, document)
+    return key
+
+
+def shared_ledger(
+    uri: str, environment: Mapping[str, str], own: Ledger, now: datetime, say: Callable[[str], None]
+) -> Ledger:
+    """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first.
+
+    Raises:
+        AwsError: it cannot be read.
+    """
+    store = _objects(uri, environment)
+    known = _known(store, environment, say)
+    there = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}
+    missing = {entry.identity: entry for entry in own.entries if _belongs(entry) and there.get(entry.identity) != entry}
+    # Never a key before those that are there: a clock that is behind would hide the entry. S3 counts whole seconds; the
+    # number of entries keeps two looks within one of them apart.
+    after = timedelta(seconds=1, microseconds=len(known))
+    moment = max([now, *(sent.modified + after for sent in known)])
+    for entry in missing.values():
+        send(store, entry, moment)
+    if missing:
+        say(f"{len(missing)} runs of this folder were not in it yet: sent")
+    return Ledger(source=uri, entries=newest_first([*(there | missing).values()]))
+
+
+def _belongs(entry: LedgerEntry) -> bool:
+    """Whether a run has an entry in a shared ledger: it is over, and it ran in AWS."""
+    return entry.status in _OVER and not entry.simulated
+
+
+def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
+    """The place of the ledger; S3 says itself in which region a bucket is, and botocore follows."""
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
+    return Objects.at(Session(environment=environment, region=region), uri)
+
+
+def _known(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
+    """The entries: from the index of an earlier look, and from S3 what came since."""
+    index = LedgerIndex(path=_index_path(store, environment))
+    lines, damaged = index.load_checked()
+    known: dict[str, _Sent] = {}
+    for key, (stamp, line) in lines.items():
+        entry, modified = entry_of_line(line), _stamped(stamp)
+        if entry is not None and modified is not None and _moment(key) is not None:
+            known[key] = _Sent(modified, key, entry)
+    # A line that cannot be read may be any run's: all keys are compared once more, and what is missing is read.
+    damaged = damaged or len(known) < len(lines)
+    newest = None if damaged else max((sent.modified for sent in known.values()), default=None)
+    after = ENTRIES + (newest - LATE).strftime(_MOMENT) if newest else ENTRIES
+    fresh = {sent.key: sent for sent in _read(store, _unread(store, after, known, say), say)}
+    if fresh or damaged:
+        found = {key: (sent.modified.isoformat(), sent.entry) for key, sent in (known | fresh).items()}
+        index.add(found if damaged else {key: found[key] for key in fresh}, len(found), anew=damaged)
+    return [*(known | fresh).values()]
+
+
+def _unread(
+    store: Objects, after: str, known: Mapping[str, _Sent], say: Callable[[str], None]
+) -> Mapping[str, datetime]:
+    """The keys that are to be read, with when S3 says that they were written; what only looks like one is named."""
+    found: dict[str, datetime] = {}
+    for each in store.found(after=after, below=ENTRIES):
+        key = each.key.removeprefix(ENTRIES)
+        if not _KEY.fullmatch(key) or key in known:
+            continue
+        if _moment(key) is None or each.bytes > LARGEST:
+            reason = f"{each.bytes:,} bytes, at most {LARGEST:,}" if _moment(key) else "its name begins with no date"
+            say(f"left out: {store.uri}/{each.key}: {reason}")
+            continue
+        found[key] = each.modified
+    if len(found) > AT_ONCE:
+        say(f"reading {len(found):,} entries of {store.uri}")
+    return found
+
+
+def _index_path(store: Objects, environment: Mapping[str, str]) -> Path:
+    """Where what was read of a ledger is kept: beside the prices, since it is the same for all folders."""
+    mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
+    return cache_folder(environment).parent / "ledgers" / f"{mark}.index"
+
+
+def _moment(key: str) -> datetime | None:
+    """When an entry's writer says that it was written; None where its key begins with no date."""
+    try:
+        return datetime.strptime(key.partition("-")[0], _MOMENT).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _stamped(text: str) -> datetime | None:
+    """When S3 said that an entry of the index was written; None where the stamp is damaged."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None
+
+
+def _read(store: Objects, keys: Mapping[str, datetime], say: Callable[[str], None]) -> Iterable[_Sent]:
+    """Entries from S3; one that is none is named and left out."""
+
+    def read(key: str) -> LedgerEntry | str:
+        data = store.read(ENTRIES + key)
+        try:
+            return parse_entry(safe_json.loads(data))
+        except ValueError as problem:
+            return str(problem)
+
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        for key, entry in zip(keys, pool.map(read, keys), strict=True):
+            if isinstance(entry, str):
+                say(f"left out: {store.uri}/{ENTRIES}{key}: {entry}")
+            else:
+                yield _Sent(keys[key], key, entry)

@@ -1,0 +1,303 @@
+"""What a run was measured at, from what its folder holds: the trainer's metrics, the agent's events, the submission."""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from launcher import plan_file
+from launcher.agent.forecast import Point
+from launcher.agent.metrics import figures_in
+from launcher.catalog.load import Catalog
+from launcher.model.durations import HOUR_S
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.model.report import Attempt
+from launcher.model.request import PlanRequest
+from launcher.model.workload import ModelDimensions
+from launcher.planning.shape import recompute_of, stack_of
+from launcher.pricing.idle_tail import learnable_hours
+from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
+from launcher.records.shape import moment
+from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
+from launcher.workflow.history.measurement_setup import with_setup
+
+WARM_UP = 0.2
+"""Share of an attempt's lines that are left out at its beginning: compilation, caches, the first read of the data."""
+LEAST_STRETCHES = 3
+LOW, HIGH = 0.05, 0.95
+MOST_STRETCHES = 100
+"""Rates are taken over at most this many stretches of a run, so that a line a step does not count as a spread."""
+
+
+IN_RUN = "measurement.json"
+
+
+def keep_measurement(
+    name: str, folder: RunFolder, root: Path, catalog: Catalog, say: Callable[[str], None]
+) -> Measurement | str:
+    """Measure a run that has ended and keep what was found; the measurement, or why there is none.
+
+    One of the sandbox stays in its run folder: it says nothing of the machines.
+
+    Args:
+        name: the plan's.
+        folder: the run's.
+        root: where the file of measurements is.
+        catalog: the models.
+        say: is told what was kept.
+    """
+    found = try_measurement(name, folder, catalog)
+    if isinstance(found, str):
+        return found
+    folder.write_json(IN_RUN, measurement_document(found))
+    if not found.simulated:
+        _add(root / FILE, found, say)
+    return found
+
+
+def _add(path: Path, found: Measurement, say: Callable[[str], None]) -> None:
+    """Add a measurement to the file unless that run is in it."""
+    known, _ = load_measurements(path)
+    if any((each.run, each.measured_at) == (found.run, found.measured_at) for each in known):
+        return
+    try:
+        add_measurement(path, found)
+    except OSError as problem:
+        say(f"{path.name} cannot be written, and the next quote does not know of this run: {problem}")
+    else:
+        say(f"measured {found.tokens_per_s.mid:,.0f} tokens/s: kept in {path.name}, the next quote knows of it")
+
+
+class UnmeasuredError(UnreadableInputError):
+    """A run says too little of its rate; the text says what is missing."""
+
+
+def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measurement:
+    """What the run of a folder was measured at.
+
+    Raises:
+        UnmeasuredError: it says too little.
+        UnreadableInputError: a file in the folder is damaged.
+    """
+    quote = folder.read_json("quote.json")
+    request = plan_file.load(folder.path / "plan.json")
+    train = request.workload.train
+    if train is None or train.model is None:
+        raise UnmeasuredError(f"{name}: the plan names no model", hint="workload.train.model, {params_b: ...} will do")
+    model, total, active = _model(request, catalog)
+    metrics = folder.path / JOB_FOLDER / METRICS
+    stack, told = train.stack or stack_of(train.method), list(points(folder))
+    rates, steps = _rates(told, train.global_batch_tokens)
+    events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
+    ran, restore_s = attempts(events), _restore_s(events)
+    waits = list(_waits(ran))
+    found = Measurement(
+        model=model,
+        params_b=total,
+        active_params_b=active,
+        method=train.method,
+        precision=train.precision,
+        recompute=train.recompute or recompute_of(stack),
+        stack=stack,
+        sequence_length=train.sequence_length,
+        global_batch_tokens=train.global_batch_tokens or _batch(told),
+        instance_type=quote["instance_type"],
+        accelerator=quote["accelerator"],
+        accelerators=quote["accelerators"],
+        nodes=quote["nodes"],
+        tokens_per_s=rates,
+        step_s=steps.mid,
+        step_range_s=steps,
+        compile_s=_compile_s(metrics, told, steps.mid),
+        memory_gib=max(_figures(metrics, "memory_gib"), default=None),
+        checkpoint_write_s=_mean(_figures(metrics, "checkpoint_seconds")),
+        restore_s=restore_s,
+        boot_s=_boot(read_events(folder.events), events),
+        run=f"{name}/{folder.path.name}",
+        image=request.run.image,
+        revision=_revision(folder),
+        measured_at=_ended(events),
+        simulated=bool(folder.read_json("report.json").get("simulated")),
+        region=quote["region"],
+        purchase_option=quote["purchase_option"],
+        running_h=sum((each.ended_at - each.started_at).total_seconds() for each in ran if each.ended_at) / HOUR_S,
+        interruptions=len(interrupted(ran)),
+        restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
+        restarts=len(waits),
+        target=quote["target"],
+        idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
+    )
+    return with_setup(found, request, catalog, metrics, events)
+
+
+def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
+    """Seconds of a restore; of a spike, which never resumes, of reading back what it has written."""
+    restored = _mean(_seconds(events, "restored"))
+    return _mean(_seconds(events, "read-back")) if restored is None else restored
+
+
+def _assumed_tail_h(
+    quote: Mapping[str, Any], request: PlanRequest, events: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """How long its nodes stay, idle, by what quotes assume; None where the run cannot teach it.
+
+    It cannot either where the cluster's time to live ends them, or the guard did when the budget was used up.
+    """
+    if (
+        budget_stop(events) is not None
+        or request.guardrails.ttl_h is not None
+        or quote["target"] not in set(TargetKind)
+    ):
+        return None
+    return learnable_hours(TargetKind(quote["target"]), PurchaseOption(quote["purchase_option"]), request)
+
+
+def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
+    """What the plan calls its model, and billions of parameters, all and active."""
+    train = request.workload.train
+    model = train.model if train is not None else None
+    if isinstance(model, ModelDimensions):
+        return f"{model.params_b:g}B", model.params_b, model.active_params_b or model.params_b
+    spec = catalog.find_model(model or "")
+    if spec is None:
+        raise UnmeasuredError(f"the catalog does not know the model {model}", hint="give its dimensions")
+    return spec.name, spec.params_b, spec.active_params_b or spec.params_b
+
+
+def points(folder: RunFolder) -> Iterator[list[Point]]:
+    """What the trainer of a run reported, attempt by attempt."""
+    path = folder.path / JOB_FOLDER / METRICS
+    return points_of(path.read_bytes().splitlines() if path.is_file() else ())
+
+
+def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
+    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step likewise.
+
+    Raises:
+        UnmeasuredError: too few lines, or no tokens.
+    """
+    stretches: list[tuple[float, float, int]] = []
+    for lines in found:
+        warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
+        every = max(1, len(warm) // MOST_STRETCHES)
+        for before, after in pairwise(warm[::every]):
+            tokens = _between(before, after, batch)
+            if tokens is not None and tokens > 0:
+                stretches.append((tokens, after.seconds - before.seconds, after.step - before.step))
+    if len(stretches) < LEAST_STRETCHES:
+        raise UnmeasuredError(
+            f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {LEAST_STRETCHES} are needed",
+            hint="write step, tokens and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
+        )
+    tokens, seconds, steps = (sum(each[place] for each in stretches) for place in range(3))
+    rates = _spread(tokens / seconds, (each[0] / each[1] for each in stretches))
+    return rates, _spread(seconds / steps, (each[1] / each[2] for each in stretches))
+
+
+def _spread(mid: float, single: Iterable[float]) -> Range:
+    """A middle with where single values lie around it."""
+    found = sorted(single)
+    low, high = (found[round(share * (len(found) - 1))] for share in (LOW, HIGH))
+    return Range(low=min(low, mid), mid=mid, high=max(high, mid))
+
+
+def _compile_s(path: Path, told: Sequence[Sequence[Point]], step_s: float) -> float | None:
+    """Seconds before the first steps of an attempt, beyond what those take: the trainer's word, else of its first line.
+
+    Of the first attempt alone: a later one begins at a step that its lines do not say.
+    """
+    said = _mean(_figures(path, "compile_seconds"))
+    if said is not None or not told or not told[0]:
+        return said
+    return max(0.0, told[0][0].seconds - told[0][0].step * step_s)
+
+
+def _between(before: Point, after: Point, batch: int | None) -> float | None:
+    """The tokens between two lines: as the trainer counted them, else steps of the plan's batch."""
+    if before.tokens is not None and after.tokens is not None:
+        return after.tokens - before.tokens
+    return None if batch is None else float(batch * (after.step - before.step))
+
+
+def _batch(found: Iterable[Sequence[Point]]) -> float | None:
+    """Tokens a step, where the trainer counts tokens."""
+    sizes = [
+        (after.tokens - before.tokens) / (after.step - before.step)
+        for lines in found
+        for before, after in pairwise(lines)
+        if before.tokens is not None and after.tokens is not None and after.tokens > before.tokens
+    ]
+    return statistics.median(sizes) if sizes else None
+
+
+def _figures(path: Path, name: str) -> Iterator[float]:
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        if name in figures:
+            yield float(figures[name])
+
+
+def _seconds(events: Iterable[Mapping[str, Any]], kind: str) -> Iterator[float]:
+    for event in events:
+        if event.get("event") == kind and isinstance(event.get("seconds"), int | float):
+            yield float(event["seconds"])
+
+
+def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> float | None:
+    """Seconds from the submission to the first attempt: the queue, and the boot of machines that were not there."""
+    asked = next(
+        (each["at"] for each in own if each.get("event") == "submitted" and isinstance(each.get("at"), str)), ""
+    )
+    begun = next((each["time"] for each in events if each.get("event") == "attempt-started"), "")
+    if not asked or not begun:
+        return None
+    return max(0.0, (moment(begun) - moment(asked)).total_seconds())
+
+
+def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
+    times = [moment(each["time"]) for each in events if isinstance(each.get("time"), str)]
+    if not times:
+        raise UnmeasuredError("the run left no events", hint="slipway status NAME brings them from the cluster")
+    return max(times).astimezone(UTC)
+
+
+def _revision(folder: RunFolder) -> str | None:
+    """The revision in git of what was shipped, with a plus where it was changed."""
+    if not (folder.path / "submission.json").is_file():
+        return None
+    git = (folder.read_json("submission.json").get("work") or {}).get("git")
+    if not isinstance(git, dict) or not isinstance(git.get("revision"), str):
+        return None
+    return f"{git['revision']}{'+' if git.get('dirty') else ''}"
+
+
+def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
+    """Seconds from the end of each attempt whose machines went to the begin of the next.
+
+    Of one that left no word, nobody knows when it ended.
+    """
+    gone = interrupted(ran)
+    for before, after in pairwise(ran):
+        if before in gone and before.ended_by is not None and before.ended_at is not None:
+            yield max(0.0, (after.started_at - before.ended_at).total_seconds())
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.fmean(found) if found else None
+
+
+def try_measurement(name: str, folder: RunFolder, catalog: Catalog) -> Measurement | str:
+    """What a run was measured at, or why nothing can be said."""
+    try:
+        return measurement_of(name, folder, catalog)
+    except SlipwayError as problem:
+        return problem.message
+    except (KeyError, TypeError, ValueError) as problem:
+        return f"{folder.path.name} is damaged: {type(problem).__name__} {problem}"

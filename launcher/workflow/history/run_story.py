@@ -1,0 +1,62 @@
+"""What is known of a run while it goes, and its report at any moment of it."""
+
+from dataclasses import dataclass
+
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.model.run_cost import NO_RATES
+from launcher.records.documents import report_document
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.history.attempts import attempts, budget_stop, read_events
+from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """One run. `scheduler` is "slurm" or "local", "none" as long as no job is in sight.
+
+    `stacks` are names and states, `verified` what was read back and is as planned, `not_emulated` what a sandbox left
+    out; `endpoint` is what came into service, None for a job.
+    `not_played` says why an interruption that the sandbox was asked for did not happen.
+    """
+
+    folder: RunFolder
+    quoted: Quote
+    simulated: bool
+    scheduler: str = "none"
+    status: RunStatus = RunStatus.FAILED
+    stacks: tuple[tuple[str, str], ...] = ()
+    verified: tuple[str, ...] = ()
+    not_emulated: tuple[str, ...] = ()
+    endpoint: EndpointReport | None = None
+    not_played: str = ""
+
+    def report(self) -> Report:
+        """The report as things are."""
+        price, events = self.quoted.price, read_events(self.folder.events)
+        return Report(
+            name=self.quoted.plan.name,
+            status=self.status,
+            scheduler=self.scheduler,
+            simulated=self.simulated,
+            attempts=attempts(events),
+            quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
+            quoted_hours=self.quoted.hours.mid,
+            prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
+            usd_per_hour=self.quoted.usd_per_hour,
+            stacks=self.stacks,
+            verified_resources=self.verified,
+            not_emulated=self.not_emulated,
+            endpoint=self.endpoint,
+            stopped=budget_stop(events),
+            stored=stored_checkpoints(events) if asks_for_checkpoints(self.quoted.plan) else None,
+            rates=self.quoted.rates or NO_RATES,
+            left_up_usd_per_hour=self.quoted.left_up_usd_per_hour,
+        )
+
+    def write(self) -> Report:
+        """Keep the report in the run folder; the report."""
+        made = self.report()
+        self.folder.write_json("report.json", report_document(made))
+        return made

@@ -1,0 +1,36 @@
+"""What a run has stored of its checkpoints, by the events that it left."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from launcher.model.enums import CheckpointMode
+from launcher.model.plan import Plan
+from launcher.model.report import StoredCheckpoints
+
+TROUBLES = ("checkpoints-not-recognised", "no-checkpoint-yet", "signal-not-handled")
+"""The agent's words for a trainer whose work may be lost; each is told while the job runs and at its end."""
+
+
+def asks_for_checkpoints(plan: Plan) -> bool:
+    """Whether a plan wants its job's checkpoints in the store."""
+    return plan.request.workload.train is not None and plan.request.checkpoint.mode is not CheckpointMode.NONE
+
+
+def stored_checkpoints(events: Iterable[Mapping[str, Any]]) -> StoredCheckpoints:
+    """How many checkpoints reached the store, of which layout, and what the agent said of those that did not.
+
+    >>> stored_checkpoints([{"event": "checkpoint-uploaded", "step": 5, "layout": "hf"}])
+    StoredCheckpoints(count=1, layout='hf', troubles=())
+    """
+    count, layout = 0, None
+    troubles: dict[str, str] = {}
+    for event in events:
+        kind = str(event.get("event"))
+        if kind == "checkpoint-uploaded":
+            count += 1
+            layout = event.get("layout") or layout
+        elif kind == "checkpoint-written":
+            count += 1
+        elif kind in TROUBLES:
+            troubles[kind] = f"{kind}: {event.get('reason')}"
+    return StoredCheckpoints(count=count, layout=layout, troubles=tuple(troubles.values()))

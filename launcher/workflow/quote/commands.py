@@ -1,0 +1,45 @@
+"""Commands to type next on a plan that was priced: with its options, so that a rank stays one."""
+
+import shlex
+
+from launcher.pricing.priced import Priced
+from launcher.pricing.training_candidate import TrainingCandidate
+
+FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
+"""What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
+TAKES = {
+    "plan": FLAGS,
+    "quote": FLAGS,
+    "compare": FLAGS[:3],
+    "render": FLAGS[:2],
+    "spike": (FLAGS[0], *FLAGS[2:4]),
+    "launch": (FLAGS[0], *FLAGS[2:4]),
+    "capacity": FLAGS[:1],
+    "commit": (),
+}
+"""Which of them a command takes."""
+
+
+def command(priced: Priced, name: str, *words: str) -> str:
+    """A command on the same plan.
+
+    Args:
+        priced: the plan, with the options that it was priced with.
+        name: of a command that takes a plan file.
+        words: what is to follow.
+    """
+    options = [word for flag in priced.context.flags if flag[0] in TAKES[name] for word in flag]
+    return shlex.join(["slipway", name, priced.path, *options, *words])
+
+
+def command_for(priced: Priced, name: str, rank: int, *words: str) -> str:
+    """The same of one candidate: by its rank, or by its digest where the command does not rank all of them."""
+    ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in TAKES[name]
+    return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *words)
+
+
+def next_command(priced: Priced) -> str:
+    """What to type after the table of candidates; an offer of the moment is bought before it can be quoted."""
+    first = priced.candidates[0]
+    offered = isinstance(first, TrainingCandidate) and first.offered
+    return command(priced, "capacity") if offered else command_for(priced, "quote", 1)

@@ -1,0 +1,35 @@
+"""The head node of a cluster that exists: it keeps its type, also where a new cluster of the size would get another."""
+
+from launcher.aws import stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
+from launcher.model.plan import Plan
+from launcher.model.target import Runs, target_of
+from launcher.model.update import Updates
+from launcher.rendering.names import stack_name
+from launcher.targets.load import part
+
+
+def kept_head(plan: Plan, session: Session) -> str | None:
+    """The type of the head node, controller or system group that a plan's cluster has; None where there is none.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    target = plan.request.target
+    if plan.request.storage.head_node is not None or target.cluster is not None or target.ssh_host is not None:
+        return None
+    if Runs.TRAINING not in target_of(plan.place.target).deployed:
+        return None
+    readers = part(plan.place.target, "updates", Updates).head_type
+    try:
+        name = stack_name(plan, Runs.TRAINING)
+        if not readers or stacks.find(session, name) is None:
+            return None
+        made = stacks.template(session, name).get("Resources", {}).values()
+    except AwsError as problem:
+        if forbidden(problem):
+            return None
+        raise
+    return next((readers[each["Type"]](each["Properties"]) for each in made if each["Type"] in readers), None)

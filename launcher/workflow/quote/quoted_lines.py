@@ -1,0 +1,75 @@
+"""The lines of a quote as AWS bills them: those of one usage type are one line, since the bill has one row for them."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from launcher.catalog.billed import BilledAs, billed_as
+from launcher.model.bill import QuotedLine
+from launcher.pricing.compute import WHOLE
+from launcher.records.shape import amount, hold
+
+MONTH_H = Decimal(730)
+_COMPONENT: dict[str, Any] = {
+    **dict.fromkeys(("name", "group", "unit"), str),
+    "quantity": float,
+    "usd": (str, None),
+}
+_QUOTE: dict[str, Any] = {"purchase_option": str, "components": [_COMPONENT], "serving": (dict, None)}
+
+
+def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tuple[QuotedLine, ...]:
+    """The lines of a quote document by what bills them, in the order of the quote.
+
+    Args:
+        quote: slipway.quote/1.
+        hours: of the period that is compared, for a quote of a month; None for one of a whole job.
+
+    Raises:
+        ValueError: it is no quote.
+    """
+    hold(quote, _QUOTE)
+    scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
+    whole = quote["purchase_option"] in {each.value for each in WHOLE}
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}
+    machines: BilledAs | None = None
+    computed: tuple[tuple[str, ...], str] | None = None
+    for component in quote["components"]:
+        known = billed_as(component["name"])
+        if component["group"] == "compute":
+            # What has no name of its own is of the same machines: their start, their tail, their deployments.
+            known = machines = known or machines
+        if known is None:
+            known = BilledAs((), f"? {component['name']}", Decimal(1), confirmed=False)
+        key = (known.services, known.usage_type)
+        computed = computed or (key if component["group"] == "compute" else None)
+        groups.setdefault(key, []).append((component, known))
+    return tuple(_line(each, scale, takes_fees=whole and key == computed) for key, each in groups.items())
+
+
+def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
+    """The lines that one usage type bills, as one."""
+    listed = list(members)
+    first, known = listed[0]
+    sums = [amount(component["usd"]) for component, _ in listed]
+    quantity = sum((Decimal(repr(component["quantity"])) * each.units for component, each in listed), Decimal(0))
+    return QuotedLine(
+        names=tuple(str(component["name"]) for component, _ in listed),
+        services=known.services,
+        usage_type=known.usage_type if known.services else "",
+        unit=unit_of(str(first["unit"]), known.units),
+        quantity=quantity * scale if known.usage_type and known.services else None,
+        usd=None if None in sums else sum((each for each in sums if each is not None), Decimal(0)) * scale,
+        confirmed=known.confirmed,
+        takes_fees=takes_fees,
+        also=known.also,
+    )
+
+
+def unit_of(unit: str, units: Decimal) -> str:
+    """The name of AWS's unit where one of the quote's is several of them.
+
+    >>> unit_of("1000 requests", Decimal(1000)), unit_of("GB-month", Decimal(1))
+    ('requests', 'GB-month')
+    """
+    return unit if units == 1 else unit.partition(" ")[2] or unit

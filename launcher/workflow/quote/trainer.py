@@ -1,0 +1,58 @@
+"""The user's folder and command, looked at before anything is priced: that they are there, and go together."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, warning
+from launcher.model.request import PlanRequest
+from launcher.workflow.quote.trainer_stack import script_of
+
+
+def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...]:
+    """What a launch will refuse for: the folder of the job, or the script of its command, that is not there.
+
+    Nothing is read but names: a quote may be made where the trainer is not yet.
+    """
+    run = request.run
+    root = plan_file.resolve().parent / run.workdir
+    script = script_of(run.command)
+    if request.workload.train is None or not run.command:
+        return ()
+    if not root.is_dir():
+        return (warning("no-workdir", "run.workdir", f"no folder {run.workdir} beside the plan: a launch is refused"),)
+    if script is None or run.setup or (root / script).exists():
+        return ()
+    message = f"{script} is not in {run.workdir}: a launch is refused"
+    return (warning("no-script", "run.command", message, "put your trainer there, or name its folder in run.workdir"),)
+
+
+def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: Mapping[str, str]) -> None:
+    """Go on only where the folder of a training job can be shipped and its command's script is in it.
+
+    A plan that prepares its folder on the node (`run.setup`) may make the script there.
+
+    Args:
+        plan_file: where the plan was read from; `run.workdir` is relative to its folder.
+        request: the plan.
+        environment: for git.
+
+    Raises:
+        ImpossibleError: there is no such folder or script, or it holds what cannot be shipped.
+    """
+    if request.workload.train is None:
+        return
+    from launcher.submit.work_archive import work_files  # noqa: PLC0415 - a quote ships nothing
+
+    run = request.run
+    work = work_files(plan_file.resolve().parent / run.workdir, environment)
+    script = script_of(run.command)
+    if script is None or run.setup or script in work.names:
+        return
+    if (work.root / script).exists():
+        message = f"{script} is in {work.root} and is not shipped"
+        hint = f"a line !{script} in .slipwayignore ships it; .gitignore and .slipwayignore leave out what they name"
+    else:
+        message = f"{script} is not in {work.root}, the folder that is shipped with the job"
+        hint = "put your trainer there, or name its folder in run.workdir and its script in run.command"
+    raise ImpossibleError(f"run.command: {message}", hint=hint)

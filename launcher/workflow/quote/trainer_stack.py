@@ -1,0 +1,174 @@
+"""The stack that a job is trained with, told from its command and from what its own files import."""
+
+import ast
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from launcher.agent.command_line import script_of_shell
+from launcher.model.enums import Stack
+from launcher.model.finding import Finding, info
+from launcher.model.request import PlanRequest
+
+SCRIPTS = (".py", ".sh")
+"""Ends of the names of what an interpreter is told to run."""
+_NOT_ONE_PROGRAM = frozenset(";|&<>()`\n#'\"\\")
+"""What may be in a shell's line that runs more than one program, or that splits into other words than at blanks."""
+INTERPRETERS = ("accelerate", "bash", "deepspeed", "neuron_parallel_compile", "python", "sh", "torchrun")
+"""Programs whose first argument with such an end is what they run."""
+STACKS: tuple[tuple[Stack, frozenset[str]], ...] = (
+    (Stack.FRAMEWORK, frozenset({"unsloth"})),
+    (Stack.TUNED, frozenset({"megatron", "nemo", "nemo_run"})),
+    (
+        Stack.HUGGINGFACE,
+        frozenset({"accelerate", "axolotl", "llamafactory", "peft", "swift", "transformers.Trainer", "trl"}),
+    ),
+    (
+        Stack.FRAMEWORK,
+        frozenset(
+            [
+                "composer",
+                "deepspeed",
+                "lightning",
+                "litgpt",
+                "llmfoundry",
+                "neuronx_distributed",
+                "pytorch_lightning",
+                "torch.distributed.fsdp",
+                "torchtitan",
+                "torchtune",
+            ]
+        ),
+    ),
+)
+"""Packages that tell a stack, the first match first: unsloth's fused kernels are no Hugging Face trainer's."""
+PROGRAMS = {"llamafactory-cli": "llamafactory", "tune": "torchtune"}
+"""Programs that are not named like their package."""
+BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run"})
+"""Words of a command line that stand before its program."""
+MOST_FILES = 40
+MOST_BYTES = 1_000_000
+
+
+def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[Finding, ...]]:
+    """The request with its stack, where it is left to be told from the job's files, and the finding that says so.
+
+    Args:
+        path: the plan file; `run.workdir` is relative to its folder.
+        request: what it asks for.
+    """
+    train = request.workload.train
+    if train is None or train.stack is not None:
+        return request, ()
+    named = dict(_packages(path.resolve().parent / request.run.workdir, request.run.command))
+    for stack, packages in STACKS:
+        known = sorted(packages & named.keys())
+        if known:
+            where = ", ".join(f"{each} ({named[each]})" for each in known)
+            message = f"auto is {stack} here: the job uses {where}"
+            workload = replace(request.workload, train=replace(train, stack=stack))
+            said = info("stack-inferred", "workload.train.stack", message, "name another stack if it trains otherwise")
+            return replace(request, workload=workload), (said,)
+    return request, ()
+
+
+def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The packages that a command and the files it runs name, each with where."""
+    scripts: list[str] = []
+    text = script_of_shell(command)
+    for words in [command] if text is None else _lines(text):
+        yield from _of_words(words, "run.command")
+        scripts += filter(None, [script_of(words)])
+    seen: set[str] = set()
+    while scripts and len(seen) < MOST_FILES:
+        name = scripts.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        text = _text(root, name)
+        if name.endswith(".py"):
+            for module in _imports(text):
+                yield module, name
+                top = module.split(".")[0]
+                scripts += [f"{top}.py", f"{top}/__init__.py"]
+            continue
+        for words in _lines(text):
+            yield from _of_words(words, name)
+            scripts += filter(None, [script_of(words)])
+
+
+def _of_words(words: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
+    """The packages that a command line names: its program, and the module that Python is told to run."""
+    program = next((word for word in words if word not in BEFORE_A_PROGRAM and "=" not in word), "")
+    program = PurePosixPath(program).name
+    yield PROGRAMS.get(program, program), where
+    for flag, module in pairwise(words):
+        if flag in {"-m", "--module"}:
+            yield module.split(".")[0], where
+
+
+def _lines(text: str) -> Iterator[list[str]]:
+    """The lines of a shell's text as words, continued ones joined; without those that do not split."""
+    for line in text.replace("\\\n", " ").splitlines():
+        try:
+            yield shlex.split(line, comments=True)
+        except ValueError:
+            continue
+
+
+def _text(root: Path, name: str) -> str:
+    """The text of a file of the job's folder; empty where there is none, or it is no text of a trainer's size."""
+    path = root / name
+    try:
+        return path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _imports(text: str) -> Iterable[str]:
+    """The modules that a Python file imports, by package and by full name."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module]
+            names = [each.name for each in node.names]
+            if node.module.startswith("transformers") and any(each.endswith("Trainer") for each in names):
+                modules.append("transformers.Trainer")
+        else:
+            continue
+        for module in modules:
+            yield module
+            yield module.split(".")[0]
+
+
+def script_of(command: Sequence[str]) -> str | None:
+    """The script that a command runs, relative to its folder; None where it names none that can be told.
+
+    >>> script_of(["torchrun", "--nnodes=2", "train.py", "--config", "a.yaml"]), script_of(["./run.sh"])
+    ('train.py', 'run.sh')
+    >>> script_of(["python", "-m", "trainer"]), script_of(["bash", "-c", "python a.py; b"]), script_of(["/opt/a.py"])
+    (None, None, None)
+    >>> script_of(["bash", "-c", "accelerate launch --num_machines $SLIPWAY_NODES train.py"])
+    'train.py'
+    """
+    line = script_of_shell(command)
+    if line is not None and not _NOT_ONE_PROGRAM.intersection(line):
+        command = line.split()
+    program, *words = command or [""]
+    if program.endswith(SCRIPTS) or program.startswith("./"):
+        named: str | None = program
+    elif PurePosixPath(program).name.rstrip("0123456789.") in INTERPRETERS:
+        taken = [] if "-c" in words or "-m" in words else words
+        named = next((word for word in taken if word.endswith(SCRIPTS) and not word.startswith("-")), None)
+    else:
+        named = None
+    if named is None or named.startswith(("/", "~")) or "$" in named or ".." in PurePosixPath(named).parts:
+        return None
+    return PurePosixPath(named).as_posix()

@@ -1,0 +1,312 @@
+"""The story of `endpoint load`: a bounded ramp of requests, beside the quote, and kept for later quotes."""
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from launcher import plan_file
+from launcher.aws import stacks
+from launcher.aws.chat import chat
+from launcher.aws.endpoints import MOST_TOKEN_S, bearer_token, described, embed
+from launcher.aws.session import Session
+from launcher.catalog.load import Catalog
+from launcher.catalog.load import load as load_catalog
+from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
+from launcher.model.errors import DeploymentFailedError, SlipwayError, UnreadableInputError
+from launcher.planning.serving.measured import parts
+from launcher.planning.serving.resolve import model_of
+from launcher.records.load_documents import load_document
+from launcher.records.run_folder import RunFolder, with_report
+from launcher.workflow.cluster.endpoint import STALL_S, Ask, state_of
+from launcher.workflow.quote.load_test_history import LOAD_FILE
+
+MEDIAN, TAIL = 0.5, 0.95
+USUAL_TOKENS = (256, 250)
+"""Tokens in and out where no plan in the folder says how many."""
+USUAL_AT_ONCE, MOST_AT_ONCE = 16, 512
+"""Requests at once where no plan says how many fill an endpoint, and the most that one computer sends in threads."""
+TRIES, CLOSE = 4, 0.02
+"""How often the length of the prompt is mended, and the share of it that is close enough."""
+TEXT = (
+    "time year people way day man thing woman life child world school state family student group country problem hand"
+    " part place case week company system program question work night point home water room mother area money story"
+    " fact month lot right study book eye job word business issue side kind head house service friend father power"
+    " hour game line end member law car city name team minute idea body back parent face others level office door"
+)
+"""Words that the vocabularies of the open models have as one token each, mostly."""
+WORDS = TEXT.split(" ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """What a load test sends: tokens in and out of a request, and how many at once fill the endpoint.
+
+    `setting` is what the endpoint was deployed as, None where no run in the folder tells it; `full` is what one
+    instance takes at once then.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    setting: LoadSetting | None
+    full: int | None
+
+    def at_once(self, instances: int) -> int:
+        """Requests at once at the end of the ramp, where nobody says otherwise."""
+        return USUAL_AT_ONCE if self.full is None else min(MOST_AT_ONCE, max(1, self.full * max(1, instances)))
+
+
+def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
+    """The load of an endpoint: the lengths of its own plan, when the newest run of the folder is what was deployed.
+
+    Args:
+        endpoint: the endpoint.
+        session: its region.
+        root: the folder with the runs.
+        tokens: of an answer, instead of the plan's.
+
+    Raises:
+        AwsError: the stack cannot be read.
+    """
+    folder = _run(endpoint.served_name, root)
+    deployed = stacks.find(session, endpoint.stack)
+    digest = deployed.outputs.get("PlanDigest") if deployed is not None else None
+    found = None if folder is None else _of_run(folder, digest, load_catalog())
+    inputs, outputs = USUAL_TOKENS if found is None else (found.input_tokens, found.output_tokens)
+    if endpoint.base_url is None:
+        outputs = 0
+    elif tokens is not None:
+        outputs = tokens
+    setting, full = (None, None) if found is None else (found.setting, found.full)
+    return LoadPlan(input_tokens=inputs, output_tokens=outputs, setting=setting, full=full)
+
+
+def _of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan | None:
+    """The load of a run's plan; None where it is not what was deployed, or no plan of machines."""
+    try:
+        quoted = folder.read_json("quote.json")
+        request = plan_file.load(folder.path / "plan.json")
+    except SlipwayError:
+        return None
+    serve, types = request.workload.serve, request.target.instance_type or ()
+    facts = catalog.instance_types.get(types[0]) if len(types) == 1 else None
+    model = model_of(serve, catalog) if serve is not None else None
+    other = digest is not None and quoted.get("digest") != digest
+    if other or serve is None or model is None or facts is None or facts.accelerator is None:
+        return None
+    degree, batch, sequence = serve.tensor_parallel, serve.batch_size, serve.sequence_length
+    if degree is None or batch is None or sequence is None:
+        return None
+    copies = parts(facts, catalog.accelerators[facts.accelerator]) // degree
+    setting = LoadSetting(
+        model=model.name,
+        precision=serve.precision.value,
+        instance_type=facts.name,
+        tensor_parallel=degree,
+        copies=copies,
+        batch=batch,
+        sequence=sequence,
+        simulated=_simulated(folder),
+    )
+    inputs, outputs = serve.input_tokens, serve.answer_tokens
+    return LoadPlan(input_tokens=inputs, output_tokens=outputs, setting=setting, full=batch * copies)
+
+
+def _simulated(folder: RunFolder) -> bool:
+    """Whether a run was made in a sandbox."""
+    try:
+        return bool(folder.read_json("report.json").get("simulated"))
+    except UnreadableInputError:
+        return False
+
+
+def prompt(words: int, number: int) -> str:
+    """A prompt of so many common words, another for every number.
+
+    They differ from the first word on, so that an engine that keeps the beginnings of prompts has to read each.
+
+    >>> prompt(3, 7)
+    '7 water month word'
+    """
+    chosen = (WORDS[(37 * number + 7 * each) % len(WORDS)] for each in range(words))
+    return " ".join((str(number), *chosen))
+
+
+def loader(endpoint: ServedEndpoint, session: Session, wanted: LoadPlan, *, timeout_s: float | None = None) -> Ask:
+    """What sends requests of the wanted lengths, each with another prompt; the answer is held to its whole length.
+
+    The endpoint itself counts the tokens of the first prompts, and their words are made more or fewer by that.
+
+    Raises:
+        DeploymentFailedError: it does not answer.
+        AwsError: a call failed.
+    """
+    numbers = itertools.count(1)
+    base_url = endpoint.base_url
+    token = bearer_token(session, MOST_TOKEN_S) if base_url is not None else ""
+    stall_s = timeout_s or STALL_S
+
+    def ask(words: int, tokens: int) -> Reply:
+        text = prompt(words, next(numbers))
+        if base_url is None:
+            return embed(session, endpoint, text)
+        return chat(base_url, token, text, most_tokens=tokens, stall_s=stall_s, whole=True)
+
+    words = wanted.input_tokens
+    for _ in range(TRIES):
+        counted = ask(words, 1).input_tokens
+        missing = wanted.input_tokens - counted
+        if not counted or abs(missing) <= CLOSE * wanted.input_tokens:
+            break
+        words = max(1, words + missing)
+    length = words
+    return lambda: ask(length, wanted.output_tokens)
+
+
+def ramp(most: int) -> tuple[int, ...]:
+    """Requests at once, doubled up to the most.
+
+    >>> ramp(12), ramp(1)
+    ((1, 2, 4, 8, 12), (1,))
+    """
+    doubled = [1 << power for power in range(max(0, most.bit_length())) if 1 << power < most]
+    return (*doubled, most)
+
+
+def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> LoadStep:
+    """Keep so many requests under way for a while; each that was begun is waited for, and counts.
+
+    Args:
+        ask: sends one request.
+        concurrency: requests at once.
+        seconds: in which new ones are begun.
+        clock: seconds.
+    """
+    begun = clock()
+
+    def keep(_: int) -> list[Reply | SlipwayError]:
+        found: list[Reply | SlipwayError] = []
+        while clock() - begun < seconds:
+            try:
+                found.append(ask())
+            except SlipwayError as problem:
+                found.append(problem)
+                if len(found) > 2 and not any(isinstance(each, Reply) for each in found):  # noqa: PLR2004 - it is down
+                    break
+        return found
+
+    with ThreadPoolExecutor(max_workers=concurrency) as workers:
+        results = [each for found in workers.map(keep, range(concurrency)) for each in found]
+    lasted = clock() - begun
+    replies = [each for each in results if isinstance(each, Reply)]
+    failures = [each for each in results if isinstance(each, SlipwayError)]
+    return LoadStep(
+        concurrency=concurrency,
+        seconds=lasted,
+        requests=len(results),
+        failures=len(failures),
+        input_tokens=sum(each.input_tokens for each in replies),
+        output_tokens=sum(each.output_tokens for each in replies),
+        first_s=percentiles([each.first_s for each in replies if each.first_s is not None]),
+        whole_s=percentiles([each.whole_s for each in replies]),
+        failure=failures[0].message if failures else "",
+    )
+
+
+def percentiles(values: list[float]) -> tuple[float, float] | None:
+    """Half of the values, and 95 of 100, are no larger; None without any.
+
+    >>> percentiles([3.0, 1.0, 2.0])
+    (2.0, 3.0)
+    """
+    if not values:
+        return None
+    ordered = sorted(values)
+    middle, tail = (ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in (MEDIAN, TAIL))
+    return middle, tail
+
+
+def load(
+    endpoint: ServedEndpoint,
+    session: Session,
+    ask: Ask,
+    wanted: LoadPlan,
+    *,
+    most: int | None,
+    seconds: float,
+    root: Path,
+    now: datetime,
+    tell: Callable[[LoadStep], None],
+) -> LoadTest:
+    """A ramp of requests at once, beside the quote of the newest run, and kept in its folder for later quotes.
+
+    Args:
+        endpoint: the endpoint.
+        session: its region.
+        ask: sends one request, as `loader` makes it.
+        wanted: what a request is like.
+        most: requests at once at the end; as many as fill the endpoint when None.
+        seconds: of a step.
+        root: the folder with the runs.
+        now: the moment, which the test is dated by.
+        tell: is told of every step.
+
+    Raises:
+        DeploymentFailedError: the endpoint is not as deployed, or a step had no answer at all.
+        AwsError: a call failed.
+    """
+    state = state_of(endpoint, session)
+    steps = []
+    for concurrency in ramp(most or wanted.at_once(state.instances)):
+        done = step(ask, concurrency, seconds)
+        tell(done)
+        if done.failures == done.requests:
+            raise DeploymentFailedError(f"no answer with {concurrency} requests at once: {done.failure}")
+        steps.append(done)
+    after = described(session, endpoint.name)
+    folder = _run(endpoint.served_name, root)
+    rate, tokens = _quoted(folder)
+    found = LoadTest(
+        name=endpoint.served_name,
+        at=now,
+        input_tokens=wanted.input_tokens,
+        output_tokens=wanted.output_tokens,
+        setting=wanted.setting,
+        steps=tuple(steps),
+        instances=state.instances,
+        instances_after=after.instances,
+        usd_per_instance_hour=rate,
+        quoted_tokens_per_s=tokens,
+    )
+    if folder is not None:
+        folder.write_json(LOAD_FILE, load_document(found))
+    return found
+
+
+def _run(name: str, root: Path) -> RunFolder | None:
+    """The newest run of a plan in this folder, where there is one."""
+    try:
+        return with_report(name, root)
+    except SlipwayError:
+        return None
+
+
+def _quoted(folder: RunFolder | None) -> tuple[Decimal | None, float | None]:
+    """The quoted rate of an instance and its tokens a second; None where there is no quote."""
+    if folder is None:
+        return None, None
+    try:
+        quote = folder.read_json("quote.json")
+    except UnreadableInputError:
+        return None, None
+    price, serving = quote.get("price") or {}, quote.get("serving") or {}
+    try:
+        rate = Decimal(str(price.get("usd_per_hour")))
+    except InvalidOperation:
+        return None, serving.get("tokens_per_s")
+    return rate, serving.get("tokens_per_s")

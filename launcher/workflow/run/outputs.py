@@ -1,0 +1,55 @@
+"""The outputs of a run in its store: which there are, and having them on this machine."""
+
+from pathlib import Path
+
+from launcher.agent.errors import ManifestError
+from launcher.agent.output_manifest import FOLDER, OutputManifest, manifest_key, parse_outputs
+from launcher.aws.objects import Objects
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.run.checkpoints_transfer import Advance, fetch
+
+
+def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
+    """What the newest run of a plan has stored, or a run by its id.
+
+    Args:
+        store: the plan's place.
+        run: the id.
+
+    Raises:
+        ImpossibleError: there are none, or they cannot be read.
+        AwsError: the store cannot be read.
+    """
+    stored = store.found(below=f"{FOLDER}/")
+    found = {each.key.split("/")[1]: each for each in stored if each.key == manifest_key(each.key.split("/")[1])}
+    if not found:
+        raise ImpossibleError(
+            f"no outputs in {store.uri}", hint="run.outputs names them; they are stored when the command has ended"
+        )
+    newest = max(found.values(), key=lambda each: each.modified) if run is None else found.get(run)
+    if newest is None:
+        raise ImpossibleError(f"no outputs of the run {run}", hint=f"runs with outputs: {', '.join(sorted(found))}")
+    try:
+        return parse_outputs(store.read(newest.key).decode("utf-8", errors="replace"))
+    except ManifestError as problem:
+        raise ImpossibleError(f"{store.uri}/{newest.key} cannot be used: {problem}") from problem
+
+
+def fetch_outputs(store: Objects, outputs: OutputManifest, target: Path, advance: Advance) -> None:
+    """Bring them to this machine, each file held to its hash, all of them or none.
+
+    Args:
+        store: the plan's place.
+        outputs: which.
+        target: the folder, which must not be there yet.
+        advance: told of every piece.
+
+    Raises:
+        ImpossibleError: the folder is there, cannot be written, or a file is damaged.
+        AwsError: the store cannot be read.
+    """
+    if target.exists():
+        raise ImpossibleError(f"{target} is there already", hint="name another folder with --to")
+    wrong = fetch(store, outputs.files, target, advance)
+    if wrong:
+        raise ImpossibleError(f"the outputs of {outputs.run} are damaged: {wrong}")

@@ -1,0 +1,172 @@
+"""What a launch meets of earlier launches of its plan: checkpoints that it goes on from, a job that still runs."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from launcher.agent import safe_json
+from launcher.aws import stacks
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.bundle import Bundle
+from launcher.model.enums import CheckpointMode
+from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
+from launcher.model.monitoring import JOBS_PREFIX
+from launcher.model.plan import Plan
+from launcher.records.run_folder import RunFolder, earlier_runs
+from launcher.records.submission import recorded
+from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
+from launcher.rendering.slurm_job import JOB_FILE
+from launcher.workflow.deploy.steps import DeployContext, DeployTarget
+from launcher.workflow.run.checkpoints import survey
+from launcher.workflow.run.checkpoints_transfer import writer
+from launcher.workflow.run.status import GOING_ON, run_state
+
+_BUCKET = "BucketName"
+"""The output of a stack of checkpoints, which stays when its cluster goes."""
+_POINTER = f"{FRESH_FOLDER}/newest"
+"""Beside a plan's first checkpoints: the key of the newest launch that began anew."""
+_KEPT = (CheckpointMode.AGENT, CheckpointMode.DCP)
+
+
+def refuse_fresh(plan: Plan) -> None:
+    """Refuse to begin anew where Slipway keeps no checkpoints.
+
+    Raises:
+        ImpossibleError: it does not.
+    """
+    if plan.request.checkpoint.mode not in _KEPT:
+        mode = plan.request.checkpoint.mode.value
+        raise ImpossibleError(
+            f"--fresh: checkpoint.mode is {mode}, and Slipway keeps no checkpoints that a job would go on from",
+            hint="drop --fresh; with mode own, name another place in checkpoint.uri",
+        )
+
+
+def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str], None]) -> str:
+    """Where below a plan's first checkpoints this launch's go: "", or what begins with a slash.
+
+    Args:
+        plan: the plan.
+        first: its first checkpoints.
+        key: of a launch that begins anew: later launches go on from it; None: one that goes on.
+        tell: is told what could not be read.
+
+    Raises:
+        AwsError: that it begins anew cannot be written down.
+    """
+    if plan.request.checkpoint.mode not in _KEPT:
+        return ""
+    if key is not None:
+        first.put(_POINTER, key.encode())
+        return f"/{FRESH_FOLDER}/{key}"
+    try:
+        return _newest(first)
+    except AwsError as problem:
+        tell(f"warning: whether a launch with --fresh began elsewhere is not known: {problem.message}")
+        return ""
+
+
+def put_below(bundle: Bundle, below: str) -> Bundle:
+    """The files, with the job's checkpoints at a place below."""
+    if not below:
+        return bundle
+    job = safe_json.loads(bundle.file(JOB_FILE).text)
+    job["checkpoint"]["uri"] += below
+    return bundle.with_text(JOB_FILE, json.dumps(job, indent=2, sort_keys=True) + "\n")
+
+
+def _newest(first: Objects) -> str:
+    """Where below a plan's first checkpoints its newest lie.
+
+    Raises:
+        AwsError: it cannot be read.
+    """
+    if first.find(_POINTER) is None:
+        return ""
+    return f"/{FRESH_FOLDER}/{first.read(_POINTER).decode()}"
+
+
+def reminding(
+    target: DeployTarget, plan: Plan, now: datetime, folder: RunFolder, *, fresh: bool, second: Callable[[str], None]
+) -> DeployTarget:
+    """The target, which tells before its question what the job will find in its store, and which job still runs.
+
+    `second` is asked, and raises where somebody says no, before a job is submitted beside one of the same plan.
+    """
+    if target.box is not None and target.box.stays is None:
+        return target
+    context = target.context
+
+    def approve() -> None:
+        for line in found_before(plan, context, now, fresh=fresh):
+            context.tell(line)
+        if (running := _going_on(plan.name, folder, context)) is not None:
+            context.tell(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
+            second(f"submit a second job of {plan.name} beside it")
+        context.approve()
+
+    return replace(target, context=replace(context, approve=approve))
+
+
+def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | None:
+    """The plan's newest job from this folder, where it waits or runs still; an unknown one is told."""
+    before = next((each for each in earlier_runs(name, folder) if recorded(each) is not None), None)
+    if before is None:
+        return None
+    try:
+        found = run_state(name, before, context.environment)
+    except SlipwayError as problem:
+        context.tell(f"warning: whether run {before.path.name} of this plan still runs is not known: {problem.message}")
+        return None
+    if found.status not in GOING_ON or found.submission is None:
+        return None
+    return f"job {found.submission.job} of this plan, run {before.path.name}, is {found.status}"
+
+
+def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
+    """What is in the place of a plan's checkpoints, in lines; none where nothing is, or the trainer keeps its own."""
+    if plan.request.checkpoint.mode not in _KEPT:
+        return
+    session = Session(environment=context.environment, region=plan.place.region)
+    uri = None
+    try:
+        uri = _place(plan, session)
+        if uri is None:
+            return
+        uri += _newest(Objects.at(session, uri))
+        store = Objects.at(session, uri)
+        run, newest = writer(store, now), next((each for each in survey(store) if each.whole), None)
+    except SlipwayError as problem:
+        yield f"warning: what {uri or 'the store'} holds of earlier launches is not known: {problem.message}"
+        return
+    if run is not None and not fresh:
+        yield (
+            f"warning: {run} writes checkpoints there now: while it does, this job is refused"
+            f" (slipway status {plan.name}, slipway cancel {plan.name}): {uri}"
+        )
+    if newest is not None:
+        of_run = f" of run {newest.run}" if newest.run is not None else ""
+        yield f"in the store: {newest.unit} {newest.step}{of_run}"
+        if fresh:
+            yield "  it stays; this job begins anew, and later launches go on from this one"
+        else:
+            yield "  this job goes on from it; --fresh begins anew and deletes nothing"
+        yield f"  {uri}"
+
+
+def _place(plan: Plan, session: Session) -> str | None:
+    """Where a plan's checkpoints go, by what is deployed; None where nothing is.
+
+    Raises:
+        AwsError: AWS does not say.
+    """
+    named = plan.request.checkpoint.uri
+    if named is not None:
+        return named.rstrip("/")
+    cluster = stacks.find(session, stack_name(plan, "training"))
+    if cluster is not None and OUTPUTS["store_uri"] in cluster.outputs:
+        return f"{cluster.outputs[OUTPUTS['store_uri']].rstrip('/')}/{plan.name}"
+    kept = stacks.find(session, stack_name(plan, "checkpoints"))
+    return f"s3://{kept.outputs[_BUCKET]}/{JOBS_PREFIX}/{plan.name}" if kept and _BUCKET in kept.outputs else None

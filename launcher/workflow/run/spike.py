@@ -1,0 +1,297 @@
+"""The story of `spike`: a plan's own command for a few minutes on each kind of machine, priced and gated as any launch.
+
+Of each type a plan is made whose job is so many minutes long, with a time limit of the same; it is launched, and ended
+as soon as its trainer has reported enough steps. What it was measured at is kept as that of any run.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from launcher.agent.job import READ_BACK
+from launcher.catalog.load import Catalog
+from launcher.catalog.training import load_training
+from launcher.model.document import document
+from launcher.model.enums import CheckpointMode
+from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.spike import Spiked, SpikeResult
+from launcher.model.workload import TrainingWorkload
+from launcher.planning import throughput
+from launcher.planning.resolve import COUNTS
+from launcher.planning.work import Estimator
+from launcher.pricing.priced import NEURON, NVIDIA
+from launcher.records import run_folder
+from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
+from launcher.workflow.cluster.reach import attached
+from launcher.workflow.history.attempts import read_events
+from launcher.workflow.history.measurement import IN_RUN, points
+from launcher.workflow.quote.fresh import Person
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import asked, price_job
+from launcher.workflow.run.launch import LaunchOptions
+from launcher.workflow.run.plan_launch import launch_plan
+from launcher.workflow.run.spike_removal import remove_made
+
+PLANS = Path(".slipway") / "spikes"
+LEAST_LINES = 10
+"""Lines of metrics: a fifth is warm-up, and what is left has to show its own spread."""
+LONGEST_NAME = 40
+MINUTES_PER_HOUR = 60
+PATIENCE = timedelta(minutes=5)
+"""For the first checkpoint to come back, once the rate is measured: a trainer may never write any."""
+READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpikeOptions:
+    """How far a spike goes: at least so many steps, at most so many minutes, on these types; none: the plan's."""
+
+    steps: int
+    minutes: float
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpikePlans:
+    """The plans of the spikes of one job."""
+
+    path: Path
+    request: PlanRequest
+    train: TrainingWorkload
+    catalog: Catalog
+
+    def types(self, now: datetime, price: PriceOptions) -> Sequence[str]:
+        """The types that the plan pins, or the cheapest GPU and the cheapest Trainium machine for it."""
+        if self.request.target.instance_type is not None:
+            return self.request.target.instance_type
+        priced = price_job(self.path, self.request, self.catalog, now, price)
+        ranks = [rank for family in (NVIDIA, NEURON) if (rank := priced.cheapest_of(family)) is not None]
+        return [priced.candidates[rank - 1].place.instance_type for rank in ranks]
+
+    def plan(self, instance_type: str, minutes: float) -> PlanRequest:
+        """The plan of one spike. Its checkpoints lie beside those of the job, which it neither reads nor replaces.
+
+        Raises:
+            ImpossibleError: there is no such type, or the job fits no number of them.
+        """
+        facts, request = self.catalog.instance_types.get(instance_type), self.request
+        if facts is None or facts.accelerator is None:
+            raise ImpossibleError(
+                f"{instance_type} is no type with accelerators", hint="slipway prices show lists them"
+            )
+        hours, nodes = minutes / MINUTES_PER_HOUR, self._nodes(instance_type)
+        ending = f"-spike-{instance_type.partition('.')[0]}"
+        run, uri = request.run, request.checkpoint.uri
+        small = replace(self.train, tokens_b=None, hours=hours, throughput_tokens_per_s=None, runs=1)
+        return replace(
+            request,
+            name=f"{request.name[: LONGEST_NAME - len(ending)].rstrip('-')}{ending}",
+            workload=replace(request.workload, train=small),
+            target=replace(
+                request.target,
+                instance_type=(instance_type,),
+                nodes=NodeRange(minimum=nodes, maximum=nodes),
+                fallback_types=(),
+            ),
+            checkpoint=replace(request.checkpoint, uri=None if uri is None else f"{uri.rstrip('/')}{ending}"),
+            run=replace(
+                run,
+                workdir=str((self.path.resolve().parent / run.workdir).resolve()),
+                time_limit_h=min(hours, run.time_limit_h or hours),
+                retries=0,
+                env={**run.env, READ_BACK: "1"},
+            ),
+        )
+
+    def _nodes(self, instance_type: str) -> int:
+        """The smallest number of machines that the job fits; that of the plan where it says only hours.
+
+        Raises:
+            ImpossibleError: it fits none.
+        """
+        if self.train.tokens_b is None:
+            pinned = self.request.target.nodes
+            return pinned.minimum if pinned is not None else 1
+        estimator = Estimator(request=self.request, catalog=self.catalog, facts=load_training())
+        count = next((each for each in COUNTS if estimator.work(instance_type, each).misfit is None), None)
+        if count is None:
+            raise ImpossibleError(f"the job fits no number of {instance_type} up to {COUNTS[-1]}")
+        return count
+
+    def beside(self, found: Measurement) -> Spiked:
+        """A measurement with what the fit alone estimates."""
+        facts = load_training()
+        bare = replace(self.train, throughput_tokens_per_s=None)
+        estimator = Estimator(request=self.request, catalog=self.catalog, facts=facts)
+        shape = estimator.shape(bare, self.catalog.instance_types[found.instance_type], found.nodes)
+        rate = throughput.rate(shape, facts)
+        estimated = Range(low=rate.tokens_low, mid=rate.tokens_mid, high=rate.tokens_high)
+        return Spiked(measurement=found, estimated=estimated)
+
+
+def spike(
+    path: Path,
+    clock: Callable[[], datetime],
+    price: PriceOptions,
+    *,
+    wanted: SpikeOptions,
+    options: LaunchOptions,
+    person: Person,
+) -> SpikeResult:
+    """Measure a plan's job on each of its machines, one after the other.
+
+    Args:
+        path: the plan file.
+        clock: the moment.
+        price: how it is priced.
+        wanted: how far it goes.
+        options: where and how it is launched.
+        person: is shown every quote and asked.
+
+    Raises:
+        ImpossibleError: the plan has no job, or one without a model.
+        NothingMeasuredError: on none of them anything was measured.
+        SlipwayError: one was refused by the gate, or declined, before anything was measured.
+    """
+    request, catalog = asked(path, clock(), price)
+    train = request.workload.train
+    if train is None or train.model is None:
+        hint = "workload.train.model, where {params_b: ...} will do"
+        raise ImpossibleError(f"{request.name} has no job whose rate means anything without a model", hint=hint)
+    plans = SpikePlans(path=path, request=request, train=train, catalog=catalog)
+    measured: list[Spiked] = []
+    unmeasured: list[tuple[str, str]] = []
+    left: list[str] = []
+    for name in wanted.types or plans.types(clock(), price):
+        made = plans.plan(name, wanted.minutes)
+        try:
+            with _removed_after(made, clock(), catalog, options, left):
+                found = _measure(made, clock, price, steps=wanted.steps, options=options, person=person)
+            measured.append(plans.beside(found))
+        except NothingMeasuredError as problem:
+            unmeasured.append((name, problem.message))
+        except SlipwayError as problem:
+            if not measured:
+                raise
+            unmeasured.append((name, problem.message))
+    if not measured:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in unmeasured)
+        raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(left))
+    return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(left))
+
+
+@contextmanager
+def _removed_after(
+    made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions, left: list[str]
+) -> Iterator[None]:
+    """One spike, after which nothing it made is left: a sandbox of its own ended with it.
+
+    Args:
+        made: its plan.
+        begun: when it began.
+        catalog: for prices.
+        options: where it was launched.
+        left: is given the lines of what could not be removed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not options.sandbox and _folders(made.name, options.root, begun):
+            options.tell(f"next: slipway down {made.name} --checkpoints removes what the spike has made")
+        raise
+    except SlipwayError:
+        left += _remove(made, begun, catalog, options)
+        raise
+    left += _remove(made, begun, catalog, options)
+
+
+def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
+    """Remove what a spike has made; lines of what is left all the same."""
+    folders, environment = _folders(made.name, options.root, begun), options.environment
+    if options.sandbox and folders:
+        box = options.box or attached(environment, folders[0].read_json("quote.json")["region"])
+        if box is None:
+            return ()
+        environment = box.process_environment(environment)
+    return remove_made(folders, begun, catalog, environment, options.tell)
+
+
+def _measure(
+    made: PlanRequest,
+    clock: Callable[[], datetime],
+    price: PriceOptions,
+    *,
+    steps: int,
+    options: LaunchOptions,
+    person: Person,
+) -> Measurement:
+    """One spike: launched, ended when enough is measured, and its measurement.
+
+    Raises:
+        NothingMeasuredError: its run says too little of its rate.
+        SlipwayError: it was refused, or failed before it ran.
+    """
+    begun = clock()
+    failed: SlipwayError | None = None
+    try:
+        launch_plan(
+            _written(made, options.root),
+            clock,
+            price,
+            wanted=None,
+            options=replace(options, enough=enough_of(steps, made.checkpoint.mode, clock)),
+            person=person,
+        )
+    except SlipwayError as problem:
+        # A job that is cancelled because enough was measured ends here as well.
+        failed = problem
+    folder = next(iter(_folders(made.name, options.root, begun)), None)
+    if folder is None and failed is not None:
+        raise failed
+    if folder is None or not (folder.path / IN_RUN).is_file():
+        raise NothingMeasuredError(failed.message if failed is not None else "its trainer reported too few steps")
+    found = parse_measurement(folder.read_json(IN_RUN))
+    if found.simulated and found not in load_measurements(options.root / FILE)[0]:
+        # That of a launch in the sandbox stays in its folder; this one was asked for.
+        add_measurement(options.root / FILE, found)
+    return found
+
+
+def enough_of(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -> Callable[[RunFolder], bool]:
+    """Whether a run has shown what it was started for: its rate, and how long a checkpoint takes to come back."""
+    shown_at: list[datetime] = []
+
+    def enough(folder: RunFolder) -> bool:
+        found = [point for attempt in points(folder) for point in attempt]
+        if len(found) < LEAST_LINES or found[-1].step < steps:
+            return False
+        shown_at.append(clock())
+        if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:
+            return True
+        return any(each["event"] in READ_BACK_ENDINGS for each in read_events(folder.path / JOB_FOLDER / EVENTS))
+
+    return enough
+
+
+def _written(made: PlanRequest, root: Path) -> Path:
+    """The plan file of a spike, beside the run folders."""
+    place = root / PLANS / f"{made.name}.json"
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(place, json.dumps(document(made), indent=2) + "\n")
+    return place
+
+
+def _folders(name: str, root: Path, begun: datetime) -> list[RunFolder]:
+    """The run folders of a spike that began at a moment or later, the newest first; none where it came to none."""
+    return [
+        folder
+        for plan, folder in run_folder.all_runs(root)
+        if plan == name and folder.path.name >= begun.strftime(run_folder.STAMP)
+    ]
