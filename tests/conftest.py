@@ -10,11 +10,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 from botocore.stub import Stubber
@@ -24,17 +27,35 @@ from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
 from tests.stand_ins.answers import judge_by
+from tests.warm_app import WarmApp
 
 TESTS = Path(__file__).resolve().parent
 FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MINISTACK = TESTS.parent / ".venv-ministack" / "bin" / "ministack"
+LONGEST_FIRST = (
+    "slurm",
+    "cdk",
+    "trainers",
+    "launch",
+    "hyperpod",
+    "examples",
+    "sandbox",
+    "endpoints",
+    "interrupted",
+    "guard",
+)
+"""Groups of tests that one worker runs after another, longest first; the end of a run says how long each took.
+
+What is not here runs after them: no long group is left for the end, when only one worker has something to do.
+"""
 NO_NAMESPACE = "no network namespace can be made here"
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 STATE = pytest.StashKey[pytest.MonkeyPatch]()
 CACHES = pytest.StashKey[Path]()
 # How long an example takes says something of the machine: no test of properties is judged by it.
 settings.register_profile("slipway", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("full", settings.get_profile("slipway"), max_examples=300)  # make test-all
 settings.load_profile("slipway")
 
 FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
@@ -76,6 +97,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "CDK_HOME": str(caches / "cdk"),
+        # jsii unpacks the CDK's packages (200 MB) once for this environment, not once for each cache folder of a test.
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path(sys.prefix) / ".jsii"),
         "XDG_CACHE_HOME": str(caches / "xdg"),
         **toolchain.variables(os.environ),
     }.items():
@@ -86,6 +109,53 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if STATE in config.stash:
         config.stash[STATE].undo()
         shutil.rmtree(config.stash[CACHES], ignore_errors=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- the end
+
+ENDED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""Exit codes by which a sandbox unwinds when it gets a signal while a test has it open."""
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let SIGTERM end a run: fixtures are torn down, and what they started goes with it."""
+    pid = os.getpid()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        if os.getpid() != pid:  # a fork that has not set its own
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        end_run(session)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def end_run(session: pytest.Session) -> NoReturn:
+    """Run no further test, though what runs now may take the exception for its own. xdist knows no other code."""
+    session.shouldstop = "terminated"
+    pytest.exit("terminated", returncode=pytest.ExitCode.INTERRUPTED)
+
+
+SECONDS: Counter[str] = Counter()
+"""How long each group took."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add a test's seconds to those of its group, which xdist writes behind its id."""
+    _, marked, group = report.nodeid.rpartition("@")
+    if marked and "]" not in group:
+        SECONDS[group] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long the groups took: LONGEST_FIRST follows from it."""
+    if SECONDS:
+        terminalreporter.section("slowest groups")
+    for group, seconds in SECONDS.most_common(len(LONGEST_FIRST)):
+        terminalreporter.line(f"{seconds:.0f}s {group}")
 
 
 # ---------------------------------------------------------------------------------------------------------- collection
@@ -106,10 +176,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in missing.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=start_order)
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+def start_order(item: pytest.Item) -> int:
+    """The place of a test's group among those that begin first."""
+    mark = item.get_closest_marker("xdist_group")
+    group = mark.args[0] if mark and mark.args else None
+    return LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def missing_components() -> dict[str, str]:
@@ -122,6 +200,7 @@ def missing_components() -> dict[str, str]:
     focus = (TESTS.parent / ".venv-focus" / "bin" / "focus-validator").exists()
     elastic = (TESTS.parent / ".venv-elastic" / "bin" / "hyperpodrun").exists()
     pcluster = (TESTS.parent / ".venv-pcluster" / "bin" / "pcluster").exists()
+    trainers = (TESTS.parent / ".venv-trainers" / ".made").exists()
     browser = [name for name in BROWSERS if shutil.which(name)] and importlib.util.find_spec("playwright")
     return {
         "browser": "" if browser else "not installed: chromium or playwright (make setup-browser)",
@@ -131,6 +210,7 @@ def missing_components() -> dict[str, str]:
         "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
         "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
         "torch": without_torch or torch,
+        "trainers": without_torch or ("" if trainers else "not installed: the frameworks (make setup-trainers)"),
     }
 
 
@@ -188,7 +268,11 @@ def refuse_unlisted_skip(report: pytest.TestReport | pytest.CollectReport) -> py
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport | pytest.CollectReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport | pytest.CollectReport]:
+    if call.excinfo is not None and isinstance(call.excinfo.value, SystemExit) and call.excinfo.value.code in ENDED:
+        end_run(item.session)
     return refuse_unlisted_skip((yield))
 
 
@@ -234,11 +318,28 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*words: str) -> Ended:
         monkeypatch.setattr("sys.argv", ["slipway", *words])
+        # Click would say how this interpreter was started: `python -m pytest`.
+        monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
         with pytest.raises(SystemExit) as left:
             main()
         return Ended(int(left.value.code or 0), *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def warm_app() -> Iterator[WarmApp]:
+    """The CDK app in a process that stays."""
+    app = WarmApp()
+    yield app
+    app.close()
+
+
+@pytest.fixture(scope="module")
+def warm_launches(warm_app: WarmApp) -> Iterator[None]:
+    """Launches and deployments of a module's tests in this process are synthesised with the app that stays."""
+    with warm_app.used():
+        yield
 
 
 # -------------------------------------------------------------------------------------------------------------- golden

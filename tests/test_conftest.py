@@ -153,6 +153,32 @@ class TestEnvironment:
             client.connect(("192.0.2.1", 443))
 
 
+TERMINATED = """
+    import os, pathlib, signal, sys
+
+    def test_first():
+        {before}
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Exception:
+            pass
+
+    def test_second():
+        pathlib.Path("ran").touch()
+"""
+
+
+UNWINDS = "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))"
+"""As a sandbox has it while it is open."""
+
+
+@pytest.mark.parametrize("before, workers", [("pass", "0"), (UNWINDS, "0"), (UNWINDS, "1")])
+def test_sigterm_ends_a_run(project, before, workers):
+    project.makepyfile(TERMINATED.format(before=before))
+    result = project.runpytest_subprocess("-n", workers)
+    assert (result.ret, (project.path / "ran").exists()) == (pytest.ExitCode.INTERRUPTED, False)
+
+
 GROUP = """
     import pytest
 
@@ -171,6 +197,30 @@ def test_tests_of_a_group_stay_on_one_worker(project):
     result.assert_outcomes(passed=8)
     lines = [line for line in result.outlines if "PASSED" in line]
     assert len({line.partition("]")[0] for line in lines}) == 1, lines
+
+
+ORDERED = """
+    import pytest
+
+    def test_single():
+        pass
+
+    @pytest.mark.xdist_group("launch")
+    def test_launch():
+        pass
+
+    @pytest.mark.xdist_group("slurm")
+    def test_slurm():
+        pass
+"""
+
+
+def test_the_longest_groups_begin_first_and_the_end_says_how_long_they_took(project):
+    project.makepyfile(ORDERED)
+    result = project.runpytest_subprocess("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder", "-v")
+    result.stdout.re_match_lines(
+        [r".*PASSED.*test_slurm", r".*PASSED.*test_launch", r".*PASSED.*test_single", ".*slowest groups", "0s "]
+    )
 
 
 def test_what_a_test_starts_can_be_interrupted_though_a_shell_runs_the_tests_in_the_background(project):

@@ -6,6 +6,7 @@ is looked at without the agent's help.
 """
 
 import random
+import re
 import signal
 import threading
 import time
@@ -17,7 +18,9 @@ import pytest
 from launcher.agent.manifest import parse
 from tests.sandbox.agent.front import Front
 
-SHARE_IN_FLIGHT = 0.75
+STORMS = {"slipway": (10, 200), "deepspeed": (5, 60), "hf": (5, 60)}
+"""Kills by layout, in `make test` and at full size: renamed; in place with a tracker; in place with a marker."""
+SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
 IN_FLIGHT = frozenset({"data", "parts", "complete", "commit"})
@@ -26,21 +29,32 @@ TRAINER = """
 import hashlib, os, sys, time
 from pathlib import Path
 steps, pause, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
-step = int(resume.rpartition("-")[2]) if resume else 0
+names = {"slipway": "step-{}", "deepspeed": "global_step{}", "hf": "checkpoint-{}"}
+step = 0
+if resume and layout == "deepspeed":
+    resume = f"{resume}/{Path(resume, 'latest').read_text()}"
 if resume:
+    step = int(Path(resume).name.removeprefix(names[layout].format("")))
     data = Path(resume, "data").read_bytes()
     assert data == content(step, int(data.split(b" ", 2)[1])), "torn"
     assert Path(resume, "base").read_bytes() == content(0, 5000), "torn"
 while step < steps:
     time.sleep(pause)
     step += 1
-    partial = folder / f"tmp-{step}"
-    partial.mkdir()
+    final = folder / names[layout].format(step)
+    partial = folder / f"tmp-{step}" if layout == "slipway" else final
+    partial.mkdir(exist_ok=True)
     (partial / "data").write_bytes(content(step, size))
     (partial / "base").write_bytes(content(0, 5000))
-    partial.rename(folder / f"step-{step}")
+    if layout == "slipway":
+        partial.rename(final)
+    elif layout == "hf":
+        (final / "trainer_state.json").write_text("{}")
+    else:
+        (folder / "latest").write_text(final.name)
 """
 
 
@@ -109,20 +123,37 @@ class Bucket:
         return {manifest.step: manifest for manifest in manifests}
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills, seed, capsys):
+def lying(node):
+    """The numbers of all folders on the node that have a name of a checkpoint."""
+    names = (path.name for path in (node.folder / "node").rglob("*[0-9]") if path.is_dir())
+    return {int(found[0]) for name in names if (found := re.findall(r"\d+$", name))}
+
+
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
+@pytest.mark.parametrize("layout", STORMS)
+def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layout, full, seed, capsys):  # noqa: PLR0917
+    kills = STORMS[layout][full]
+    # Beside its marker or tracker the newest counts after two quiet seconds.
+    pause = 0.05 if layout == "slipway" else 2.6
     (node.folder / "train.py").write_text(TRAINER)
     rng = random.Random(seed)
     seen, stored, moments = Bucket(bucket), {}, Counter()
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
-            node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, keep=2)
+            node.job(100_000, pause, BIG if rng.random() < 0.15 else SMALL, layout, keep=2)
+            there = lying(node)
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
+            # What is older than the newest whole one of the store has been superseded.
+            gone = {step for step in there - lying(node) if step > max(stored, default=0)}
+            removed = " ".join(event["path"] for event in node.events("checkpoint-removed", attempt))
+            assert not gone - set(map(int, re.findall(r"\d+", removed))), "deleted without a word"
+            if attempt * 2 > kills and not stored:
+                node.wait_until(seen.whole)  # a short storm may come before every commit
             if front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
-            time.sleep(rng.uniform(0.0, 0.7))
+            time.sleep(rng.uniform(0.0, 0.7 if pause < 1 else 0.3))
             phases = front.phases()
             agent.kill()
             assert agent.wait() == -signal.SIGKILL
@@ -139,11 +170,12 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, kills
                 assert not bucket.expiring()
         in_flight = sum(number for moment, number in moments.items() if moment != "between transfers")
         with capsys.disabled():
-            print(f"\n{kills} kills, seed {seed}: " + "; ".join(f"{n} x {m}" for m, n in moments.most_common()))  # noqa: T201
+            told = "; ".join(f"{n} x {m}" for m, n in moments.most_common())
+            print(f"\n{kills} kills, {layout}, seed {seed}: {told}")  # noqa: T201
         newest = max(stored)
         node.lose()
-        node.job(newest + 1, 0, SMALL)
+        node.job(newest + 1, 0, SMALL, layout)
         assert node.run(attempt=kills + 1) == 0
         assert node.restored(kills + 1) == newest
         assert "torn" not in "".join(node.output())
-        assert in_flight >= SHARE_IN_FLIGHT * kills
+        assert in_flight >= (AT_FULL_SIZE if full else SHARE_IN_FLIGHT) * kills

@@ -8,6 +8,7 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.catalog.bill import usage_types
+from launcher.catalog.cluster_updates import CLUSTER_UPDATES
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
@@ -52,6 +53,7 @@ def test_every_source_is_used(catalog: Catalog):
         "models.csv",
         "regions.csv",
         REPLACEMENT,
+        CLUSTER_UPDATES,
     ]
     files += ["chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv", "quotas.csv", HANDLERS]
     files += ["billing_services.csv"]

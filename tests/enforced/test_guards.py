@@ -32,7 +32,8 @@ GUARDS = {
 TOPIC = f"arn:aws:sns:{REGION}:{ID}:slipway-guarded"
 LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-guarded-guard:*"
 COUNTS = f"arn:aws:lambda:us-west-2:{ID}:function:slipway-guarded-chart"
-"""What stands in a cluster's network and counts its pods."""
+PODS = f"arn:aws:lambda:us-east-2:{ID}:function:slipway-guarded-pods"
+"""What stands in a cluster's network and counts its pods, of HyperPod and of EKS."""
 TAGGED = "aws:ResourceTag/slipway:cluster"
 CLUSTER = {
     HYPERPOD: f"arn:aws:sagemaker:us-east-2:{ID}:cluster/abcdef123456",
@@ -44,6 +45,7 @@ COPIES = f"arn:aws:sagemaker:us-east-2:{ID}:inference-component/slipway-summarie
 DOES = [
     (EKS, "eks:DescribeNodegroup", GROUP),
     (EKS, "eks:UpdateNodegroupConfig", GROUP),
+    (EKS, "lambda:InvokeFunction", PODS),
     (ENDPOINT, "sagemaker:DescribeEndpoint", QUEUED),
     (ENDPOINT, "sagemaker:DeleteEndpoint", QUEUED),
     (ENDPOINT, "sagemaker:ListInferenceComponents", "*"),
@@ -61,6 +63,7 @@ MAY_NOT = [
     (EKS, "eks:UpdateNodegroupConfig", GROUP.replace("workers", "system")),
     (EKS, "eks:UpdateNodegroupConfig", GROUP.replace("slipway-p5-eks", "slipway-other")),
     (EKS, "eks:DeleteNodegroup", GROUP),
+    (EKS, "lambda:InvokeFunction", COUNTS),
     (EKS, "eks:DeleteCluster", f"arn:aws:eks:us-east-2:{ID}:cluster/slipway-p5-eks"),
     (EKS, "ec2:TerminateInstances", f"arn:aws:ec2:us-east-2:{ID}:instance/i-00000000"),
     (ENDPOINT, "sagemaker:DeleteEndpoint", QUEUED.replace("summaries", "other")),
@@ -88,7 +91,8 @@ def stack(enforced):
 @pytest.fixture(scope="module")
 def documents(golden_policies, stack):
     """The policies of an example's guard."""
-    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack, "ChartFunction": COUNTS}
+    references = {"GuardrailsTopic": TOPIC, "GuardrailsGuardLog": LOG, "AWS::StackId": stack}
+    references |= {"ChartFunction": COUNTS, "PodsFunction": PODS}
     return lambda example: golden_policies(example, "GuardrailsGuardRole", references)
 
 

@@ -9,17 +9,25 @@ import math
 import re
 from pathlib import Path
 
+from tests.infra.counted import hours_up
+
 PRICES = Path(__file__).resolve().parents[2] / "launcher" / "catalog" / "data" / "prices" / "bill_items.csv"
 MONTH_H = 730
-START_UP_H = 0.15
 IMAGE_GIB, LARGEST_IMAGE_GIB = 45, 100
 """The root volume of ParallelCluster 3.16.1's image, for which login nodes have no setting; an image of one's own."""
 HEAD_ALARMS, HEAD_METRICS, HEAD_REPORTS_AN_HOUR = 5, 4, 60
 """Of ParallelCluster itself; test_agreement_parallelcluster.py counts them in its own template."""
 GUARD_METRICS, GUARD_REQUESTS = 2, 2
-NODE_METRICS, NODE_REPORTS_AN_HOUR, IDLE_VALUES = 3, 60, 3
+NODE_METRICS, NODE_REPORTS_AN_HOUR, JOB_REPORTS_AN_HOUR, IDLE_VALUES = 3, 60, 12, 3
 CAPACITY_TYPES = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ONDEMAND"}
-USAGE = {"S3 checkpoints", "S3 uploads", "NAT data", "interface endpoint data", "data to the NAT's zone and back"}
+USAGE = {
+    "S3 checkpoints",
+    "S3 uploads",
+    "NAT data",
+    "interface endpoint data",
+    "data to the NAT's zone and back",
+    "signs of life of the job",
+}
 """Lines that no template decides: how much is stored and sent."""
 STANDING = {
     "NAT gateway": "NAT gateways",
@@ -73,20 +81,13 @@ def same(one, other):
 
 def deployed(templates, configuration, quote):
     """What templates and a cluster configuration make, as the quantities of a bill."""
-    stands_h = quote["hours"]["mid"] + overhead_h(quote)
-    runs_h = quote["hours"]["mid"] + START_UP_H
+    stands_h, runs_h = hours_up(quote)
     return {
         **of_machines(configuration, quote, stands_h, runs_h),
         **of_storage(templates, configuration, quote, stands_h),
         **of_network(templates, configuration, stands_h),
         **of_watch(templates, configuration, stands_h, runs_h),
     }
-
-
-def overhead_h(quote):
-    """The hours that the cluster runs before and after the job."""
-    name = "cluster runs before and after the job"
-    return next(float(each["value"]) for each in quote["assumptions"] if each["name"] == name)
 
 
 def resources(templates, kind):
@@ -183,7 +184,7 @@ def interval_s(quote):
     keep = int(re.search(r"\d+", kept["name"])[0])
     hours, uploads = quote["hours"]["mid"], quantity(quote, "S3 uploads")
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
-    return hours * 3600 * max(2.0, size * 1000 / 64) / 1000 / uploads if uploads else None
+    return hours * 3600 * max(2.0, size * 2**30 / 64e6) / 1000 / uploads if uploads else None
 
 
 def of_network(templates, configuration, stands_h):
@@ -210,12 +211,13 @@ def of_watch(templates, configuration, stands_h, runs_h):
     metrics = GUARD_METRICS + ("USD_PER_NODE_HOUR" in function["Environment"]["Variables"]) + HEAD_METRICS * alarmed
     words = queue.get("CustomActions", {}).get("OnNodeConfigured", {}).get("Args", [])
     # In a template an argument may be a join of words and tokens.
-    reporting = any("--metrics=" in str(word) for word in words)
+    reporting, jobs = (any(each in str(word) for word in words) for each in ("--chips=", "--metrics="))
     watched = function["Environment"]["Variables"]["IDLE_MINUTES"] != "0"
-    node_calls = NODE_REPORTS_AN_HOUR * reporting + calls * IDLE_VALUES * watched
+    node_calls = NODE_REPORTS_AN_HOUR * reporting + JOB_REPORTS_AN_HOUR * jobs + calls * IDLE_VALUES * watched
     node_h = resource["MaxCount"] * runs_h
+    cluster_calls = calls * GUARD_REQUESTS + HEAD_REPORTS_AN_HOUR
     months = stands_h / MONTH_H
-    log_gb = 0.05 * (resource["MaxCount"] + 1) * stands_h
+    log_gb = 0.05 * (node_h + stands_h)
     kept_days = {each["RetentionInDays"] for each in resources(templates, "AWS::Logs::LogGroup")}
     (days,) = kept_days | {monitoring["Logs"]["CloudWatch"]["RetentionInDays"]}
     shown = monitoring["Dashboards"]["CloudWatch"]["Enabled"]
@@ -227,9 +229,8 @@ def of_watch(templates, configuration, stands_h, runs_h):
         "function price": function_price(calls, function["MemorySize"]),
         "S3 listings": calls * ("FOLDER_URI" in function["Environment"]["Variables"]) * stands_h / 1000,
         "budgets": len(resources(templates, "AWS::Budgets::Budget")) * months,
-        "custom metrics": (metrics * stands_h + NODE_METRICS * reporting * node_h) / MONTH_H,
-        "CloudWatch requests": ((calls * GUARD_REQUESTS + HEAD_REPORTS_AN_HOUR) * stands_h + node_calls * node_h)
-        / 1000,
+        "custom metrics": (metrics * stands_h + NODE_METRICS * reporting * node_h + jobs * runs_h) / MONTH_H,
+        "CloudWatch requests": (cluster_calls * stands_h + node_calls * node_h + calls * jobs * runs_h) / 1000,
         "log GB": log_gb,
         "log GB-months": log_gb * days * 24 / MONTH_H,
     }

@@ -5,11 +5,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import aws_cdk as cdk
 import pytest
 from cdk_nag import AwsSolutionsChecks
 
+from infra import app
 from infra.build import build_app
 from launcher import plan_file
 from launcher.model.plan import Plan
@@ -112,10 +114,10 @@ def synthesised(tmp_path_factory, plan_named, catalog, context):
         key = (plan.digest, *more.items())
         if key not in done:
             folder = tmp_path_factory.mktemp(plan.name)
-            app = build_app(plan, context={**context, **more}, outdir=folder)
-            cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+            built = build_app(plan, context={**context, **more}, outdir=folder)
+            cdk.Validations.of(built).add_plugins(AwsSolutionsChecks(built))
             try:
-                app.synth()
+                built.synth()
             except RuntimeError as failed:
                 # The rules found something: which, and whether it is accepted, is test_rules.py's to say.
                 assert str(failed).startswith("ValidationFailed")  # noqa: PT017
@@ -146,6 +148,27 @@ def both_sides(synthesised, catalog):
 def assembly(request, synthesised):
     """Every plan file of the project in turn."""
     return synthesised(request.param)
+
+
+class AppRun(NamedTuple):
+    """A run of the app: its exit code, what it said on standard error, the folder of its assembly."""
+
+    code: int
+    err: str
+    out: Path
+
+
+@pytest.fixture
+def run_app(tmp_path, context, capsys):
+    """Run the app in this process, with a plan in its context; test_app.py starts it once as a program."""
+
+    def run(plan, account=None, **more):
+        values = more if plan is None else {**context, "plan": str(plan), **more}
+        out = tmp_path / "cdk.out"
+        code = app.synthesise(cdk.App(auto_synth=False, context=values, outdir=str(out)), account)
+        return AppRun(code, capsys.readouterr().err, out)
+
+    return run
 
 
 @pytest.fixture

@@ -7,9 +7,22 @@ import math
 import re
 
 MONTH_H, OVERHEAD_H, START_UP_H = 730, 0.5, 0.15
+AROUND_MINUTES = (
+    "start-up of the machines, billed before the first step",
+    "nodes stay after the job, idle and billed, for",
+)
 HEALTH_H = 1.0
 """Deep health checks, of which AWS publishes no time: what the quote assumes of them."""
 GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
+
+
+def hours_up(quote):
+    """Hours that a cluster runs, and that each node does: the job, start-up and idle tail as the quote says them."""
+    said = {each["name"]: each["value"] for each in quote["assumptions"]}
+    around_h = sum(float(said.get(name, 0)) for name in AROUND_MINUTES) / 60
+    hours = quote["hours"]["mid"]
+    # Of prepaid nodes no quote says it: their start is in what was paid for.
+    return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)
 
 
 def named(templates, kind):

@@ -119,8 +119,8 @@ class SlurmAccount(Account):
         )
         self.set_fleet("RUNNING")
 
-    def set_fleet(self, status):
-        value = {"M": {"status": {"S": status}, "lastStatusUpdatedTime": {"S": "before"}}}
+    def set_fleet(self, status, at="before"):
+        value = {"M": {"status": {"S": status}, "lastStatusUpdatedTime": {"S": at}}}
         self.dynamodb.put_item(TableName=TABLE, Item={"Id": {"S": "COMPUTE_FLEET"}, "Data": value})
 
     @property
@@ -142,9 +142,10 @@ class SlurmAccount(Account):
         )
         return [each["InstanceId"] for each in answer["Instances"]]
 
-    def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2)):
+    def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), network=True):
         """EC2's own metrics of an instance, every five minutes until now; megabytes in each."""
-        for name, value in (("CPUUtilization", percent), ("NetworkIn", mb * 1e6), ("NetworkOut", 0.0)):
+        values = [("CPUUtilization", percent), *([("NetworkIn", mb * 1e6), ("NetworkOut", 0.0)] if network else [])]
+        for name, value in values:
             data = [
                 {
                     "MetricName": name,

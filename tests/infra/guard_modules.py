@@ -21,5 +21,5 @@ def guard_module(name: str) -> Iterator[ModuleType]:
     try:
         yield found
     finally:
-        for each in ("guard", "budget", "quiet", "trouble", name):
+        for each in ("asks", "guard", "budget", "failures", "hyperpod", "looks", "quiet", "trouble", name):
             sys.modules.pop(each, None)

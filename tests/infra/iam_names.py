@@ -44,6 +44,11 @@ PLAIN = {
     ),
     "AWS::Events::Rule": ("events:PutRule", "events:{region}:{account}:rule/{name}", "Name"),
     "AWS::FSx::FileSystem": ("fsx:CreateFileSystem", "fsx:{region}:{account}:file-system/fs-1", None),
+    "AWS::Lambda::EventInvokeConfig": (
+        "lambda:PutFunctionEventInvokeConfig",
+        "lambda:{region}:{account}:function:{name}",
+        None,
+    ),
     "AWS::Lambda::Function": ("lambda:CreateFunction", "lambda:{region}:{account}:function:{name}", "FunctionName"),
     "AWS::Lambda::LayerVersion": ("lambda:PublishLayerVersion", "lambda:{region}:{account}:layer:{name}", "LayerName"),
     "AWS::Lambda::Permission": ("lambda:AddPermission", "lambda:{region}:{account}:function:{name}", None),

@@ -5,9 +5,11 @@
     python pcluster_schema.py full FILE...        all its validators, on an AWS played by moto
     python pcluster_schema.py interfaces FILE...  the network interfaces it gives the nodes
     python pcluster_schema.py stop GUARD...       the status it finds after the guard has stopped a running fleet
+    python pcluster_schema.py policies FILE...    the update policy of each key of its schema; the file is not read
+    python pcluster_schema.py update FILE...      what it says of an update: {old, new, fleet, logins}
 
-Prints one JSON object: for each file a list. The last two exchange ids of subnets, groups, images and policies for ones
-that the played AWS has.
+Prints one JSON object: for each file a list. `full` and `interfaces` exchange ids of subnets, groups, images and
+policies for ones that the played AWS has.
 """
 
 import importlib.util
@@ -256,15 +258,46 @@ def stop(path):
         return [before, str(manager.get_status())]
 
 
+def policies(_):
+    """Of every key: its path, the key that tells the items of a list apart, its policy."""
+    from pcluster.config.update_policy import UpdatePolicy
+    from pcluster.schemas.cluster_schema import ClusterSchema
+
+    def walk(section, before):
+        for name, field in section.declared_fields.items():
+            path = before + (field.data_key or name)
+            listed = field.metadata.get("update_key", "") if getattr(field, "many", False) else ""
+            yield [path, listed or "", field.metadata.get("update_policy", UpdatePolicy.UNSUPPORTED).name]
+            if hasattr(field, "nested"):
+                yield from walk(field.schema, f"{path}/")
+
+    return list(walk(ClusterSchema(cluster_name="slipway"), ""))
+
+
+def update(asked):
+    """The keys that differ, with the path of each and whether it may be updated now."""
+    from pcluster.config.config_patch import ConfigPatch
+
+    cluster = mock.Mock(
+        has_running_capacity=lambda: asked["fleet"], has_running_login_nodes=lambda **_: asked["logins"]
+    )
+    cluster.name = "slipway"
+    patch = ConfigPatch(cluster, asked["old"], asked["new"])
+    judged = [(each, each.update_policy.check(each, patch)[0].value) for each in patch.changes]
+    return sorted([".".join([*each.path, each.key]), said == "SUCCEEDED"] for each, said in judged)
+
+
 def main():
     """Judge the files of the command line."""
     os.environ.update(ENVIRONMENT)
     if sys.argv[1] == "stop":
         answers = {path: stop(path) for path in sys.argv[2:]}
     else:
-        judge = {"schema": schema, "image": image, "full": full, "interfaces": interfaces}[sys.argv[1]]
+        judges = {"schema": schema, "image": image, "full": full, "interfaces": interfaces}
+        judge = {**judges, "policies": policies, "update": update}[sys.argv[1]]
         texts = {path: Path(path).read_text(encoding="utf-8") for path in sys.argv[2:]}
-        answers = {path: judge(yaml.safe_load(text)) for path, text in texts.items()}
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        answers = {path: judge(yaml.load(text, loader)) for path, text in texts.items()}  # noqa: S506 - a safe one
     sys.stdout.write(json.dumps(answers) + "\n")
 
 

@@ -10,40 +10,35 @@ import pytest
 from launcher import plan_file
 from launcher.model.document import document
 from launcher.planning.pin import pinned_plan
+from launcher.sandbox.aws.template_rules import broken_rules
 from tests.plans import ROOT
 
 
-@pytest.fixture
-def run(tmp_path, context):
-    """Run the app with a plan in its context, from a folder that has an `infra` of its own."""
+def test_the_program_makes_an_assembly_without_credentials_wherever_it_is_started(tmp_path, context):
+    """As the CDK CLI starts it, in a folder that has an `infra` of its own."""
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra/__init__.py").write_text("raise SystemExit('the wrong infra')\n")
-
-    def start(plan, gate=None, **environ):
-        values = {**context, "plan": str(plan)} if plan is not None else {}
-        values |= {"gate": gate} if gate is not None else {}
-        variables = {**os.environ, "PYTHONPATH": str(ROOT), "CDK_CONTEXT_JSON": json.dumps(values)}
-        variables |= {"CDK_OUTDIR": str(tmp_path / "cdk.out"), **environ}
-        words = [sys.executable, "-P", "-m", "infra.app"]
-        return subprocess.run(words, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    start.out = tmp_path / "cdk.out"  # type: ignore[attr-defined]
-    return start
-
-
-def test_a_plan_becomes_an_assembly_without_credentials(run):
-    answer = run(ROOT / "examples/p5-spot.yaml")
+    given = json.dumps({**context, "plan": str(ROOT / "examples/p5-spot.yaml")})
+    variables = {"CDK_CONTEXT_JSON": given, "CDK_OUTDIR": str(tmp_path / "cdk.out"), "PYTHONPATH": str(ROOT)}
+    variables |= {"CDK_DEFAULT_ACCOUNT": "123456789012"}
+    words = [sys.executable, "-P", "-m", "infra.app"]
+    answer = subprocess.run(
+        words, env={**os.environ, **variables}, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert answer.returncode == 0, answer.stderr
-    stacks = [path.name for path in run.out.glob("*.template.json")]
+    artifacts = json.loads((tmp_path / "cdk.out/manifest.json").read_text())["artifacts"]
+    assert artifacts["slipway-p5-spot-training"]["environment"] == "aws://123456789012/us-east-2"
+    stacks = [path.name for path in (tmp_path / "cdk.out").glob("*.template.json")]
     assert sorted(stacks) == [
         f"slipway-p5-spot-{part}.template.json" for part in ("checkpoints", "network", "training")
     ]
 
 
-def test_the_account_comes_from_the_cli(run):
-    assert run(ROOT / "examples/p5-spot.yaml", CDK_DEFAULT_ACCOUNT="123456789012").returncode == 0
-    artifacts = json.loads((run.out / "manifest.json").read_text())["artifacts"]
-    assert artifacts["slipway-p5-spot-training"]["environment"] == "aws://123456789012/us-east-2"
+def test_the_program_ends_with_the_code_of_a_refusal(tmp_path):
+    answer = subprocess.run(
+        [sys.executable, "-P", "-m", "infra.app"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (answer.returncode, answer.stderr.splitlines()[0]) == (2, "error: the context names no plan file")
 
 
 @pytest.mark.parametrize(
@@ -55,34 +50,51 @@ def test_the_account_comes_from_the_cli(run):
         ("slipway: [", 2, "is not valid YAML"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run, tmp_path, text, code, said):
+def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, text, code, said):
     path = None
     if text is not None:
         path = tmp_path / "plan.yaml"
         path.write_text(text)
-    answer = run(path)
-    assert answer.returncode == code
-    assert said in answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert len(answer.stderr.splitlines()) < 25
-    assert list(run.out.glob("*")) == []
+    answer = run_app(path)
+    assert answer.code == code
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.splitlines()) < 25
+    assert list(answer.out.glob("*")) == []
 
 
-def test_a_plan_that_was_resolved_builds_the_same_stacks(run, tmp_path, catalog):
+def test_a_plan_that_was_resolved_builds_the_same_stacks(run_app, tmp_path, catalog):
     plan = pinned_plan(plan_file.load(ROOT / "examples/trn2-capacity-block.yaml"), catalog)
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document(plan.request)))
-    assert run(path).returncode == 0
-    outputs = json.loads((run.out / "slipway-trn2-block-training.template.json").read_text())["Outputs"]
+    answer = run_app(path)
+    assert answer.code == 0, answer.err
+    outputs = json.loads((answer.out / "slipway-trn2-block-training.template.json").read_text())["Outputs"]
     assert outputs["PlanDigest"]["Value"] == plan.digest
 
 
-def test_a_cluster_that_exists_is_not_built_again(run, tmp_path):
+def test_an_example_that_nobody_named_is_shown_and_cannot_be_deployed(run_app, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    answer = run_app(None, example="examples/tiny-gpt.yaml")
+    assert answer.code == 0
+    templates = [json.loads(path.read_text()) for path in answer.out.glob("slipway-*.template.json")]
+    assert len(templates) == 3
+    for template in templates:
+        (told,) = broken_rules(template, {"BootstrapVersion": "21"})
+        assert told.endswith("nothing of it can be deployed: cdk deploy --all -c plan=FILE")
+    assert run_app(ROOT / "examples/p5-spot.yaml").code == 0
+    assert all(
+        broken_rules(json.loads(path.read_text()), {"BootstrapVersion": "21"}) == []
+        for path in answer.out.glob("slipway-p5-spot-*.template.json")
+    )
+
+
+def test_a_cluster_that_exists_is_not_built_again(run_app, tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text((ROOT / "examples/p5-spot.yaml").read_text().replace("target:\n", "target:\n  cluster: shared\n"))
-    answer = run(path)
-    assert answer.returncode == 5
-    assert "target.cluster: shared exists; its jobs go there and nothing is provisioned" in answer.stderr
+    answer = run_app(path)
+    assert answer.code == 5
+    assert "target.cluster: shared exists; its jobs go there and nothing is provisioned" in answer.err
 
 
 class TestGate:
@@ -105,14 +117,14 @@ class TestGate:
         return quote
 
     @staticmethod
-    def said(run):
-        artifacts = json.loads((run.out / "manifest.json").read_text())["artifacts"]
+    def said(answer):
+        artifacts = json.loads((answer.out / "manifest.json").read_text())["artifacts"]
         found = {}
         for name, each in artifacts.items():
             if each["type"] == "aws:cloudformation:stack":
                 metadata = each.get("metadata", {})
                 if "additionalMetadataFile" in each:
-                    metadata = json.loads((run.out / each["additionalMetadataFile"]).read_text())
+                    metadata = json.loads((answer.out / each["additionalMetadataFile"]).read_text())
                 entries = [
                     (entry["type"].removeprefix("aws:cdk:"), entry["data"])
                     for path, entries in metadata.items()
@@ -124,25 +136,26 @@ class TestGate:
         assert not any(found.values())
         return word
 
-    def test_a_run_folders_plan_says_what_the_gate_said(self, run, folder):
-        assert run(folder(expires_at="2999-01-01T00:00:00+00:00"), gate="1").returncode == 0
-        level, words = self.said(run)
+    def test_a_run_folders_plan_says_what_the_gate_said(self, run_app, folder):
+        answer = run_app(folder(expires_at="2999-01-01T00:00:00+00:00"), gate="1")
+        assert answer.code == 0, answer.err
+        level, words = self.said(answer)
         assert level == "info"
         assert "the gate allowed this plan, on prices good until 2999-01-01" in words
 
-    def test_a_bare_plan_passed_no_gate(self, run):
-        answer = run(ROOT / "examples/trn2-capacity-block.yaml")
-        assert answer.returncode == 0, answer.stderr
-        level, words = self.said(run)
+    def test_a_bare_plan_passed_no_gate(self, run_app):
+        answer = run_app(ROOT / "examples/trn2-capacity-block.yaml")
+        assert answer.code == 0, answer.err
+        level, words = self.said(answer)
         assert level == "warning"
         assert "passed no gate" in words
 
-    def test_where_the_gate_is_asked_for_only_what_passed_it_is_built(self, run, folder):
-        answer = run(folder(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"}), gate="1")
-        assert (answer.returncode, list(run.out.glob("*"))) == (3, [])
-        assert "error: too dear" in answer.stderr
+    def test_where_the_gate_is_asked_for_only_what_passed_it_is_built(self, run_app, folder):
+        answer = run_app(folder(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"}), gate="1")
+        assert (answer.code, list(answer.out.glob("*"))) == (3, [])
+        assert "error: too dear" in answer.err
 
-    def test_the_context_is_one_or_nought(self, run, folder):
-        answer = run(folder(), gate="maybe")
-        assert answer.returncode == 2
-        assert "context gate must be 1 or 0, got maybe" in answer.stderr
+    def test_the_context_is_one_or_nought(self, run_app, folder):
+        answer = run_app(folder(), gate="maybe")
+        assert answer.code == 2
+        assert "context gate must be 1 or 0, got maybe" in answer.err

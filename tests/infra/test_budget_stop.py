@@ -17,7 +17,7 @@ RATES = {"usd_per_hour": "110.08", "usd_per_hour_beside": "1.25"}
 
 
 def plan(kind="parallelcluster", option="on-demand"):
-    more = "network: {api_cidrs: [198.51.100.0/24]}\n" if kind.endswith("eks") else ""
+    more = "network: {api_cidrs: [52.94.76.0/24]}\n" if kind.endswith("eks") else ""
     return PLAN.format(kind=kind, more=more, option=option)
 
 

@@ -170,7 +170,8 @@ def test_the_guard_is_told_how_many_pods_there_are_and_cloudformation_nothing(fu
         def do_GET(self):
             asked.append((self.path, self.headers["Authorization"]))
             spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
-            body = json.dumps({"items": [{"metadata": {}, "spec": spec}], "metadata": {}}).encode()
+            metadata = {"name": "p", "creationTimestamp": "2026-11-23T10:00:00Z"}
+            body = json.dumps({"items": [{"metadata": metadata, "spec": spec}], "metadata": {}}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -184,7 +185,7 @@ def test_the_guard_is_told_how_many_pods_there_are_and_cloudformation_nothing(fu
         monkeypatch.setenv("CLUSTER_NAME", CLUSTER)
         monkeypatch.setenv("CLUSTER_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         monkeypatch.setenv("CLUSTER_AUTHORITY", base64.b64encode(b"").decode())
-        assert function.handler({}, None) == {"pods": 1}
+        assert function.handler({}, None) == {"pods": 1, "others": 1, "stuck": []}
         server.shutdown()
     ((path, token),) = asked
     assert path.startswith("/api/v1/pods?fieldSelector=")

@@ -18,6 +18,7 @@ from launcher.rendering.policies import (
     MOST_CHARACTERS,
     MOST_POLICIES,
     PERSON,
+    STORE,
     TARGET_POLICIES,
     Account,
     execution_policies,
@@ -29,10 +30,16 @@ from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknow
 from tests.infra.iam_names import PROVIDER, made, nested
 
 PERMISSIONS = load_permissions()
-FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",))
+NAMED = {
+    "store": ("arn:aws:s3:::weights",),
+    "objects": ("arn:aws:s3:::weights/team/*",),
+    "key": (f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",),
+}
+"""What a plan names that whoever launches it has to reach."""
+FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
 BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
-NAMES = (*execution_policies(), PERSON, DOCTOR, BOUNDARY)
+NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, BOUNDARY)
 
 
 def policy(name, account=FREE):
@@ -107,7 +114,7 @@ class TestReference:
     @pytest.mark.parametrize("name", execution_policies())
     def test_no_action_is_a_wildcard(self, name):
         wild = {each for each in actions(policy(name)) if "*" in each}
-        assert wild <= {"kms:GenerateDataKey*"}
+        assert wild <= {"kms:GenerateDataKey*", "s3:Get*", "s3:List*"}
 
     def test_what_is_allowed_everywhere_though_it_need_not_is_named(self):
         everywhere = set().union(*(starred(policy(name)) for name in execution_policies()))

@@ -1,6 +1,6 @@
 """The stack of an EKS cluster: what is shown is deployed, EFA is counted from the catalog, and others' rules."""
 
-import functools
+import hashlib
 import json
 import re
 from collections import Counter
@@ -8,15 +8,18 @@ from collections import Counter
 import pytest
 import yaml
 
+from infra.parts.guardrails import guard_of
+from launcher.cdk.commands import Assembly as Synthesised
+from launcher.cdk.control_part import control_part
 from launcher.model.errors import ImpossibleError
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
-from tests.infra import test_rules
-from tests.infra.conftest import EKS_FILES
-from tests.infra.linting import complaints, place_in
-from tests.infra.test_guardrails import rules, variables
-from tests.infra.test_snapshots import PARTS
+from launcher.workflow.deploy.steps import WITH_MACHINES
+from tests.infra.accepted import CLUSTERS, EKS, accepted
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES
+from tests.infra.linting import complaints
+from tests.infra.reading import PARTS, rules, variables
 
 BASE = """
 slipway: 1
@@ -24,35 +27,6 @@ name: small
 target: {{kind: eks, region: {region}, instance_type: {type}, nodes: {nodes}}}
 purchase: {{option: on-demand}}
 """
-ACCEPTED = (
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
-        r"-training/Eks/Role/Resource",
-        "AWS's own policy for EKS's control plane, which follows what the service needs",
-    ),
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/Amazon(EKSWorkerNode|EKS_CNI_|EC2ContainerRegistryPullOnly|SSMManaged).*\]",
-        r"-training/NodeRole/Resource",
-        "AWS's own policies for nodes: joining, addresses of pods, images, sessions",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::.*:eks:[a-z0-9-]+:.*:nodegroup/slipway-[a-z0-9-]+/workers/\*\]",
-        r"-training/Guardrails/Guard/Role/Resource",
-        "EKS ends a node group's ARN with an id of its own choice",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
-        r"-training/Eks/Lends/Resource",
-        "EKS ends the ARN of a pod identity association with an id of its own choice",
-    ),
-    (
-        r"AwsSolutions-EKS1",
-        r"slipway-trn1-eks-training/Eks/Cluster",
-        "the plan names the ranges that reach its API over the internet",
-    ),
-)
-"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
-accepted = functools.partial(place_in, ACCEPTED)
 
 
 LENT = "AWS::EKS::PodIdentityAssociation"
@@ -120,9 +94,33 @@ class TestControlPlane:
         logs = block.resources("training", "AWS::Logs::LogGroup").values()
         assert any(each.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for each in logs)
 
-    def test_only_the_ranges_that_are_named_reach_its_api(self, spot):
-        access = spot.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
-        assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["198.51.100.0/24"])
+    def test_only_the_ranges_that_are_named_reach_its_api(self, synthesised):
+        made = synthesised(EKS_FILES["trn1-spot"].read_text() + "network: {api_cidrs: [52.94.76.0/24]}\n")
+        access = made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
+        assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["52.94.76.0/24"])
+
+    @pytest.mark.parametrize("path", [*EKS_FILES.values(), *HYPERPOD_EKS_FILES.values()], ids=lambda path: path.stem)
+    def test_its_control_plane_comes_before_its_machines(self, synthesised, plan_at, tmp_path, path):
+        """What is deployed first is of the templates that were shown, and refers to nothing that comes later."""
+        whole = Synthesised.read(synthesised(plan_at(path)).folder)
+        part = control_part(whole, tmp_path / "part")
+        assert part.digests == whole.digests
+        (name,) = (each for each in part.stacks if each.endswith("-training"))
+        first, all_ = (json.loads(each.templates[name].read_text()) for each in (part, whole))
+        types = {each["Type"] for each in first["Resources"].values()}
+        assert {"AWS::EKS::Cluster", "AWS::EKS::AccessEntry"} <= types
+        assert not types & {"AWS::EKS::Nodegroup", "AWS::SageMaker::Cluster", "AWS::EKS::Addon"}
+        assert first["Resources"].items() <= all_["Resources"].items()
+        assert {"ClusterName", "ClusterEndpoint", "AccessRoleArn", "PlanDigest"} <= set(first["Outputs"])
+        assert WITH_MACHINES in set(all_["Outputs"]) - set(first["Outputs"])
+        named = re.findall(r'"(?:Ref|Fn::GetAtt)": (?:\[)?"(\w+)"', json.dumps([first["Resources"], first["Outputs"]]))
+        assert set(named) & all_["Resources"].keys() <= first["Resources"].keys()
+        # The CLI uploads a template under the digest of its text, once.
+        digest = hashlib.sha256(part.templates[name].read_bytes()).hexdigest()
+        assert digest in (part.folder / "manifest.json").read_text()
+        assert digest not in (whole.folder / "manifest.json").read_text()
+        for other in set(part.stacks) - {name}:
+            assert part.templates[other].read_bytes() == whole.templates[other].read_bytes()
 
     def test_its_interfaces_are_in_two_zones(self, cluster):
         made = cluster.resources("training", "AWS::EC2::Subnet").values()
@@ -214,7 +212,8 @@ class TestNodes:
     def test_a_block_is_never_let_go_and_needs_no_placement(self, block):
         group, data = groups(block)["workers"], templates_of(block)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("CAPACITY_BLOCK", "AL2023_x86_64_NVIDIA")
-        assert group["ScalingConfig"] == {"MinSize": 2, "MaxSize": 2, "DesiredSize": 2}
+        # Before the block begins a node would fail the group, and the stack with it: a launch sets them.
+        assert group["ScalingConfig"] == {"MinSize": 0, "MaxSize": 2, "DesiredSize": 0}
         assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
         target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
         assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
@@ -224,6 +223,10 @@ class TestNodes:
         group, data = groups(spot)["workers"], templates_of(spot)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("SPOT", "AL2023_x86_64_NEURON")
         assert group["ScalingConfig"]["MinSize"] == 0
+        # The cluster's own pods stay off nodes that come and go; the agents of every node do not.
+        (taint,) = group["Taints"]
+        assert (taint["Key"], taint["Effect"]) == ("aws.amazon.com/neuron", "PREFER_NO_SCHEDULE")
+        assert "Taints" not in groups(spot)["system"]
         assert "strategy: RAID0" in data["UserData"]["Fn::Base64"]
         assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
 
@@ -246,12 +249,34 @@ class TestRights:
         assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
 
+    def test_who_may_put_jobs_there_is_the_plans_to_say(self, synthesised):
+        arns = [f"arn:aws:iam::123456789012:{each}" for each in ("role/team/trains", "user/pipeline")]
+        named = f"security: {{kubernetes_access: {json.dumps(arns)}}}\n"
+        for files, name in ((EKS_FILES, "trn1-spot"), (HYPERPOD_EKS_FILES, "p5en-spot")):
+            made = synthesised(files[name].read_text() + named)
+            roles = made.resources("training", "AWS::IAM::Role")
+            access = next(each for key, each in roles.items() if key.startswith("EksAccess"))
+            (trust,) = access["AssumeRolePolicyDocument"]["Statement"]
+            assert trust["Principal"] == {"AWS": arns}
+
     def test_the_launcher_comes_in_by_an_access_entry(self, cluster):
-        entry = cluster.only("training", "AWS::EKS::AccessEntry")
+        entries = cluster.resources("training", "AWS::EKS::AccessEntry").values()
+        (entry,) = [each for each in entries if "ClusterAdmin" in json.dumps(each["AccessPolicies"])]
         role = cluster.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
         assert "Policies" not in role
         assert "ManagedPolicyArns" not in role
         assert cluster.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
+
+    def test_what_counts_pods_for_the_guard_reads_the_cluster_and_changes_nothing(self, cluster):
+        entries = cluster.resources("training", "AWS::EKS::AccessEntry").values()
+        (entry,) = [each for each in entries if "ClusterAdmin" not in json.dumps(each["AccessPolicies"])]
+        assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])
+        made = cluster.resources("training", "AWS::Lambda::Function")
+        ((key, counter),) = [item for item in made.items() if item[1]["Handler"] == "chart.handler"]
+        assert counter["Role"] == entry["PrincipalArn"]
+        assert all(len(counter["VpcConfig"][each]) == 1 for each in ("SubnetIds", "SecurityGroupIds"))
+        assert counter["MemorySize"] == guard_of(cluster.plan).asks_mb, "the bill counts it"
+        assert variables(cluster)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
 
     def test_whoever_puts_jobs_there_lends_the_pods_role_in_this_cluster_and_does_nothing_else(self, cluster):
         outputs = cluster.template("training")["Outputs"]
@@ -301,10 +326,20 @@ class TestRights:
             assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
             assert whole["Condition"]["StringEquals"][tag] == made.plan.name
 
+    def test_the_trainers_own_place_is_for_the_account_of_its_plan(self, synthesised):
+        text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
+        made = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
+        found = statements(made)
+        assert last(found["KeepOwnCheckpoints"]["Resource"]) == ":s3:::team/runs/*"
+        tag = "aws:PrincipalTag/kubernetes-service-account"
+        for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
+            assert found[sid]["Condition"]["StringEquals"] == {tag: made.plan.name}
+
     def test_the_guard_sets_one_node_group_to_none(self, spot, block):
         told = variables(spot)
         assert (told["EKS"], told["PREPAID"], told["USD_PER_NODE_HOUR"]) == ("slipway-trn1-eks", "false", "2.950000")
-        assert spot.only("training", "AWS::Lambda::Function")["Handler"] == "eks.handler"
+        handlers = {each["Handler"] for each in spot.resources("training", "AWS::Lambda::Function").values()}
+        assert handlers == {"eks.handler", "chart.handler"}
         assert set(rules(spot)) == {"Schedule", "Notices"}
         assert set(rules(block)) == {"Schedule", "BlockEnds"}
         text = json.dumps(list(spot.resources("training", "AWS::IAM::Role").values()))
@@ -314,12 +349,12 @@ class TestRights:
 
 class TestOthersRules:
     def test_every_finding_is_accepted_for_a_reason(self, cluster):
-        found = [each for each in cluster.violations if test_rules.accepted(*each) is None]
-        assert [each for each in found if accepted(*each) is None] == []
+        found = [each for each in cluster.violations if accepted(CLUSTERS, *each) is None]
+        assert [each for each in found if accepted(EKS, *each) is None] == []
 
     def test_nothing_is_accepted_that_does_not_occur(self, block, spot):
-        found = {accepted(*each) for made in (block, spot) for each in made.violations}
-        assert found - {None} == set(range(len(ACCEPTED)))
+        found = {accepted(EKS, *each) for made in (block, spot) for each in made.violations}
+        assert found - {None} == set(range(len(EKS)))
 
     def test_cfn_lint_finds_nothing(self, cluster):
         assert complaints(cluster.folder, cluster.plan.place.region) == []

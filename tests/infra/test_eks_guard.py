@@ -1,9 +1,13 @@
 """EKS's guard as Lambda runs it: EKS answers through the Stubber, the rest of AWS is played by moto."""
 
+import importlib
+import io
+import json
 from datetime import timedelta
 
 import boto3
 import pytest
+from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from moto import mock_aws
 
@@ -40,6 +44,7 @@ def guard(module, monkeypatch):
                 "PREPAID": "false",
                 "TTL_HOURS": "2",
                 "IDLE_MINUTES": "5",
+                "HUNG_MINUTES": "30",
             }
         )
         eks = boto3.client("eks", region_name=REGION)
@@ -58,6 +63,7 @@ def group(*, desired, status="ACTIVE"):
 def machine(ec2, *, name=NAME, of="workers"):
     (made,) = ec2.run_instances(
         ImageId="ami-12345678",
+        InstanceType="p5.48xlarge",
         MinCount=1,
         MaxCount=1,
         TagSpecifications=[
@@ -102,7 +108,7 @@ class TestStop:
         stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
         made.watch_time(NOW - timedelta(hours=3), 4)
 
-    @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="UPDATING")])
+    @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="DELETING")])
     def test_once_is_enough(self, guard, state):
         made, stub = guard
         stub.add_response("describe_nodegroup", state, GROUP)
@@ -112,3 +118,105 @@ class TestStop:
         made, stub = guard
         stub.add_client_error("describe_nodegroup", "ResourceNotFoundException", http_status_code=404)
         made.stop("its time is over", 4)
+
+
+class TestWhatStays:
+    def test_machines_that_a_group_of_none_still_has_are_told_of_every_hour(self, guard, monkeypatch):
+        made, stub = guard
+        told = []
+        monkeypatch.setattr(made, "tell", lambda subject, text: told.append((subject, text)))
+        stays = machine(made.ec2)
+        for step, count in ((0, 0), (3, 1), (5, 1), (16, 2)):
+            made.now = NOW + timedelta(minutes=5 * step)
+            state = group(desired=0, status="DEGRADED")
+            issue = {"code": "NodeTerminationFailure", "message": "a pod cannot be evicted"}
+            state["nodegroup"] |= {"modifiedAt": NOW, "health": {"issues": [issue]}}
+            stub.add_response("describe_nodegroup", state, GROUP)
+            made.stop("its time is over", 1)
+            assert len(told) == count
+        subject, text = told[0]
+        assert subject == "nodes stayed after the stop"
+        assert stays in text
+        assert "a pod cannot be evicted" in text
+
+
+CPUS = {"CoreCount": 96, "ThreadsPerCore": 2}
+BUSY, QUIET = 50.0, 0.1
+"""Percent of a machine's processors."""
+NONE, OTHERS, OURS = (0, 0), (2, 2), (2, 0)
+"""Pods that the function counts, and how many of them are no job of Slipway's."""
+
+
+class TestPods:
+    """What keeps machines that EC2's metrics call idle, and how long."""
+
+    @pytest.fixture
+    def look(self, guard, monkeypatch):
+        """Look at one machine that has been quiet for so long, with so many pods on it; what people hear."""
+        made, stub = guard
+        heard, function, own = [], boto3.client("lambda", region_name=REGION), made.client
+        monkeypatch.setattr(made, "tell", lambda _subject, text: heard.append(text))
+        made.client = lambda service: function if service == "lambda" else own(service)
+        made.asks, made.wanted = "counter", 1
+        instance, steps = machine(made.ec2), 24
+        client("s3").create_bucket(Bucket="words", CreateBucketConfiguration={"LocationConstraint": REGION})
+
+        def once(*, quiet_minutes, counted, stops, still=None, stuck=()):
+            for step in range(1, steps + 1):
+                cpu = BUSY if 5 * step > quiet_minutes else QUIET
+                for name, amount in (("CPUUtilization", cpu), ("NetworkIn", 0.0), ("NetworkOut", 0.0)):
+                    datum = {"MetricName": name, "Dimensions": [{"Name": "InstanceId", "Value": instance}]}
+                    datum |= {"Timestamp": NOW - timedelta(minutes=5 * step), "Value": amount}
+                    made.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=[datum])
+            if still is not None:
+                said = {"schema": "slipway.heartbeat/1", "job": "tiny", "still_s": still * 60, "over": False}
+                client("s3").put_object(
+                    Bucket="words", Key="f/trouble/running/run-0.json", Body=json.dumps(said).encode()
+                )
+            if stops:
+                stub.add_response("describe_nodegroup", group(desired=4), GROUP)
+                wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+                stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
+            nodes = [{**each, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for each in made.nodes()]
+            with Stubber(function) as answers:
+                if counted is not None:
+                    said = json.dumps({"pods": counted[0], "others": counted[1], "stuck": stuck}).encode()
+                    asked = {"hung_minutes": 30.0, "whole": True, "hosts": [nodes[0]["PrivateIpAddress"]]}
+                    answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
+                    wanted = {"FunctionName": "counter", "Payload": json.dumps(asked).encode()}
+                    answers.add_response("invoke", answer, wanted)
+                folder = importlib.import_module("trouble").Folder(client("s3"), "s3://words/f")
+                made.watch_idle(nodes, None, folder)
+                answers.assert_no_pending_responses()
+            return "\n".join(heard)
+
+        return once
+
+    @pytest.mark.parametrize(
+        "quiet_minutes, counted, stops",
+        [
+            (120, NONE, True),
+            (25, NONE, True),
+            (25, OTHERS, False),
+            (25, OURS, False),
+            (120, OTHERS, True),
+            (0, None, False),
+        ],
+    )
+    def test_pods_keep_their_machines_until_they_stand_still(self, look, quiet_minutes, counted, stops):
+        text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops)
+        hung = "its job in pods shows no CPU, no network and no step for 30 minutes"
+        assert (hung in text) == (stops and counted != NONE)
+        assert ("have done nothing for 5 minutes" in text) == (counted == NONE)
+
+    @pytest.mark.parametrize(
+        "still, quiet_minutes, counted, stops",
+        [(0, 120, None, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, True)],
+    )
+    def test_a_job_that_hangs_takes_nobody_elses_machines(self, look, still, quiet_minutes, counted, stops):
+        text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=still)
+        assert ("its job tiny shows no CPU" in text) == stops
+
+    def test_pods_that_cannot_start_are_told_of_and_keep_nothing(self, look):
+        words = "default/train-0: ImagePullBackOff: container c: not found"
+        assert words in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[words])

@@ -1,11 +1,14 @@
 """The guard's code as Lambda runs it, on an AWS that moto plays: what it counts, when it stops, and who is told."""
 
+from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
+from launcher.aws.stacks import StackState, changed_at
 from tests.infra.guard_account import NOW, REGION, TABLE, aws, client, guard_of, module
 
 # It needs no synthesis.
@@ -50,6 +53,51 @@ class TestCounting:
             stub.add_response("describe_stacks", {"Stacks": [{**stack, "LastUpdatedTime": updated}]})
             assert module.Guard.deployed_at(guard) == updated
 
+    ROLLED_BACK = (
+        ("UPDATE_ROLLBACK_COMPLETE", 1),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", 2),
+        ("UPDATE_IN_PROGRESS", 3),
+    )
+    CHANGED = (("UPDATE_COMPLETE", 50), ("UPDATE_IN_PROGRESS", 52))
+    MADE = (("CREATE_COMPLETE", 100), ("CREATE_IN_PROGRESS", 101))
+
+    @pytest.mark.parametrize(
+        "status, events, hours",
+        [
+            ("UPDATE_ROLLBACK_COMPLETE", (*ROLLED_BACK, *CHANGED, *MADE), 52),
+            ("UPDATE_ROLLBACK_COMPLETE", (*ROLLED_BACK, *MADE), 101),
+            ("UPDATE_IN_PROGRESS", (("UPDATE_IN_PROGRESS", 3), *CHANGED, *MADE), 52),
+            ("UPDATE_ROLLBACK_FAILED", ROLLED_BACK, 101),
+        ],
+    )
+    def test_an_update_that_is_rolled_back_does_not(self, module, guard_of, status, events, hours):
+        guard, hour, own = guard_of(), timedelta(hours=1), "arn:aws:cloudformation:x:1:stack/x/1"
+        guard.cloudformation = boto3.client("cloudformation")
+        stack = {"StackName": "x", "StackStatus": status, "CreationTime": NOW - 101 * hour, "LastUpdatedTime": NOW}
+        told = [("CREATE_COMPLETE", 0, "other"), *((status, ago, own) for status, ago in events)]
+        listed = [
+            {
+                "StackId": own,
+                "EventId": str(number),
+                "StackName": "x",
+                "PhysicalResourceId": about,
+                "Timestamp": NOW - ago * hour,
+                "ResourceStatus": each,
+            }
+            for number, (each, ago, about) in enumerate(told)
+        ]
+        with Stubber(guard.cloudformation) as stub:
+            stub.add_response("describe_stacks", {"Stacks": [stack]})
+            stub.add_response("describe_stack_events", {"StackEvents": listed})
+            if status == "UPDATE_ROLLBACK_FAILED":
+                stub.add_response("describe_stacks", {"Stacks": [stack]})
+            assert module.Guard.deployed_at(guard) == NOW - hours * hour
+            # `slipway cost` counts from the same moment.
+            state = StackState(id=own, name="x", status=status, protected=False, outputs={}, tags={}, deployed_at=NOW)
+            stub.add_response("describe_stack_events", {"StackEvents": listed})
+            session = SimpleNamespace(client=lambda _: guard.cloudformation)
+            assert changed_at(session, replace(state, made_at=stack["CreationTime"])) == NOW - hours * hour
+
 
 class TestTime:
     def test_nodes_stop_when_it_is_over_and_people_are_told_once(self, aws, guard_of):
@@ -58,7 +106,7 @@ class TestTime:
         assert aws.fleet == "STOP_REQUESTED"
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: compute fleet stopped"
-        assert "its 48 hours are over. Its compute fleet (2 nodes) is being stopped" in text
+        assert "its 48 hours are over. Its compute fleet is being stopped with its 2 nodes" in text
         assert "pcluster update-compute-fleet --cluster-name slipway-tiny --region us-east-2" in text
         guard_of(age_h=48.2, TTL_HOURS="48").watch()
         assert aws.messages == []
@@ -73,6 +121,25 @@ class TestTime:
         aws.set_fleet(status)
         guard_of(age_h=60, TTL_HOURS="48").watch()
         assert (aws.fleet, aws.messages) == (status, [])
+
+    def test_nodes_that_stay_after_the_stop_are_ended_and_told_of_every_hour(self, aws, guard_of):
+        asked = NOW - timedelta(minutes=20)
+        aws.set_fleet("STOPPING", str(asked))
+        stays = aws.nodes(2)
+        aws.nodes(1, node_type="HeadNode")
+        guard_of(age_h=60, now=asked + timedelta(minutes=14), TTL_HOURS="48").watch()
+        assert aws.messages == []
+        guard = guard_of(age_h=60, TTL_HOURS="48")
+        guard.watch()
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: nodes stayed after the stop"
+        assert f"its fleet is STOPPING since {asked} and had 2 nodes still" in text
+        assert all(each in text for each in stays)
+        assert guard.nodes() == []
+        for step, told in ((1, 0), (11, 0), (13, 1)):
+            aws.nodes(1)
+            guard_of(age_h=60, now=NOW + timedelta(minutes=5 * step), TTL_HOURS="48").watch()
+            assert len(aws.messages) == told
 
     def test_people_are_warned_half_an_hour_before_once(self, aws, guard_of):
         for age in (47.4, 47.52, 47.62):
@@ -150,6 +217,11 @@ class TestIdleness:
     def test_missing_metrics_are_not_idleness(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1, since=timedelta(minutes=30))
+        assert watch() == "RUNNING"
+
+    def test_a_network_of_which_nothing_is_known_is_not_idle(self, aws, watch):
+        (only,) = aws.nodes(1)
+        aws.busy(only, 0.1, network=False)
         assert watch() == "RUNNING"
 
     def test_a_large_cluster_takes_several_calls(self, aws, watch, module, monkeypatch):

@@ -1,6 +1,7 @@
 """budget.stop_at_usd in the guard's code, on an AWS that moto plays: when it acts, what it does, and what it leaves."""
 
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -31,11 +32,12 @@ def looks(aws, guard_of):
     """Look every five minutes, from a moment on, and give the guard of each look."""
     client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
 
-    def look(first, count, **variables):
+    def look(first, count, *, fails=None, **variables):
         for step in range(first, first + count):
             guard = guard_of(now=NOW + step * LOOK, **{**SUM, **variables})
             guard.made_at = lambda: NOW - LOOK
-            guard.watch()
+            with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
+                guard.watch()
 
     return look
 
@@ -112,11 +114,15 @@ class TestWhat:
 
     def test_a_store_that_takes_no_word_does_not_keep_the_nodes(self, aws, looks):
         aws.nodes(2)
-        looks(0, 8, STOP_URI="s3://not-there/x.json")
+        looks(0, 6, STOP_URI="s3://not-there/x.json")
+        looks(6, 2, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
         assert aws.fleet == "RUNNING"
-        looks(8, 1, STOP_URI="s3://not-there/x.json")
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: the guard could not act"
+        assert "could not tell the job to stop: An error occurred (NoSuchBucket)" in text
+        looks(8, 1, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
         assert aws.fleet == "STOP_REQUESTED"
-        assert "its job could not be told" in aws.messages[0][1]
+        assert "the guard could not tell the job to stop" in aws.messages[0][1]
 
     def test_a_raised_sum_has_a_word_of_its_own(self, aws, looks):
         aws.nodes(2)

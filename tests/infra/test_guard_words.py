@@ -1,6 +1,7 @@
 """What jobs want people to hear, in the guard's code, on an AWS that moto plays: told once, whatever nodes wrote."""
 
 import json
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -41,9 +42,10 @@ def store(aws):
 def look(store, guard_of):
     """One look of the guard's, as the schedule has it."""
 
-    def look(step=0, guard=None, **variables):
+    def look(step=0, guard=None, *, fails=None, **variables):
         made = guard_of(now=NOW + step * LOOK, FOLDER_URI=f"s3://{BUCKET}/{FOLDER}", **variables)
-        (guard or (lambda each: each))(made).watch()
+        with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
+            (guard or (lambda each: each))(made).watch()
 
     return look
 
@@ -203,15 +205,15 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, store, 
         guard.client = lambda _: DeletesNothing(store)
         return guard
 
-    look(0, refusing)
-    look(1, refusing)
-    assert [subject for subject, _ in aws.messages] == [DROPPED]
+    look(0, refusing, fails="DeleteObject")
+    look(1, refusing, fails="DeleteObject")
+    assert [subject for subject, _ in aws.messages] == [DROPPED, "slipway tiny: the guard could not act"]
     assert any("/trouble/" in key for key in left(store))
 
 
 def test_what_could_not_be_told_is_told_at_the_next_look(aws, store, look):
     say(store, 1)
-    look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic")
+    look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
     look(1)
     assert [subject for subject, _ in aws.messages] == [DROPPED]
 
@@ -247,5 +249,6 @@ def test_lines_and_controls_in_it_break_no_message(aws, store, look):
 def test_a_store_that_does_not_answer_keeps_no_node_alive(aws, guard_of):
     aws.nodes(2)
     guard = guard_of(age_h=9.0, TTL_HOURS="8", FOLDER_URI="s3://not-there/x")
-    guard.watch()
+    with pytest.raises(Exception, match="NoSuchBucket"):
+        guard.watch()
     assert aws.fleet == "STOP_REQUESTED"

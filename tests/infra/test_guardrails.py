@@ -6,6 +6,7 @@ import pytest
 
 from launcher.catalog.assets import asset
 from launcher.model.sizing import LOG_RETENTION_DAYS
+from tests.infra.reading import alarms, rules, variables
 
 
 @pytest.fixture
@@ -19,21 +20,6 @@ def block(synthesised):
     return synthesised("trn2-capacity-block")
 
 
-def variables(assembly):
-    made = assembly.resources("training", "AWS::Lambda::Function").items()
-    (guard,) = (each for key, each in made if key.startswith("GuardrailsGuard"))
-    return guard["Environment"]["Variables"]
-
-
-def rules(assembly):
-    found = assembly.resources("training", "AWS::Events::Rule")
-    return {key.removeprefix("Guardrails")[:-8]: each for key, each in found.items()}
-
-
-def alarms(assembly):
-    return {each["MetricName"]: each for each in assembly.resources("training", "AWS::CloudWatch::Alarm").values()}
-
-
 def topic_of(assembly):
     (key,) = assembly.resources("training", "AWS::SNS::Topic")
     return {"Ref": key}
@@ -43,7 +29,7 @@ class TestGuard:
     def test_it_is_told_the_plans_limits(self, team):
         told = variables(team)
         assert (told["CLUSTER"], told["PARALLELCLUSTER"], told["PREPAID"]) == ("team-a", "slipway-team-a", "false")
-        assert (told["TTL_HOURS"], told["IDLE_MINUTES"]) == ("24", "30")
+        assert (told["TTL_HOURS"], told["IDLE_MINUTES"], told["HUNG_MINUTES"]) == ("24", "30", "30")
         assert told["USD_PER_NODE_HOUR"] == "25.000000"
 
     def test_what_the_plan_leaves_out_is_left_out(self, block):
@@ -72,6 +58,12 @@ class TestGuard:
         assert set(team.resources("training", "AWS::Events::Rule")) == sources
         assert "Notices" not in rules(block)
 
+    def test_a_call_that_fails_is_not_repeated_by_lambda(self, assembly):
+        """The schedule repeats it: Lambda's own two retries would count a look three times."""
+        (function,) = assembly.resources("training", "AWS::Lambda::Function")
+        config = assembly.only("training", "AWS::Lambda::EventInvokeConfig")
+        assert config == {"FunctionName": {"Ref": function}, "MaximumRetryAttempts": 0, "Qualifier": "$LATEST"}
+
     def test_its_role_says_why_it_needs_every_star(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         (policy,) = role["Policies"]
@@ -91,7 +83,12 @@ class TestGuard:
         assert stop["Resource"]["Fn::Join"][1][-1] == ":table/parallelcluster-slipway-team-a"
         assert stop["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}
         actions = {action for each in statements.values() for action in each["Action"]}
-        assert not [action for action in actions if action.startswith(("ec2:Terminate", "ec2:Stop", "iam:"))]
+        assert not [action for action in actions if action.startswith(("ec2:Stop", "iam:"))]
+        assert statements["EndWhatStays"]["Action"] == "ec2:TerminateInstances"
+        assert statements["EndWhatStays"]["Condition"]["StringEquals"] == {
+            "aws:ResourceTag/parallelcluster:cluster-name": "slipway-team-a",
+            "aws:ResourceTag/parallelcluster:node-type": "Compute",
+        }
 
     def test_its_log_expires(self, team):
         (log,) = team.resources("training", "AWS::Logs::LogGroup").values()
@@ -145,6 +142,14 @@ class TestWhoIsTold:
     def test_a_guard_that_falls_silent_is_heard(self, assembly):
         alarm = alarms(assembly)["RunningNodes"]
         assert (alarm["TreatMissingData"], alarm["Statistic"], alarm["Threshold"]) == ("breaching", "SampleCount", 1)
+
+    def test_a_guard_that_cannot_act_is_heard_whoever_it_cannot_tell(self, assembly):
+        (function,) = assembly.resources("training", "AWS::Lambda::Function")
+        alarm = alarms(assembly)["Errors"]
+        assert alarm["Namespace"] == "AWS/Lambda"
+        assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": {"Ref": function}}]
+        assert (alarm["Statistic"], alarm["Threshold"], alarm["TreatMissingData"]) == ("Sum", 1, "notBreaching")
+        assert topic_of(assembly) in alarm["AlarmActions"]
 
 
 class TestMoney:

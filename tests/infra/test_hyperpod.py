@@ -9,10 +9,10 @@ import yaml
 from infra.build import build_app
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.hyperpod import cluster_text, hyperpod_context, lifecycle_files
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
+from launcher.targets.hyperpod_slurm.render import cluster_text, hyperpod_context, lifecycle_files
 from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.test_training import garbage, with_words
+from tests.infra.reading import garbage, with_words
 from tests.plans import request_of
 
 CLUSTER = "AWS::SageMaker::Cluster"
@@ -169,7 +169,7 @@ class TestScripts:
         (folder,) = {folder for folder, _ in found.values()}
         assert re.fullmatch(r"slipway-hyperpod/[0-9a-f]{64}", folder)
         for group in groups(pod).values():
-            assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
+            assert group["LifeCycleConfig"]["OnInitComplete"] == "on_create.sh"
             assert group["LifeCycleConfig"]["SourceS3Uri"]["Fn::Join"][1][-1] == f"/{folder}"
 
     def test_a_change_of_the_plan_that_they_hold_changes_the_folder(self, example):
@@ -208,7 +208,9 @@ class TestRole:
         _, found = statements(pod)
         for sid, statement in found.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
-            if sid in ("MakeInterfaces", "FreeMachines") or not [each for each in actions if each.startswith("ec2:")]:
+            if sid in ("MakeInterfaces", "FreeMachines", "TagInterfaces") or not [
+                each for each in actions if each.startswith("ec2:")
+            ]:
                 continue
             if statement["Resource"] == "*":
                 assert all(each.startswith("ec2:Describe") for each in actions)
@@ -219,11 +221,12 @@ class TestRole:
         assert found["FreeMachines"]["Action"] == "ec2:DetachNetworkInterface"
         assert ":instance/*" in json.dumps(found["FreeMachines"]["Resource"])
 
-    def test_sagemaker_takes_the_role_for_this_account_alone(self, pod):
-        role, _ = statements(pod)
+    def test_sagemaker_takes_the_role_on_no_condition_that_it_may_not_meet(self, pod):
+        role, found = statements(pod)
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
-        assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
-        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+        assert (trust["Principal"], "Condition" in trust) == ({"Service": "sagemaker.amazonaws.com"}, False)
+        assert found["TagInterfaces"]["Action"] == "ec2:CreateTags"
+        assert "Condition" not in found["TagInterfaces"]
 
     def test_aws_own_policy_and_the_jobs_are_attached(self, pod):
         role, _ = statements(pod)

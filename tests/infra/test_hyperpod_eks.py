@@ -1,9 +1,7 @@
 """HyperPod with EKS: what is shown is deployed, in AWS's order; chart and layer by digest; others' rules."""
 
-import functools
 import hashlib
 import json
-import re
 
 import pytest
 import yaml
@@ -14,62 +12,13 @@ from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model import eks
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.batch import JobSettings
-from launcher.rendering.bundle import render
-from launcher.rendering.names import symbolic_names
-from tests.infra import test_rules
+from tests.infra.accepted import CLUSTERS, HYPERPOD_EKS, accepted
 from tests.infra.conftest import HYPERPOD_EKS_FILES
-from tests.infra.linting import complaints, place_in
-from tests.infra.test_guardrails import rules, variables
-from tests.infra.test_snapshots import PARTS
-from tests.infra.test_training import garbage, with_words
+from tests.infra.linting import complaints
+from tests.infra.reading import PARTS, behind, garbage, key_of, rules, shown, variables, with_words
 from tests.plans import request_of
 
 CLUSTER, CHART = "AWS::SageMaker::Cluster", "Custom::HyperPodChart"
-ACCEPTED = (
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
-        r"-training/Eks/Role/Resource",
-        "AWS's own policy for EKS's control plane, which follows what the service needs",
-    ),
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/Amazon(SageMakerClusterInstanceRolePolicy|EC2ContainerRegistryPullOnly)\]",
-        r"-training/MachineRole/Role/Resource",
-        "AWS's own policies for HyperPod's instances: the service's needs, images",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
-        r"-training/Eks/Lends/Resource",
-        "EKS ends the ARN of a pod identity association with an id of its own choice",
-    ),
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerHyperPodTrainingOperatorAccess\]",
-        r"-training/OperatorRole/Resource",
-        "AWS's own policy for HyperPod's training operator",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:[a-z0-9-]+:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
-        r"-training/MachineRole/Role/Resource",
-        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::\*\]",
-        r"-training/Chart/Role/Resource",
-        "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:[a-z0-9-]+:.*:cluster/\*\]",
-        r"-training/Guardrails/Guard/Role/Resource",
-        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
-    ),
-    (
-        r"AwsSolutions-EKS1",
-        r"slipway-(p5en-hyperpod|p5-governed)-training/Eks/Cluster",
-        "the plan names the ranges that reach its API over the internet",
-    ),
-)
-"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
-accepted = functools.partial(place_in, ACCEPTED)
 
 
 @pytest.fixture(params=sorted(HYPERPOD_EKS_FILES))
@@ -95,39 +44,6 @@ def functions(assembly):
     """The two functions, by the part of the stack that they are in."""
     made = assembly.resources("training", "AWS::Lambda::Function").items()
     return {part: each for key, each in made for part in ("Chart", "Guardrails") if key.startswith(part)}
-
-
-def shown(assembly, catalog):
-    """The files of the cluster as they are shown, by their paths."""
-    job = JobSettings(run="r", checkpoint_interval_s=600.0)
-    names = symbolic_names(assembly.plan)
-    files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job).files
-    return {each.path: each.text for each in files}
-
-
-def behind(assembly, key):
-    """Everything that a resource waits for, directly or not: DependsOn, Ref and GetAtt."""
-    made = assembly.template("training")["Resources"]
-    found, left = set(), [key]
-    while left:
-        each = made[left.pop()]
-        text = json.dumps(each)
-        named = set(each.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
-        named |= set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
-        for other in (named & made.keys()) - found:
-            found.add(other)
-            left.append(other)
-    return found
-
-
-def key_of(assembly, kind, **properties):
-    """The one logical id of a type whose properties are these."""
-    (key,) = (
-        key
-        for key, each in assembly.resources("training", kind).items()
-        if all(each.get(name) == value for name, value in properties.items())
-    )
-    return key
 
 
 class TestShown:
@@ -329,12 +245,12 @@ class TestRights:
 
 class TestOthersRules:
     def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [each for each in pod.violations if test_rules.accepted(*each) is None]
-        assert [each for each in found if accepted(*each) is None] == []
+        found = [each for each in pod.violations if accepted(CLUSTERS, *each) is None]
+        assert [each for each in found if accepted(HYPERPOD_EKS, *each) is None] == []
 
     def test_nothing_is_accepted_that_does_not_occur(self, spot, planned):
-        found = {accepted(*each) for made in (spot, planned) for each in made.violations}
-        assert found - {None} == set(range(len(ACCEPTED)))
+        found = {accepted(HYPERPOD_EKS, *each) for made in (spot, planned) for each in made.violations}
+        assert found - {None} == set(range(len(HYPERPOD_EKS)))
 
     def test_cfn_lint_finds_nothing(self, pod):
         assert complaints(pod.folder, pod.plan.place.region) == []

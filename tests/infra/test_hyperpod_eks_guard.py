@@ -6,8 +6,9 @@ import json
 import boto3
 import pytest
 from botocore.response import StreamingBody
-from botocore.stub import Stubber
+from botocore.stub import ANY, Stubber
 
+from tests.infra.guard_account import client
 from tests.infra.guard_modules import guard_module
 from tests.infra.test_hyperpod_guard import LISTED, NOW, Account, aws, node  # noqa: F401 - `aws` is a fixture
 
@@ -36,9 +37,10 @@ def guard(module, account: Account, **limits):
     clients = {"sagemaker": account.sagemaker, "cloudwatch": account.cloudwatch, "lambda": function}
     return module.HyperPodEksGuard(
         module.Settings.of(told),
-        lambda service: clients.get(service) or module.boto3.client(service),
+        lambda service: clients.get(service) or client(service),
         NOW,
         asks=FUNCTION,
+        workers=2,
     )
 
 
@@ -48,12 +50,14 @@ def counts(aws):  # noqa: F811 - the fixture
     aws.function = boto3.client("lambda")
     with Stubber(aws.function) as stub:
 
-        def answer(pods):
-            said = json.dumps({"errorMessage": "timed out"} if pods is None else {"pods": pods}).encode()
+        def answer(pods, *stuck, asked=ANY):
+            said = json.dumps(
+                {"errorMessage": "timed out"} if pods is None else {"pods": pods, "stuck": stuck}
+            ).encode()
             found = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
             if pods is None:
                 found["FunctionError"] = "Unhandled"
-            stub.add_response("invoke", found, {"FunctionName": FUNCTION, "Payload": b"{}"})
+            stub.add_response("invoke", found, {"FunctionName": FUNCTION, "Payload": asked})
 
         yield answer
         stub.assert_no_pending_responses()
@@ -71,13 +75,32 @@ def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
         ((0, 2, 0), 0, False),
         # Of a window of twenty minutes two values at least: a cluster that did not answer is not idle.
         ((), 0, False),
-        ((0, 0, 0), None, False),
     ],
 )
 def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: F811, PLR0917
     aws.earlier("WorkingPods", *before)
     counts(now)
     assert guard(module, aws).all_idle([node(1)]) is idle
+
+
+def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):  # noqa: F811 - the fixture
+    aws.earlier("WorkingPods", 0, 0, 0)
+    counts(None)
+    with pytest.raises(Exception, match="timed out"):
+        guard(module, aws).all_idle([node(1)])
+
+
+def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):  # noqa: F811 - the fixture
+    aws.earlier("WorkingPods", 0, 0, 0)
+    words = "default/train-0: ImagePullBackOff: container fetch: not found"
+    counts(0, words, asked=b'{"hung_minutes": 30.0, "whole": false}')
+    assert guard(module, aws, HUNG_MINUTES="30").all_idle([node(1)])
+    ((subject, text),) = aws.messages
+    assert "pods cannot start" in subject
+    assert words in text
+    counts(0, words, asked=b'{"hung_minutes": 30.0, "whole": true}')
+    assert guard(module, aws, HUNG_MINUTES="30").all_idle([node(1), node(2)])
+    assert len(aws.messages) == 1
 
 
 def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):  # noqa: F811 - the fixture

@@ -1,6 +1,6 @@
 """HyperPod's guard as Lambda runs it: SageMaker answers through the Stubber, the rest of AWS is played by moto."""
 
-import re
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -47,12 +47,13 @@ def node(number, *, group="workers", status="Running", age_h=5.0):
 def watch(module, aws):
     """Watch a cluster that was deployed so many hours ago."""
 
-    def start(age_h=5.0, **variables):
+    def start(age_h=5.0, *, fails=None, **variables):
         told = {"CLUSTER": "tiny", "HYPERPOD": NAME, "STACK": "x", "TOPICS": aws.topic, "AWS_REGION": REGION}
-        settings = module.Settings.of({**told, "PREPAID": "false", "IDLE_MINUTES": "30", **variables})
+        settings = module.Settings.of({**told, "PREPAID": "false", "IDLE_MINUTES": "0", **variables})
         guard = module.HyperPodGuard(settings, aws.client, NOW)
         guard.deployed_at = lambda: NOW - timedelta(hours=age_h)
-        guard.watch()
+        with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
+            guard.watch()
         return guard
 
     return start
@@ -94,19 +95,21 @@ class TestTime:
         assert "StartFleet" in text
 
     def test_those_that_stay_are_named(self, aws, watch):
-        aws.answers(node(1), times=2)
-        deleted(aws, 1, failed=[1])
-        watch(age_h=49, TTL_HOURS="48")
-        assert "\nto be tried again, i-00000000000000001: in use\n" in aws.messages[0][1]
+        aws.answers(node(1), node(2), times=2)
+        deleted(aws, 1, 2, failed=[1])
+        watch(age_h=49, TTL_HOURS="48", fails="in use")
+        stopped, failed = (text for _, text in aws.messages)
+        assert "Its 1 workers are being deleted" in stopped
+        assert "could not stop its nodes: i-00000000000000001: in use" in failed
 
     def test_a_cluster_that_takes_no_deletion_now_is_told_of(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
         aws.stub.add_client_error("batch_delete_cluster_nodes", "ConflictException", "the cluster is being updated")
-        watch(age_h=49, TTL_HOURS="48")
-        ((_, text),) = aws.messages
-        told = re.search(r"\nto be tried again, i-0+1, i-0+2: (.*)\n", text)
-        assert told is not None
-        assert "the cluster is being updated" in told[1]
+        watch(age_h=49, TTL_HOURS="48", fails="ConflictException")
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: the guard could not act"
+        assert "the cluster is being updated" in text
+        assert "slipway down tiny" in text
 
     def test_many_are_deleted_in_several_calls(self, aws, watch):
         aws.answers(*(node(each) for each in range(64)), times=2)
@@ -131,23 +134,46 @@ class TestIdleness:
         aws.answers(node(1), times=2)
         aws.earlier("QueuedJobs", *[0] * 9)
         deleted(aws, 1)
-        watch()
+        watch(IDLE_MINUTES="30")
         assert "have done nothing for 30 minutes" in aws.messages[0][1]
 
     def test_a_job_that_waits_keeps_them(self, aws, watch):
         aws.answers(node(1))
         aws.earlier("QueuedJobs", 0, 0, 0, 0, 0, 0, 1, 0, 0)
-        watch()
+        watch(IDLE_MINUTES="30")
         assert aws.messages == []
+
+    @pytest.mark.parametrize("still, stops", [(20, False), (40, True)])
+    def test_a_job_that_hangs_does_not_keep_them_and_one_that_works_does(self, aws, watch, still, stops):
+        aws.answers(node(1), times=1 + stops)
+        aws.earlier("QueuedJobs", *[1] * 9)
+        aws.earlier("JobStillMinutes", still)
+        if stops:
+            deleted(aws, 1)
+        watch(IDLE_MINUTES="30", HUNG_MINUTES="30")
+        assert ["its job in Slurm shows no CPU" in text for _, text in aws.messages] == [True] * stops
+
+    def test_a_queue_that_nobody_reports_for_an_hour_is_told(self, aws, watch):
+        aws.answers(node(1))
+        watch(IDLE_MINUTES="30", fails="has not reported its queue for an hour")
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: the guard could not act"
+        assert "idle workers are not stopped" in text
+
+    def test_workers_that_this_look_has_stopped_are_not_looked_at(self, aws, watch):
+        aws.answers(node(1), times=2)
+        deleted(aws, 1)
+        watch(age_h=49, TTL_HOURS="48", IDLE_MINUTES="30")
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers stopped"]
 
     def test_a_silent_controller_says_nothing(self, aws, watch):
         aws.answers(node(1))
         aws.earlier("QueuedJobs", 0, 0, 0)
-        watch()
+        watch(IDLE_MINUTES="30")
         assert aws.messages == []
 
     def test_young_workers_are_not_judged(self, aws, watch):
         aws.answers(node(1), node(2, age_h=0.5))
         aws.earlier("QueuedJobs", *[0] * 9)
-        watch()
+        watch(IDLE_MINUTES="30")
         assert aws.messages == []

@@ -1,36 +1,14 @@
 """The rules of others for HyperPod's stacks, what watches them, and their templates as files to review."""
 
-import functools
 import json
 import re
 
 import pytest
 
-from tests.infra import test_rules
+from tests.infra.accepted import CLUSTERS, HYPERPOD, accepted
 from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.linting import complaints, place_in
-from tests.infra.test_guardrails import alarms, rules, variables
-from tests.infra.test_snapshots import PARTS
-
-ACCEPTED = (
-    (
-        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerClusterInstanceRolePolicy\]",
-        r"-training/MachineRole/Role/Resource",
-        "AWS's own policy for HyperPod's instances, which follows what the service needs of them",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:us-east-2:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
-        r"-training/MachineRole/Role/Resource",
-        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:us-east-2:.*:cluster/\*\]",
-        r"-training/Guardrails/Guard/Role/Resource",
-        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
-    ),
-)
-"""Findings that stay, beside those of test_rules.py: rule, construct and why."""
-accepted = functools.partial(place_in, ACCEPTED)
+from tests.infra.linting import complaints
+from tests.infra.reading import PARTS, alarms, rules, variables
 
 
 @pytest.fixture(params=sorted(HYPERPOD_FILES))
@@ -51,10 +29,10 @@ def planned(synthesised, plan_at):
 
 class TestRules:
     def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [each for each in pod.violations if test_rules.accepted(*each) is None]
-        assert [each for each in found if accepted(*each) is None] == []
-        assert {accepted(*each) for each in found} == set(range(len(ACCEPTED)))
-        assert len(ACCEPTED) + len(test_rules.ACCEPTED) <= 12
+        found = [each for each in pod.violations if accepted(CLUSTERS, *each) is None]
+        assert [each for each in found if accepted(HYPERPOD, *each) is None] == []
+        assert {accepted(HYPERPOD, *each) for each in found} == set(range(len(HYPERPOD)))
+        assert len(HYPERPOD) + len(CLUSTERS) <= 12
 
     def test_cfn_lint_finds_nothing(self, pod):
         assert complaints(pod.folder, pod.plan.place.region) == []

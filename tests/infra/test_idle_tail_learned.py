@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from launcher.records.measurements import FILE, load_measurements, parse_measurement
-from launcher.workflow.measure.keep import IN_RUN, keep_measurement
-from launcher.workflow.measure.tail import learn_tails
+from launcher.workflow.history.idle_tail import learn_tails
+from launcher.workflow.history.measurement import IN_RUN, keep_measurement
 from tests.infra.guard_account import REGION, account_of, aws, client, guard_of, module
 from tests.infra.guard_modules import guard_module
 from tests.infra.test_hyperpod_guard import Account as HyperPodAccount
 from tests.infra.test_hyperpod_guard import node
-from tests.unit.workflow.test_measure import CATALOG, PLAN, lines, run
+from tests.unit.workflow.history.test_measure import CATALOG, PLAN, lines, run
 
 pytestmark = pytest.mark.xdist_group("guard")
 __all__ = ["aws", "guard_of", "module", "run"]
@@ -104,12 +104,14 @@ class OnEksMachines:
 
 
 class InHyperPod:
-    """Workers of a HyperPod cluster, as SageMaker lists them beside its controller."""
+    """Workers of a HyperPod cluster, as SageMaker lists them beside its controller, which reports a job."""
 
     name, kind, target = "hyperpod", "HyperPodGuard", "hyperpod-slurm"
 
     def __init__(self, account):
         self.account, self.client = account, account.client
+        queued = {"MetricName": "QueuedJobs", "Dimensions": [{"Name": "Cluster", "Value": "tiny"}], "Value": 1}
+        account.cloudwatch.put_metric_data(Namespace="Slipway", MetricData=[queued | {"Timestamp": ENDED - 2 * LOOK}])
 
     def set(self, count):
         nodes = [node(number, group="controller" if number == 0 else "workers") for number in range(count + 1)]

@@ -6,10 +6,8 @@ from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
 from launcher.planning.endpoint_pin import pinned_serving
+from tests.infra.accepted import CLUSTERS, ENDPOINTS, HYPERPOD, accepted
 from tests.infra.linting import complaints
-from tests.infra.serving.test_serving_rules import accepted as accepted_of_endpoints
-from tests.infra.test_hyperpod_rules import accepted as accepted_of_hyperpod
-from tests.infra.test_rules import accepted as accepted_of_clusters
 from tests.live.cases import CASES, PAGE, recorded
 
 
@@ -26,8 +24,8 @@ def stacks(case, synthesised, plan_at, catalog):
 
 
 def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
-    known = (accepted_of_clusters, accepted_of_hyperpod, accepted_of_endpoints)
-    assert [each for each in stacks.violations if all(accepted(*each) is None for accepted in known)] == []
+    known = (CLUSTERS, HYPERPOD, ENDPOINTS)
+    assert [each for each in stacks.violations if all(accepted(findings, *each) is None for findings in known)] == []
 
 
 def test_cfn_lint_finds_no_error(stacks):

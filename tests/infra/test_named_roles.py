@@ -13,7 +13,6 @@ from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.model.target import TARGETS
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.names import symbolic_names
 from launcher.rendering.policies import (
     BOUNDARY,
@@ -24,9 +23,10 @@ from launcher.rendering.policies import (
     render_policy,
 )
 from launcher.rendering.role_policies import needed_actions, render_role
+from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
+from tests.infra.pcluster_driver import ask
 from tests.infra.registry import schemas
-from tests.infra.test_pcluster import ask
 from tests.plans import ROOT, request_of
 
 PERMISSIONS = load_permissions()

@@ -8,30 +8,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.image import image_files
 from launcher.rendering.names import symbolic_names
+from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
+from tests.infra.pcluster_driver import PYTHON, ask
 from tests.plans import ROOT
 
 # A group of its own: these tests need no synthesis and take as long as all that do.
 pytestmark = [pytest.mark.pcluster, pytest.mark.xdist_group("pcluster")]
 
-PYTHON = ROOT / ".venv-pcluster" / "bin" / "python"
-DRIVER = Path(__file__).with_name("pcluster_schema.py")
 ACCEPTED = {
     "KeyPairValidator": "there is no key pair on purpose: people come in through SSM",
     "EfaPlacementGroupValidator": "an on-demand reservation without a placement group of its own wants none",
 }
 """Warnings that stay, by validator, and why. There are no accepted errors."""
-
-
-def ask(what, files):
-    """The driver's answer about some files, in their order."""
-    words = [str(PYTHON), str(DRIVER), what, *map(str, files)]
-    answer = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout.splitlines()[-1])
-    return [found[str(path)] for path in files]
 
 
 @pytest.fixture(scope="module")

@@ -1,66 +1,26 @@
 """The rules of others: CDK's own validation, cdk-nag, cfn-lint, IAM's reference, CloudFormation's limits."""
 
-import functools
 import json
 import re
 
 import pytest
 
+from tests.infra.accepted import CLUSTERS, accepted
 from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PLAN_FILES
-from tests.infra.linting import complaints, place_in
+from tests.infra.linting import complaints
 from tests.infra.serving.conftest import FILES as ENDPOINTS
 from tests.infra.template_policies import policy_complaints
 from tests.plans import ROOT
 
-ACCEPTED = (
-    (
-        r"AwsSolutions-S1",
-        r"-checkpoints/Store/Bucket/Resource",
-        "a log of every request costs, and one cluster reads these objects: the plan chooses (storage.access_log)",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::[^\]]*/\*\]",
-        r"-training/NodePolicy/Policy",
-        "objects of jobs do not exist yet; the wildcard ends at the jobs' prefix",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::[^\]]*(s3\.data-source\.lustre\.fsx\.amazonaws\.com|corpus-of-the-team/tokens)/\*\]",
-        r"-training/ProviderAccess/Policy",
-        "FSx makes the linked role and the objects are the user's; both wildcards end at one service or one prefix",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::[^\]]*(:rule/\*|slipway-\*-pclustercustom\*)\]",
-        r"-training/ProviderAccess/Policy",
-        "the provider names its rules and its bucket itself",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::\*\]",
-        r"-training/Guardrails/Guard/Role/Resource",
-        "descriptions of instances and metrics cannot be allowed by resource; reporting is limited to one namespace",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::.*/\.guard/.*/\*\]",
-        r"-training/Guardrails/Guard/Role/Resource",
-        "what jobs leave there does not exist yet; the wildcard ends at the stack's own folder",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::(\*|[^\]]*:log-group:<SessionLog\w+>:\*)\]",
-        r"-training/SessionLog/Policy",
-        "log streams are named by the session, below one group; groups are listed by a call that takes no resource",
-    ),
-)
-"""Findings that stay: rule, construct and why. Each is on one resource of a stack."""
-accepted = functools.partial(place_in, ACCEPTED)
-
 
 def test_every_finding_is_accepted_for_a_reason(assembly):
-    assert [each for each in assembly.violations if accepted(*each) is None] == []
+    assert [each for each in assembly.violations if accepted(CLUSTERS, *each) is None] == []
 
 
 def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_names):
-    used = {accepted(*each) for name in plan_names for each in synthesised(name).violations}
-    assert used == set(range(len(ACCEPTED)))
-    assert len(ACCEPTED) <= 12
+    used = {accepted(CLUSTERS, *each) for name in plan_names for each in synthesised(name).violations}
+    assert used == set(range(len(CLUSTERS)))
+    assert len(CLUSTERS) <= 12
 
 
 def test_cfn_lint_finds_no_error(assembly):
@@ -71,7 +31,7 @@ def test_cfn_lint_finds_what_is_wrong(tmp_path):
     """A call that looks at nothing finds nothing, too."""
     wrong = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"Nonsense": 1}}}}
     (tmp_path / "x.template.json").write_text(json.dumps(wrong))
-    assert [each["Rule"]["Id"] for each in complaints(tmp_path, "us-east-2")] == ["E3002"]
+    assert [each.rule.id for each in complaints(tmp_path, "us-east-2")] == ["E3002"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +69,7 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 @pytest.mark.parametrize("name", FURTHER)
 def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
     made = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
-    found = [each for each in made.violations if accepted(*each) is None]
+    found = [each for each in made.violations if accepted(CLUSTERS, *each) is None]
     assert [each for each in found if not BUDGET.fullmatch(each[0])] == []
     assert bool(found) == (made.plan.request.budget.stop_at_usd is not None)
     assert complaints(made.folder, made.plan.place.region) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-PARTS = ("network", "checkpoints", "training")
+from tests.infra.reading import PARTS
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -2,14 +2,13 @@
 
 import pytest
 
-from infra.targets import BUILDERS
 from launcher.model.enums import TargetKind
-from launcher.workflow.bill.story import TAG
-from tests.infra.registry import schemas
+from launcher.model.target import TARGETS
+from launcher.workflow.history.bill import TAG
+from tests.infra.reading import OWN, given, lacking
 
 CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks")
 
-OWN = {"CostCenter": "ML-42", "owner": "team@example.com"}
 BASE = """
 slipway: 1
 name: tagged
@@ -23,33 +22,13 @@ storage: {lustre_gib: 1200}
 """
 
 
-EKS = "network: {api_cidrs: [198.51.100.0/24]}\n"
+EKS = "network: {api_cidrs: [52.94.76.0/24]}\n"
 
 
 def plan_text(kind):
     """A plan for a kind of cluster; one of EKS says who reaches its API, and has no file system."""
     text = BASE + CLUSTER % kind
     return text.replace("storage: {lustre_gib: 1200}\n", EKS) if kind.endswith("eks") else text
-
-
-def lacking(assembly, wanted=OWN):
-    """Resources that the registry calls taggable and that lack a tag."""
-    found = []
-    for template in assembly.templates.values():
-        for name, resource in template["Resources"].items():
-            tagging = schemas().get(resource["Type"], {}).get("tagging", {})
-            if not tagging.get("taggable"):
-                continue
-            key = tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2]
-            if given(resource.get("Properties", {}).get(key, ())).items() >= wanted.items():
-                continue
-            found.append((resource["Type"], name))
-    return found
-
-
-def given(tags):
-    """Tags as a mapping, whichever of the two forms they have."""
-    return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
@@ -64,7 +43,10 @@ def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
 
 
 def test_a_target_that_builds_something_is_among_them():
-    assert {each.value for each in BUILDERS} == {*CLUSTERS, TargetKind.SAGEMAKER_ENDPOINT.value}
+    assert {kind.value for kind, facts in TARGETS.items() if facts.deployed} == {
+        *CLUSTERS,
+        TargetKind.SAGEMAKER_ENDPOINT.value,
+    }
 
 
 def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):

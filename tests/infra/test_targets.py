@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from infra.targets import BUILDERS, builder_of
+from infra.targets import builder_of
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.target import TARGETS
@@ -19,12 +20,15 @@ print(*sorted(name for name in sys.modules if name.startswith("infra.stacks.")))
 """
 
 
-def test_what_is_deployed_has_a_builder():
-    assert BUILDERS.keys() == {kind for kind, row in TARGETS.items() if row.deployed}
+@pytest.mark.parametrize("kind", [kind for kind, facts in TARGETS.items() if facts.deployed])
+def test_what_is_deployed_has_a_builder(kind):
+    assert {"findings", "build"} <= set(vars(builder_of(kind)))
 
 
 def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
-    monkeypatch.setattr("infra.targets.BUILDERS", {kind: made for kind, made in BUILDERS.items() if kind != "eks"})
+    kept = {**TARGETS, TargetKind.EKS: replace(TARGETS[TargetKind.EKS], deployed=())}
+    monkeypatch.setattr("infra.targets.TARGETS", kept)
+    monkeypatch.setattr("infra.targets.target_of", kept.__getitem__)
     with pytest.raises(ImpossibleError) as refusal:
         builder_of(TargetKind.EKS)
     (found,) = refusal.value.findings
@@ -34,11 +38,11 @@ def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
 @pytest.mark.parametrize(
     "kind, other",
     [
-        ("parallelcluster", "hyperpod"),
-        ("hyperpod-slurm", "training"),
+        ("parallelcluster", "hyperpod_slurm"),
+        ("hyperpod-slurm", "parallelcluster"),
         ("sagemaker-endpoint", "network"),
-        ("eks", "training"),
-        ("hyperpod-eks", "training"),
+        ("eks", "parallelcluster"),
+        ("hyperpod-eks", "parallelcluster"),
     ],
 )
 def test_a_plan_loads_its_own_stacks_alone(kind: str, other: str):

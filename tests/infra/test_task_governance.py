@@ -6,10 +6,12 @@ import pytest
 import yaml
 
 from launcher.model import eks
-from launcher.planning.hyperpod_eks import GOVERNANCE_REGIONS
+from launcher.targets.hyperpod_eks.rules import GOVERNANCE_REGIONS
 from tests.infra.conftest import HYPERPOD_EKS_FILES
+from tests.infra.reading import behind, key_of, shown
 from tests.infra.registry import regions, types_in
-from tests.infra.test_hyperpod_eks import CLUSTER, behind, key_of, shown
+
+CLUSTER = "AWS::SageMaker::Cluster"
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from launcher.agent.store import objects
-from launcher.rendering.cluster import cluster_context, cluster_yaml
 from launcher.rendering.names import OUTPUTS, symbolic_names
+from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
+from tests.infra.reading import garbage, with_words
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def node_statements(assembly):
         for each in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
         if each.get("Path") == "/parallelcluster/"
     ]
-    (policy,) = (each for each in found if "WriteSessions" not in each)
+    (policy,) = (each for each in found if not {"Sessions", "WriteSessions"} & each.keys())
     return policy
 
 
@@ -79,6 +80,31 @@ class TestNodePolicy:
         assert found["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
         assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == ":s3:::weights-of-the-team/runs/vpc/*"
 
+    def test_the_trainers_own_place_and_data_are_opened_with_their_keys(self, synthesised):
+        key = "arn:aws:kms:us-east-2:123456789012:key"
+        found = node_statements(
+            synthesised(f"""
+slipway: 1
+name: own
+target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}}
+purchase: {{option: on-demand}}
+workload: {{train: {{model: llama-3.1-8b, hours: 1}}}}
+checkpoint: {{mode: own, uri: s3://team/runs/a, kms_key_arn: {key}/own}}
+run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {key}/data}}]}}
+""")
+        )
+        assert found["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
+        assert "s3:DeleteObject" in found["KeepOwnCheckpoints"]["Action"]
+        assert found["ReadData"]["Action"] == "s3:GetObject"
+        for sid, below in (("KeepOwnCheckpoints", "team/runs/a"), ("ReadData", "corpus/tokens")):
+            assert found[sid]["Resource"]["Fn::Join"][1][-1] == f":s3:::{below}/*"
+        assert found["FindData"]["Condition"] == {"StringLike": {"s3:prefix": ["tokens", "tokens/*"]}}
+        assert (found["UseKeyOfOwnCheckpoints"]["Resource"], found["UseKeyOfData"]["Resource"]) == (
+            f"{key}/own",
+            f"{key}/data",
+        )
+        assert found["UseKeyOfData"]["Action"] == "kms:Decrypt"
+
     def test_nodes_give_an_object_no_tag_but_the_agents_own(self, assembly):
         found = node_statements(assembly)
         tagging = [sid for sid, each in found.items() if "s3:PutObjectTagging" in json.dumps(each["Action"])]
@@ -107,12 +133,10 @@ class TestNodePolicy:
 
     def test_parallelcluster_may_attach_it(self, p5):
         attached = [each["Policy"] for each in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]]
-        (policy,) = (
-            key
-            for key, each in p5.resources("training", "AWS::IAM::ManagedPolicy").items()
-            if each["Path"] == "/parallelcluster/"
-        )
-        assert {"Ref": policy} in attached
+        policies = p5.resources("training", "AWS::IAM::ManagedPolicy").items()
+        own = [key for key, each in policies if each["Path"] == "/parallelcluster/"]
+        assert len(own) == 2
+        assert all({"Ref": policy} in attached for policy in own)
 
     def test_no_action_is_a_wildcard(self, assembly):
         for template in assembly.templates.values():
@@ -131,9 +155,18 @@ class TestNodePolicy:
                 ]
                 for statement in allowed:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-                    assert not [action for action in actions if "*" in action]
+                    # Of the bucket of the plan's data, as ParallelCluster's published policies have them.
+                    published = {"s3:Get*", "s3:List*"} if statement.get("Sid") in ("LinkData", "ReadData") else set()
+                    assert not [action for action in actions if "*" in action and action not in published]
                     # The guard's: test_guardrails.py says why. DescribeLogGroups takes no resource.
-                    assert statement["Resource"] != "*" or statement["Sid"] in ("Look", "Report", "FindLog")
+                    assert statement["Resource"] != "*" or statement["Sid"] in (
+                        "Look",
+                        "Report",
+                        "FindLog",
+                        "Agent",
+                        "Sessions",
+                        "Commands",
+                    )
 
 
 class TestCluster:
@@ -170,22 +203,6 @@ class TestCluster:
             assert "s3://" in json.dumps(p5.template("training")["Outputs"][name]["Value"])
 
 
-def with_words(found, shown):
-    """A template's value with every intrinsic replaced by what stands in its place in the rendered file."""
-    if (
-        isinstance(found, dict)
-        and len(found) == 1
-        and (next(iter(found)) == "Ref" or next(iter(found)).startswith("Fn::"))
-    ):
-        assert isinstance(shown, str)
-        return shown
-    if isinstance(found, dict) and isinstance(shown, dict):
-        return {key: with_words(value, shown.get(key)) for key, value in found.items()}
-    if isinstance(found, list) and isinstance(shown, list) and len(found) == len(shown):
-        return [with_words(value, other) for value, other in zip(found, shown, strict=True)]
-    return found
-
-
 class TestAccount:
     def test_a_boundary_is_put_on_every_role_and_handed_on(self, synthesised):
         assembly = synthesised("p5en-capacity-block")
@@ -218,7 +235,7 @@ class TestAccount:
         )
         assert provider["Parameters"] == {"AdditionalIamPolicies": {"Ref": policy}}
         found = statements(assembly.resources("training", "AWS::IAM::ManagedPolicy")[policy])
-        assert set(found) == {"LinkFileSystem", "LookAtData", "ReadData"}
+        assert set(found) == {"LinkFileSystem", "LinkData", "ReadData"}
         assert found["ReadData"]["Resource"]["Fn::Join"][1][-1] == ":s3:::corpus-of-the-team/tokens/*"
 
 
@@ -266,23 +283,6 @@ def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
     assert "fsx.*." in json.dumps(statement["Condition"]["StringLike"]["kms:ViaService"])
     provider = made.only("training", "AWS::CloudFormation::Stack")
     assert "AdditionalIamPolicies" in provider["Parameters"]
-
-
-def garbage(assembly):
-    """Assets that `cdk gc` would take from a stack that exists.
-
-    Its rule (aws-cdk of package-lock.json, lib/api/garbage-collection): an object's key up to its first dot stands in
-    no stack's template as CloudFormation gives it back.
-    """
-    texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
-    found = []
-    for path in assembly.folder.glob("*.assets.json"):
-        for each in json.loads(path.read_text(encoding="utf-8"))["files"].values():
-            (place,) = each["destinations"].values()
-            name = place["objectKey"].split(".")[0]
-            if not each["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
-                found.append(place["objectKey"])
-    return found
 
 
 def test_garbage_collection_leaves_what_machines_fetch(assembly):

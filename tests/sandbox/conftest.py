@@ -1,7 +1,10 @@
 """A machine without Slurm: two nodes, and the local scheduler behind Slurm's commands."""
 
+import fcntl
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -12,7 +15,10 @@ from moto.server import ThreadedMotoServer
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
+from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import TRAINER_WORDS
 
+collect_ignore = ["trainers"]  # scripts of frameworks, which are not installed here
 SETTINGS = {"RequeueExit": "75", "JobRequeue": "1"}
 
 
@@ -48,6 +54,31 @@ class Nodes:
             )
             for name, life in self.lives.items()
         ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(warm_launches):
+    """Every plan is synthesised, and jsii starts once; what a test starts as a program takes the real way."""
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory, worker_id):
+    """What the trainer of the examples says at its end when nothing disturbs it: run once, by one worker.
+
+    Its environment is that of the tests: a setting for BLAS may change how it rounds.
+    """
+    alone = worker_id == "master"
+    folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
+    with (folder / "undisturbed").open("a+") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        said = kept.read()
+        if not said:
+            words = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), *TRAINER_WORDS]
+            own = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
+            said = subprocess.run(words, cwd=folder, env=own, capture_output=True, text=True, check=True).stdout
+            kept.write(said)
+    return next(line for line in said.splitlines() if line.startswith("weights sha256"))
 
 
 @pytest.fixture

@@ -1,12 +1,50 @@
-"""Copies of the examples that stay good: what they say begins on a day always begins on one to come."""
+"""Copies of the examples: what they say begins on a day always begins on one to come, and their trainer can wait."""
 
 import json
 import re
+import shutil
 from datetime import UTC, date, datetime, timedelta
+
+from tests.plans import EXAMPLES
 
 DAY = re.compile(r"(_at: )(\d{4}-\d\d-\d\d)T")
 WORKDIR = re.compile(r"(workdir: )([^\s}]+)")
 TO_COME = timedelta(days=10)
+TRAINER_STEPS = 180
+TRAINER_WORDS = ["--steps", str(TRAINER_STEPS), "--batch", "4", "--context", "32"]
+"""Of examples/tiny_gpt where a run that was interrupted is compared with one that was not: an eighth of its work."""
+SAVING = [*TRAINER_WORDS, "--every", "10", "--log-every", "10"]
+PATIENT = """
+import os, sys, time
+import train
+
+class Stop(train.Stop):
+    looks = 0
+
+    def asked(self):
+        self.looks += 1
+        while self.looks == 100 and not os.environ["SLIPWAY_RESUME_DIR"] and not super().asked():
+            time.sleep(0.05)
+        return super().asked()
+
+train.Stop = Stop
+sys.exit(train.main())
+"""
+"""Their trainer, which waits about its fiftieth step until it is interrupted, however quick a machine is."""
+
+
+def patient_work(root):
+    """A copy of the examples' work folder with a trainer that waits: patient.py."""
+    work = shutil.copytree(EXAMPLES / "tiny_gpt", root / "tiny_gpt")
+    (work / "patient.py").write_text(PATIENT)
+    return work
+
+
+def patient_changes(root):
+    """What makes a copy of an example start that trainer."""
+    words = ", ".join([*(word if word.startswith("-") else json.dumps(word) for word in SAVING)])
+    there = json.dumps(str((EXAMPLES / "tiny_gpt").resolve())), json.dumps(str(patient_work(root)))
+    return [('train.py, --steps, "180", --every, "30"', f"patient.py, {words}"), there]
 
 
 def copied(path, root, changes=()):

@@ -16,7 +16,7 @@ GROUP = NodeGroup(
     cpus=192,
     memory_mib=2097152,
     gpus=8,
-    settings={"Sockets": "2", "CoresPerSocket": "48"},
+    settings={"Sockets": "2", "CoresPerSocket": "48", "ThreadsPerCore": "2"},
 )
 SPEC = ClusterSpec(
     name="demo",

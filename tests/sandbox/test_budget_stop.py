@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers import report as report_page
 from launcher.aws.session import Session
-from launcher.cli import report_page
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
 from launcher.records.documents import parse_report
@@ -68,12 +68,12 @@ TARGETS = {
     "eks": (
         "{kind: eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
         "p5.48xlarge",
-        "network: {api_cidrs: [198.51.100.0/24]}\n",
+        "network: {api_cidrs: [52.94.76.0/24]}\n",
     ),
     "hyperpod-eks": (
         "{kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
         "ml.p5.48xlarge",
-        "network: {api_cidrs: [198.51.100.0/24]}\n",
+        "network: {api_cidrs: [52.94.76.0/24]}\n",
     ),
 }
 
@@ -94,7 +94,7 @@ def launch(root, box, kind, usd):
     (root / "plan.yaml").write_text(text)
     (root / "work").mkdir(exist_ok=True)
     (root / "work" / "train.py").write_text(TRAINER)
-    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     told = []
     options = LaunchOptions(

@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
 import pytest
 
 from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox import clients
 
 REGION = "us-east-2"
 pytestmark = pytest.mark.xdist_group("sandbox-down")
@@ -56,14 +56,7 @@ class Account:
     sandbox: Sandbox
 
     def client(self, service):
-        known = self.sandbox.environment
-        return boto3.client(
-            service,
-            endpoint_url=self.sandbox.endpoint,
-            region_name=REGION,
-            aws_access_key_id=known["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
-        )
+        return clients.client(self.sandbox, service, region_name=REGION)
 
     def make(self, name, template, *, protected=False, cluster=None):
         body = template if "Resources" in template else {"Resources": template}

@@ -5,12 +5,12 @@ import os
 import subprocess
 import sys
 
-import boto3
 import pytest
 
 from launcher.cdk import toolchain
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox import clients
 
 REGION = "us-east-2"
 pytestmark = pytest.mark.xdist_group("embedded-cdk")
@@ -96,13 +96,7 @@ def deployed(cdk):
 @pytest.fixture
 def client(sandbox):
     def make(service):
-        return boto3.client(
-            service,
-            endpoint_url=sandbox.endpoint,
-            region_name=REGION,
-            aws_access_key_id="SANDBOX",
-            aws_secret_access_key="sandbox",
-        )
+        return clients.client(sandbox, service, region_name=REGION)
 
     return make
 

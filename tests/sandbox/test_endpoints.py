@@ -14,9 +14,9 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.deployment import DeployOptions
-from launcher.workflow.deploy.readback.endpoint import READERS
-from launcher.workflow.endpoint.deployment import run_endpoint
+from launcher.targets.sagemaker_endpoint.readback import READBACK
+from launcher.workflow.deploy.endpoint import run_endpoint
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.plans import ROOT
@@ -43,7 +43,7 @@ class World:
             assert old in text
             text = text.replace(old, new)
         self.path.write_text(text)
-        priced = price(self.path, datetime.now(UTC), PriceOptions(sandbox=True))
+        priced = price(self.path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
         # An account that is prepared: the doctor is not asked of a box that plays AWS.
         account = None if sandbox else ACCOUNT
@@ -78,7 +78,7 @@ def assert_all_is_read_back(world, run):
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
     templates = [json.loads(each.read_text()) for each in run.folder.assembly.glob("*.template.json")]
     types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
-    assert types <= {each for _, types in READERS for each in types}
+    assert types <= {each for _, types in READBACK.readers for each in types}
     assert not types & {each.type for each in world.box.resources() if each.model == "nothing"}
     left = report_of(run)["not_emulated"]
     assert not [each for each in left if "nothing here reads it back" in each]
@@ -196,7 +196,7 @@ class TestChatOnInferentia:
             chat.run(ask=False, sandbox=False, changes=(("max_instances: 6", "max_instances: 7"),))
         assert "endpoint slipway-llama31-8b-inf2 runs" in chat.told[-1]
         report = json.loads(max(chat.root.rglob("report.json"), key=lambda path: path.stat().st_mtime).read_text())
-        assert report["status"] == "cancelled"
+        assert report["status"] == "interrupted"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
 
     def test_it_goes_away(self, chat, slipway):

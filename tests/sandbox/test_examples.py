@@ -1,23 +1,14 @@
 """Every example deploys into the sandbox, is read back whole, and goes away again but for its checkpoints."""
 
-import json
 import re
-from datetime import UTC, datetime
 
 import pytest
 
 from launcher.aws import stacks
-from launcher.aws.session import Session
-from launcher.cli.app import main
-from launcher.model.errors import DeploymentFailedError
-from launcher.records.run_folder import latest
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
-from launcher.workflow.deploy.verify import READERS, verify
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import copied
+from tests.sandbox.world import World, assert_read_back
 
 BUILT = [
     each
@@ -31,65 +22,10 @@ PLANS = [pytest.param(each, marks=[] if each.stem in QUICK else [pytest.mark.slo
 pytestmark = pytest.mark.xdist_group("examples")
 
 
-class World:
-    """An example deployed as `slipway deploy --sandbox` does it, and what a person then does with it."""
-
-    def __init__(self, path, box, root):
-        self.path, self.box, self.root = path, box, root
-        self.session = Session(environment=box.process_environment({}), region=box.region)
-        self.told = []
-        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
-        rank, self.quoted = pick(priced, None)
-        self.name = self.quoted.plan.cluster_name
-        options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
-        deploy_quote(priced, rank, self.quoted, options)
-
-    def stacks(self):
-        return {each for each in stacks.names(self.session) if each.startswith("slipway-")}
-
-    def ids(self, part, kind):
-        """The physical ids of the resources of a type in one of its stacks."""
-        found = stacks.resources(self.session, f"slipway-{self.name}-{part}")
-        return [each.physical_id for each in found if each.type == kind]
-
-    def complaints(self):
-        """What reading it back complains of."""
-        names = [f"slipway-{self.name}-{part}" for part in ("network", "checkpoints", "training")]
-        rate = self.quoted.usd_per_hour
-        try:
-            verify(self.quoted.plan, self.session, names, cluster=None, zone=None, usd_per_hour=rate)
-        except DeploymentFailedError as problem:
-            return {line.strip() for line in problem.message.splitlines()[1:]}
-        return set()
-
-    def down(self, monkeypatch, capsys):
-        """What `slipway down FILE` says, as JSON."""
-        monkeypatch.chdir(self.root)
-        for name, value in self.box.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        assert not left.value.code, said.err
-        return json.loads(said.out)
-
-
 def region_of(path):
     found = re.search(r"region: ([a-z0-9-]+)", path.read_text())
     assert found is not None
     return found[1]
-
-
-def assert_read_back(world):
-    """Every type of the templates has a reader, and something that it could read."""
-    assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
-    assembly = latest(world.quoted.plan.name, world.root).assembly
-    templates = [json.loads(each.read_text()) for each in assembly.glob("*.template.json")]
-    types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
-    assert types <= {each for _, types in READERS for each in types}
-    made = world.stacks()
-    assert not types & {each.type for each in world.box.resources() if each.stack in made and each.model == "nothing"}
 
 
 def assert_gone(world, document):

@@ -17,9 +17,10 @@ from launcher.model.removal import KeptKind
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.doctor.diagnosis import subject_of
-from launcher.workflow.doctor.existing_kubernetes import existing_cluster
+from launcher.workflow.doctor.existing import existing_cluster
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.existing_down import joined_plan, remove_jobs, survey_jobs
@@ -53,13 +54,13 @@ class Account:
         found = {"slipway": 1, "name": name, "target": TARGET, "purchase": {"option": "on-demand"}, **sections}
         path = self.root / f"{name}.json"
         path.write_text(json.dumps(found))
-        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
         return priced, rank, quoted
 
     def deploy(self, name):
         options = DeployOptions(root=self.root, sandbox=True, box=self.sandbox, tell=lambda _: None)
-        priced, rank, quoted = self.priced(name, network={"api_cidrs": ["198.51.100.0/24"]})
+        priced, rank, quoted = self.priced(name, network={"api_cidrs": ["52.94.76.0/24"]})
         deploy_quote(priced, rank, quoted, options)
 
     def launch(self, name, command, *, root=None, told=None, run=None, uri=None, **target):
@@ -70,7 +71,7 @@ class Account:
             name,
             workload={"train": train},
             target={**TARGET, "nodes": 1, "cluster": "team", **target},
-            checkpoint={"interval": 30, "keep": 1, "grace_seconds": 5, "uri": uri or "auto"},
+            checkpoint={"uri": uri} if uri else {"mode": "none"},
             run={"command": command, "workdir": name, **(run or {})},
         )
         told = [] if told is None else told

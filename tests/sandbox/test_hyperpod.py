@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,20 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from launcher.aws import stacks
-from launcher.aws.session import Session
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.plans import EXAMPLES
-from tests.sandbox.example_plans import copied
+from tests.sandbox.example_plans import TRAINER_STEPS, patient_changes
+from tests.sandbox.hyperpod_examples import down, example, remains
 
 REGION = "us-east-2"
-STEPS = 180
-RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
 SCHEDULERS = [
     pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
     pytest.param("local", marks=[pytest.mark.slow, pytest.mark.xdist_group("launch")]),
@@ -48,17 +43,11 @@ class Launched:
         return [int(step) for step in re.findall(r"^step (\d+)/", log, re.MULTILINE)]
 
 
-def example(name, root):
-    """A copy of an example, with a rate where nobody knows one."""
-    rate = [("option: on-demand", RATE)] if name == "trn2-on-demand" else []
-    return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, rate)
-
-
 @pytest.fixture(scope="module", params=SCHEDULERS)
 def launched(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("pod")
-    plan = example("p5-training-plan", root)
-    priced = price(plan, datetime.now(UTC), PriceOptions(sandbox=True))
+    plan = example("p5-training-plan", root, patient_changes(root))
+    priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quote = pick(priced, None)
     told, seen = [], []
     with Sandbox(region=REGION, scheduler=request.param) as box, pytest.MonkeyPatch.context() as patch:
@@ -82,34 +71,12 @@ def launched(request, tmp_path_factory):
     return Launched(folder=folder, report=report, told=told, before=before, after=after, kept=kept, left=left)
 
 
-def down(path, box, root):
-    """What `slipway down FILE` says, as JSON."""
-    words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
-    environment = box.process_environment(os.environ)
-    done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def remains(box):
-    """What the sandbox still has of a cluster on HyperPod."""
-    session = Session(environment=box.process_environment({}), region=box.region)
-    fsx = session.client("fsx")
-    return {
-        "stacks": sorted(each for each in stacks.names(session) if each.startswith("slipway-")),
-        "schedulers": list(box.clusters()),
-        "clusters": session.client("sagemaker").list_clusters()["ClusterSummaries"],
-        "file systems": fsx.describe_file_systems()["FileSystems"],
-        "links": fsx.describe_data_repository_associations()["Associations"],
-    }
-
-
 def test_the_job_outlives_one_of_its_machines(launched):
     assert launched.report.status is RunStatus.SUCCEEDED
     first, second = launched.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("node-lost", None, 0)
-    assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, STEPS)
-    assert 0 < second.resumed_from_step <= first.last_step < STEPS
+    assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, TRAINER_STEPS)
+    assert 0 < second.resumed_from_step <= first.last_step < TRAINER_STEPS
     assert first.started_at < first.ended_at <= second.started_at
 
 

@@ -14,7 +14,7 @@ name: hyperpodded
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
 target: {{kind: hyperpod-eks, region: us-east-1, instance_type: p5.48xlarge, nodes: 2,
   queue: hyperpod-ns-research-localqueue, priority: training-priority}}
-network: {{api_cidrs: [198.51.100.0/24]}}
+network: {{api_cidrs: [52.94.76.0/24]}}
 purchase: {{option: spot}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
 guardrails: {{ttl_h: 5}}

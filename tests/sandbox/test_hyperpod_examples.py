@@ -9,11 +9,12 @@ from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.hyperpod import refuse_unless_training_plan_fits
+from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.sandbox.test_examples import World, assert_read_back
-from tests.sandbox.test_hyperpod import EXAMPLES, down, example, remains
+from tests.plans import EXAMPLES
+from tests.sandbox.hyperpod_examples import down, example, remains
+from tests.sandbox.world import World, assert_read_back
 
 REGION = "us-east-2"
 MACHINES = {
@@ -24,6 +25,12 @@ MACHINES = {
 """What `slipway down` says that runs; of the first, two workers have been deleted by then."""
 NAMES = {"p5en-lustre": "p5en-pod", "trn2-on-demand": "trn2-pod", "p5-training-plan": "p5-plan"}
 pytestmark = pytest.mark.xdist_group("hyperpod")
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(region=REGION, scheduler="local") as started:
+        yield started
 
 
 def test_there_are_no_others():
@@ -39,20 +46,20 @@ def test_there_are_no_others():
         pytest.param("p5-training-plan", marks=pytest.mark.slow),
     ],
 )
-def test_it_deploys_is_read_back_and_goes_away(name, tmp_path):
-    with Sandbox(region=REGION, scheduler="local") as box:
-        world = World(example(name, tmp_path), box, tmp_path)
-        assert_read_back(world)
-        if name == "p5en-lustre":
-            assert_what_is_changed_is_found(world)
+def test_it_deploys_is_read_back_and_goes_away(name, box, tmp_path):
+    before = remains(box)
+    world = World(example(name, tmp_path), box, tmp_path)
+    assert_read_back(world)
+    if name == "p5en-lustre":
+        assert_what_is_changed_is_found(world)
 
-        document = down(world.path, box, tmp_path)
+    document = down(world.path, box, tmp_path)
 
-        assert {each["instance_type"]: each["count"] for each in document["instances"]} == MACHINES[name]
-        assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
-        found = remains(box)
-        assert found.pop("stacks") == [f"slipway-{NAMES[name]}-checkpoints"]
-        assert set(map(len, found.values())) == {0}, found
+    assert {each["instance_type"]: each["count"] for each in document["instances"]} == MACHINES[name]
+    assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
+    found = remains(box)
+    assert set(found.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
+    assert set(map(len, found.values())) == {0}, found
 
 
 def assert_what_is_changed_is_found(world):
@@ -69,27 +76,26 @@ def assert_what_is_changed_is_found(world):
 
 
 @pytest.fixture(scope="module")
-def plan_in(tmp_path_factory):
+def plan_in(box, tmp_path_factory):
     """A plan whose training plan AWS knows as a test says, and the session that asks there."""
-    with Sandbox(region=REGION, scheduler="local") as box:
-        now = datetime.now(UTC)
-        path = example("p5-training-plan", tmp_path_factory.mktemp("bought"))
-        _, quote = pick(price(path, now, PriceOptions(sandbox=True)), None)
-        session = Session(environment=box.process_environment({}), region=REGION)
+    now = datetime.now(UTC)
+    path = example("p5-training-plan", tmp_path_factory.mktemp("bought"))
+    _, quote = pick(price(path, now, PriceOptions(any_age=True)), None)
+    session = Session(environment=box.process_environment({}), region=REGION)
 
-        def made(name, **changes):
-            arn = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
-            known = {"arn": arn, "instance_type": "ml.p5.48xlarge", "count": 2, "zone_id": "use2-az1", "fee_usd": None}
-            ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
-            window = ahead | changes.pop("said", {})
-            if changes.pop("bought", True):
-                box.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
-            request = quote.plan.request
-            held = replace(request.purchase.training_plan, arn=arn, **window)
-            named = replace(request.purchase, training_plan=held)
-            return replace(quote.plan, request=replace(request, purchase=named)), session
+    def made(name, **changes):
+        arn = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
+        known = {"arn": arn, "instance_type": "ml.p5.48xlarge", "count": 2, "zone_id": "use2-az1", "fee_usd": None}
+        ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
+        window = ahead | changes.pop("said", {})
+        if changes.pop("bought", True):
+            box.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
+        request = quote.plan.request
+        held = replace(request.purchase.training_plan, arn=arn, **window)
+        named = replace(request.purchase, training_plan=held)
+        return replace(quote.plan, request=replace(request, purchase=named)), session
 
-        yield made
+    return made
 
 
 class TestTrainingPlan:

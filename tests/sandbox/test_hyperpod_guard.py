@@ -21,11 +21,12 @@ from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.model.job import JobState
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from tests.sandbox.hyperpod_examples import down, example, remains
 from tests.sandbox.slurm_jobs import jobs_on
-from tests.sandbox.test_hyperpod import down, example, remains
 
 REGION = "us-east-2"
 CLUSTER, TRAINING = "slipway-trn2-pod", "slipway-trn2-pod-training"
@@ -51,7 +52,7 @@ class Pod:
         self.sagemaker = self.session.client("sagemaker")
         self.plan = example("trn2-on-demand", root)
         self.told = []
-        priced = price(self.plan, datetime.now(UTC), PriceOptions(sandbox=True))
+        priced = price(self.plan, datetime.now(UTC), PriceOptions(any_age=True))
         options = DeployOptions(root=root, sandbox=True, dry_run=False, tell=self.told.append, box=box)
         deploy_quote(priced, *pick(priced, None), options)
         self.outputs = stacks.describe(self.session, TRAINING).outputs

@@ -8,9 +8,11 @@ import botocore.session
 import pytest
 
 from launcher.sandbox.cluster.imds import MetadataService
+from launcher.sandbox.keys import AccessKey, KeyRing
 
 META = "/latest/meta-data"
 ACTION = f"{META}/spot/instance-action"
+KEYS = KeyRing()
 FACTS = {
     "instance-id": "i-1",
     "instance-type": "p5.48xlarge",
@@ -21,7 +23,7 @@ FACTS = {
 
 @pytest.fixture
 def service():
-    started = MetadataService(FACTS)
+    started = MetadataService(FACTS, KEYS)
     yield started
     started.stop()
 
@@ -115,7 +117,27 @@ def test_an_sdk_finds_its_credentials(service, monkeypatch):
     credentials = botocore.session.Session().get_credentials()
 
     assert credentials.method == "iam-role"
-    assert credentials.access_key == "SANDBOX"
+    key = KEYS.find(credentials.access_key)
+    assert key == AccessKey(id=key.id, secret=credentials.secret_key, token=credentials.token, ends=key.ends)
+
+
+@pytest.mark.parametrize(
+    "path, headers",
+    [
+        ("/latest/api/token", {}),
+        ("/guessed/latest/api/token", {}),
+        ("{own}/latest/api/token", {"Host": "rebound.example.org"}),
+        ("{own}/latest/api/token", {"Origin": "https://example.org"}),
+    ],
+)
+def test_who_does_not_know_its_path_and_web_pages_learn_nothing(service, path, headers):
+    port = service.endpoint.removeprefix("http://127.0.0.1:").partition("/")[0]
+    url = f"http://127.0.0.1:{port}{path.format(own=service.path)}"
+    headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60", **headers}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=5)
+    with refused.value:
+        assert refused.value.code == 404
 
 
 def test_two_nodes_have_a_service_each(service):

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from launcher.catalog import tables
 from launcher.sandbox import processes
 from tests.plans import EXAMPLES
 
@@ -74,6 +76,10 @@ class Launch:
 def launch(tmp_path):
     """Starts `slipway launch --sandbox` in a folder."""
     started = []
+    fallen = ("p5.48xlarge", "us-east-2", "", "14.2", f"{datetime.now(UTC):%Y-%m-%d}", "listed", "spot-page", "")
+    cache = tmp_path / "cache" / "slipway" / "prices" / tables.SPOT.path
+    cache.parent.mkdir(parents=True)
+    cache.write_text(tables.encode(tables.SPOT, [fallen]))
 
     def go(name, steps=STEPS, where=None):
         folder = where or tmp_path / name
@@ -86,7 +92,7 @@ def launch(tmp_path):
             process = subprocess.Popen(
                 [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes", "-v"],
                 cwd=folder,
-                env={**os.environ, "TMPDIR": str(temporary)},
+                env={**os.environ, "TMPDIR": str(temporary), "XDG_CACHE_HOME": str(tmp_path / "cache")},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
@@ -160,9 +166,13 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
 
     assert running.process.wait(PATIENCE_S) == 130, running.log.read_text()
     gone(mark, running.temporary)
-    assert "Traceback" not in running.log.read_text()
+    said = running.log.read_text()
+    assert "Traceback" not in said
+    # What the price was before is told before anything is deployed.
+    before, _, _ = said.partition("starting an embedded AWS")
+    assert "the price fell by 30% from 20.3632 (2026-08-06) to 14.2" in " ".join(before.split())
     folder = run_folder(tmp_path / "ended")
-    assert json.loads((folder / "report.json").read_text())["status"] == "cancelled"
+    assert json.loads((folder / "report.json").read_text())["status"] == "interrupted"
     assert_whole(folder)
 
 

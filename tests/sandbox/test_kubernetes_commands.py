@@ -56,7 +56,7 @@ TEAM = {
     "slipway": 1,
     "name": "team",
     "purchase": {"option": "on-demand"},
-    "network": {"api_cidrs": ["198.51.100.0/24"]},
+    "network": {"api_cidrs": ["52.94.76.0/24"]},
 }
 """A cluster without a job."""
 QUEUE = {"queue": "hyperpod-ns-research-localqueue", "priority": "training-priority"}
@@ -232,6 +232,8 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     assert (report["status"], report["scheduler"]) == ("succeeded", "kubernetes")
     assert report["attempts"][-1]["last_step"] == STEPS
     assert place.parts(name, 1) == [undisturbed("0")]
+    assert "has ended already" in place.terminal("cancel", name, "--yes").stderr
+    assert place.asked("status", name)["status"] == place.asked("report", name)["status"] == "succeeded"
 
     removed = place.asked("down", str(plan), "--sandbox", "--yes")
     assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}

@@ -1,9 +1,5 @@
 """Every example of Kubernetes is launched, loses its first node, and ends as if nothing had been."""
 
-import json
-import shutil
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -13,7 +9,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.plans import EXAMPLES
-from tests.sandbox.example_plans import copied
+from tests.sandbox.example_plans import TRAINER_STEPS, copied, patient_changes
 
 pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("kubernetes-examples")]
@@ -28,33 +24,7 @@ MADE = (
     "hyperpod-eks/p5en-spot.yaml",
     "hyperpod-eks/trn2-training-plan.yaml",
 )
-PATIENT = """
-import os, sys, time
-import train
-
-class Stop(train.Stop):
-    looks = 0
-
-    def asked(self):
-        self.looks += 1
-        while self.looks == 100 and not os.environ["SLIPWAY_RESUME_DIR"] and not super().asked():
-            time.sleep(0.05)
-        return super().asked()
-
-train.Stop = Stop
-sys.exit(train.main())
-"""
-"""Their trainer, which waits about its fiftieth step until it is interrupted, however quick a machine is."""
 SLOW = [pytest.mark.slow, pytest.mark.cdk]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """What the trainer of the examples says at its end when nothing disturbs it."""
-    words = [sys.executable, str(EXAMPLES / "tiny_gpt" / "train.py"), "--steps", "180", "--every", "10"]
-    root = tmp_path_factory.mktemp("undisturbed")
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True)
-    return next(line for line in done.stdout.splitlines() if line.startswith("weights sha256"))
 
 
 def test_there_are_no_others():
@@ -65,11 +35,8 @@ def test_there_are_no_others():
 
 def launched(name, root):
     """An example launched into a sandbox of its own: its folder, its report, and what was told."""
-    work = shutil.copytree(EXAMPLES / "tiny_gpt", root / "tiny_gpt")
-    (work / "patient.py").write_text(PATIENT)
-    saves = ('train.py, --steps, "180", --every, "30"', 'patient.py, --steps, "180", --every, "10"')
-    there = json.dumps(str((EXAMPLES / "tiny_gpt").resolve())), json.dumps(str(work))
-    priced = price(copied(EXAMPLES / name, root, [saves, there]), datetime.now(UTC), PriceOptions(sandbox=True))
+    plan = copied(EXAMPLES / name, root, patient_changes(root))
+    priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     told = []
     own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
@@ -89,7 +56,7 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     assert (report.status, report.scheduler) == (RunStatus.SUCCEEDED, "kubernetes")
     first, *_, last = report.attempts
     assert first.ended_by == "pod-end"
-    assert 0 < last.resumed_from_step < last.last_step == 180
+    assert 0 < last.resumed_from_step < last.last_step == TRAINER_STEPS
     assert undisturbed in (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
     if name in STAND:
         assert report.stacks == ()

@@ -46,7 +46,7 @@ slipway: 1
 name: podded
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
 target: {{kind: eks, region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
-network: {{api_cidrs: [198.51.100.0/24]}}
+network: {{api_cidrs: [52.94.76.0/24]}}
 purchase: {{option: spot}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
 run: {{command: [python3, train.py, "{STEPS}"], workdir: work}}
@@ -66,7 +66,7 @@ def launched(folder, plan):
     (folder / "plan.yaml").write_text(plan)
     (folder / "work").mkdir()
     (folder / "work" / "train.py").write_text(TRAINER)
-    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     told = []
     options = LaunchOptions(
@@ -86,6 +86,10 @@ def launched(folder, plan):
     assert f"ends with {undisturbed()}" in log
     assert f"begins at {last.resumed_from_step}" in log
     assert any("EC2 takes ip-10-0-" in line for line in told)
+    # The API is asked when the control plane is there, before the nodes.
+    steps = ("control plane first", "asking the API of slipway-", "read back and as planned")
+    told_at = [next(index for index, line in enumerate(told) if words in line) for words in steps]
+    assert told_at == sorted(told_at)
     return run, report
 
 

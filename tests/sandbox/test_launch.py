@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,24 +12,25 @@ import pytest
 
 from launcher.model.report import Report, RunStatus
 from launcher.records.run_folder import RunFolder
+from launcher.sandbox.slurm import daemons
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import SAVING, TRAINER_STEPS, patient_work
 
-TRAINER = ["train.py", "--steps", "240", "--every", "30"]
-PLAN = f"""
+PLAN = """
 slipway: 1
 name: tiny
-workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
-target: {{kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}}
-purchase: {{option: spot}}
-checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
-run: {{command: {json.dumps([sys.executable, *TRAINER])}, workdir: {json.dumps(str(EXAMPLES / "tiny_gpt"))}}}
+workload: {train: {model: {params_b: 0.0002}, method: pretrain, hours: 0.5}}
+target: {kind: parallelcluster, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}
+purchase: {option: spot}
+checkpoint: {interval: 30, keep: 3, grace_seconds: 20}
 """
+WITH_SLURM = daemons.available() and os.environ.get("SLURM") != "0"
 SCHEDULERS = [
     pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
-    pytest.param("local", marks=pytest.mark.xdist_group("launch")),
+    # Only the scheduler differs: it is launched again in make test-all.
+    pytest.param("local", marks=[pytest.mark.xdist_group("launch"), *([pytest.mark.slow] if WITH_SLURM else [])]),
 ]
 
 
@@ -50,8 +50,9 @@ class Launched:
 @pytest.fixture(scope="module", params=SCHEDULERS)
 def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launched:
     root = tmp_path_factory.mktemp("launch")
-    (root / "plan.yaml").write_text(PLAN)
-    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(sandbox=True))
+    run = {"command": [sys.executable, "patient.py", *SAVING], "workdir": str(patient_work(root))}
+    (root / "plan.yaml").write_text(f"{PLAN}run: {json.dumps(run)}\n")
+    priced = price(root / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     told: list[str] = []
     options = LaunchOptions(
@@ -72,7 +73,7 @@ def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) ->
     assert launched.report.simulated
     first, second = launched.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("spot-interruption", 75, 0)
-    assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, 240)
+    assert (second.ended_by, second.exit_code, second.last_step) == ("completed", 0, TRAINER_STEPS)
     assert second.resumed_from_step > 0
     assert second.resumed_from_step == first.last_step
 
@@ -96,16 +97,8 @@ def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
     assert all(each["status"] in (200, 206) for each in read)
 
 
-def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Launched) -> None:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("SLIPWAY")}
-    alone = subprocess.run(
-        [sys.executable, *TRAINER], cwd=EXAMPLES / "tiny_gpt", env=plain, capture_output=True, text=True, check=True
-    )
-    wanted = re.search(r"weights sha256 (\w+)", alone.stdout)
-    got = re.search(r"weights sha256 (\w+)", launched.log(2))
-    assert wanted is not None
-    assert got is not None
-    assert got[1] == wanted[1]
+def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Launched, undisturbed: str) -> None:
+    assert undisturbed in launched.log(2)
 
 
 def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
@@ -142,5 +135,5 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launche
 
 
 def test_the_plan_of_the_run_folder_is_the_plan(launched: Launched) -> None:
-    again = price(launched.folder.path / "plan.json", datetime.now(UTC), PriceOptions(sandbox=True))
+    again = price(launched.folder.path / "plan.json", datetime.now(UTC), PriceOptions(any_age=True))
     assert again.quotes[0].digest == launched.folder.read_json("quote.json")["digest"]

@@ -4,20 +4,22 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
 import pytest
 
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.sandbox.clients import client
 
 REGION, ZONE = "us-east-2", "use2-az1"
 pytestmark = pytest.mark.xdist_group("shared-cluster")
 TARGET = {"region": REGION, "az_id": ZONE, "instance_type": "p5.48xlarge", "nodes": 2, "kind": "parallelcluster"}
+SAVE = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir step-1; echo x >step-1/weights'
 PURCHASE = {"option": "spot", "price_overrides": {"p5.48xlarge/spot": "20"}}
 
 
@@ -29,7 +31,7 @@ def plan(name, **changed):
         "workload": {"train": {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}},
         "target": TARGET,
         "purchase": PURCHASE,
-        "run": {"command": ["sh", "-c", f"echo this is {name}"], "workdir": "."},
+        "run": {"command": ["sh", "-c", f"echo this is {name}; {SAVE}"], "workdir": "."},
     }
     return {**found, **changed}
 
@@ -47,13 +49,16 @@ class Account:
     def priced(self, wanted):
         path = self.root / f"{wanted['name']}.json"
         path.write_text(json.dumps(wanted))
-        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         self.told = []
         rank, quoted = pick(priced, None)
         return priced, rank, quoted
 
-    def launch(self, wanted):
-        (priced, rank, quoted), own = self.priced(wanted), {"root": self.root, "sandbox": True, "box": self.sandbox}
+    def launch(self, wanted, **options):
+        (priced, rank, quoted), own = (
+            self.priced(wanted),
+            {"root": self.root, "sandbox": True, "box": self.sandbox, **options},
+        )
         return launch_quote(priced, rank, quoted, LaunchOptions(tell=self.told.append, progress=lambda _: None, **own))
 
     def deploy(self, wanted):
@@ -63,15 +68,9 @@ class Account:
 
     def deployments(self):
         """Every event of every stack: a deployment adds some."""
-        client = boto3.client(
-            "cloudformation",
-            endpoint_url=self.sandbox.endpoint,
-            region_name=REGION,
-            aws_access_key_id="SANDBOX",
-            aws_secret_access_key="sandbox",
-        )
-        stacks = [each["StackName"] for each in client.describe_stacks()["Stacks"]]
-        return {name: len(client.describe_stack_events(StackName=name)["StackEvents"]) for name in stacks}
+        cloudformation = client(self.sandbox, "cloudformation", region_name=REGION)
+        stacks = [each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]]
+        return {name: len(cloudformation.describe_stack_events(StackName=name)["StackEvents"]) for name in stacks}
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +102,31 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
     assert account.sandbox.clusters() == ("slipway-team",)
 
 
+def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
+    wanted = job("silent") | {"run": {"command": ["sh", "-c", 'echo x >"$SLIPWAY_CHECKPOINT_DIR/weights.bin"']}}
+    with pytest.raises(DeploymentFailedError) as raised:
+        account.launch(wanted, interrupt_after_s=5.0)
+    assert raised.value.exit_code == 6
+    assert raised.value.message == (
+        "the job succeeded, the rehearsal failed: the interruption was not played: the job ended earlier than 35 s "
+        "after its command began, and stored no checkpoint until then; the job stored no checkpoint: an interruption "
+        "would lose all its work; checkpoints-not-recognised: none is known as a checkpoint, so none is stored: "
+        "weights.bin"
+    )
+    folder = account.root / ".slipway" / "runs" / "silent" / "latest"
+    report = json.loads((folder / "report.json").read_text())
+    assert (report["status"], report["checkpoints_stored"], report["layout"]) == ("succeeded", 0, None)
+    assert len(report["attempts"]) == 1
+    assert any("checkpoints-not-recognised" in line for line in account.told)
+
+
 def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
     work = account.root / "work"
     (work / ".ssh").mkdir(parents=True)
     for name in (".env", ".ssh/id_ed25519", "train.py"):
         (work / name).write_text("secret")
 
-    listing = {"command": ["sh", "-c", "echo has: $(ls -A)"], "workdir": "work"}
+    listing = {"command": ["sh", "-c", f"echo has: $(ls -A); {SAVE}"], "workdir": "work"}
     folder, _ = account.launch(job("ships") | {"run": listing})
 
     assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
@@ -122,7 +139,7 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account)
     account.launch(plan("solo"))
     before = account.deployments()
 
-    _, again = account.launch(plan("solo", run={"command": ["sh", "-c", "echo another"], "workdir": "."}))
+    _, again = account.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
 
     assert again.status is RunStatus.SUCCEEDED
     assert account.deployments() == before

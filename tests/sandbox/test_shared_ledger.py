@@ -1,7 +1,9 @@
 """A ledger that several people share, in the S3 of a sandbox."""
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,8 +16,10 @@ from launcher.aws.session import Session
 from launcher.model.ledger import Ledger, LedgerEntry
 from launcher.records.ledger_document import entry_document
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.ledger.shared import ENTRIES, send, shared_ledger
-from tests.plans import NOW
+from launcher.workflow.history.ledger_shared import ENTRIES, send, shared_ledger
+
+NOW = datetime.now(UTC)
+"""S3 stamps objects with the clock of the machine."""
 
 WRITER = """
 import json, os, sys
@@ -23,7 +27,7 @@ from datetime import UTC, datetime
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.records.ledger_document import parse_entry
-from launcher.workflow.ledger.shared import send
+from launcher.workflow.history.ledger_shared import send
 
 store = Objects.at(Session(environment=dict(os.environ), region="us-east-1"), sys.argv[1])
 entry = parse_entry(json.loads(sys.argv[2]))
@@ -73,7 +77,7 @@ def sandbox():
 def store(sandbox, request, tmp_path):
     environment = sandbox.process_environment(os.environ) | {"XDG_CACHE_HOME": str(tmp_path)}
     session = Session(environment=environment, region="us-east-1")
-    bucket = request.node.name.replace("_", "-")[:60].rstrip("-")
+    bucket = f"ledger-{hashlib.sha256(request.node.name.encode()).hexdigest()[:20]}"
     session.client("s3").create_bucket(Bucket=bucket)
     return Objects.at(session, f"s3://{bucket}/team")
 
@@ -101,6 +105,48 @@ def test_a_later_entry_of_a_run_counts(store):
     assert sorted(found, key=lambda each: each.name) == [billed, other]
 
 
+@pytest.mark.parametrize("days", [40, -40])
+def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(store, tmp_path, days):
+    """By S3's clock; a look with the wrong clock is one more, and sends nothing twice."""
+
+    def wrong():
+        return datetime.now(UTC) + timedelta(days=days)
+
+    read(store, entry(), now=wrong())
+    for number in range(3):
+        send(store, entry(name=f"right-{number}"), datetime.now(UTC))
+        assert len(read(store).entries) == 2 + number
+    billed = entry(billed_usd=Decimal("41.5"))
+    for _ in range(2):
+        assert billed in read(store, billed, now=wrong()).entries
+        assert billed in read(store, billed).entries
+    assert len(store.found()) == 5
+    corrected = entry(billed_usd=Decimal(39))
+    read(store, corrected, now=wrong())
+    shutil.rmtree(tmp_path)
+    assert corrected in read(store).entries
+
+
+def test_a_ledger_that_was_copied_keeps_the_last_word_of_each_run(store):
+    """All objects of a copy have the moment of the copy."""
+    billed = entry(billed_usd=Decimal("41.5"))
+    send(store, billed, NOW - timedelta(days=30))
+    send(store, entry(), NOW - timedelta(days=60))
+    assert read(store).entries == (billed,)
+
+
+def test_a_damaged_line_of_the_index_is_read_again_from_the_store(store, tmp_path):
+    for number in range(8):
+        send(store, entry(name=f"run-{number}"), NOW - timedelta(days=40 - number))
+    whole = read(store).entries
+    (index,) = tmp_path.glob("**/*.index")
+    lines = index.read_bytes().splitlines()
+    for spoilt in (lines[3][:60], lines[3].replace(b"\t20\t", b"\t21\t"), b"\xff" * 80):
+        index.write_bytes(b"\n".join([*lines[:3], spoilt, *lines[4:]]) + b"\n")
+        assert read(store).entries == whole
+        assert sorted(index.read_bytes().splitlines()) == sorted(lines)
+
+
 def test_only_what_came_since_is_asked_for(store):
     read(store, entry())
     assert read(store).entries == (entry(),)
@@ -113,11 +159,14 @@ def test_only_what_came_since_is_asked_for(store):
 def test_what_is_no_entry_is_named_and_hides_no_other(store):
     send(store, entry(), NOW)
     store.put(f"{ENTRIES}20261120T120000000000Z-odd-0123.json", b'{"schema": "slipway.ledger-entry/1"}')
+    for number in ("99999999T999999999999Z", "00010101T000000000000Z", "20270229T000000000000Z"):
+        store.put(f"{ENTRIES}{number}-x-0.json", b"{}")
     store.put(f"{ENTRIES}notes.txt", b"not ours")
-    said = []
-    assert read(store, say=said.append).entries == (entry(),)
-    assert len(said) == 1
-    assert "left out" in said[0]
+    for after in range(3):
+        said = []
+        assert len(read(store, say=said.append).entries) == 1 + after
+        assert len([line for line in said if "left out" in line]) == (4 if after == 0 else 2)
+        send(store, entry(name=f"later-{after}"), datetime.now(UTC))
 
 
 def test_two_writers_at_once_and_one_that_is_killed(store):

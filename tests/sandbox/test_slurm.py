@@ -1,6 +1,7 @@
 """A private Slurm: real daemons, real jobs."""
 
 import os
+import runpy
 import shutil
 import socket
 import tempfile
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from launcher.model.job import JobState
+from launcher.rendering.node import metrics_script
 from launcher.sandbox import processes
-from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError
+from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError, client_environment
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
 from tests.sandbox.slurm_cluster import GROUP, SPEC
@@ -99,6 +101,13 @@ class TestCluster:
             for name, kind in sorted(zip(NODES, ("static", "dynamic"), strict=True))
         ]
 
+    def test_a_layout_that_leaves_processors_out_is_refused(self, folder):
+        bare = {"Sockets": "2", "CoresPerSocket": "48"}
+        spec = replace(SPEC, groups=(replace(GROUP, settings=bare),))
+        made = PrivateSlurm(places_in(folder / "bare", spec), spec, MARK)
+        with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
+            made.start()
+
     def test_its_settings_are_in_force(self, running):
         found = running.run("scontrol", "show", "config")
 
@@ -127,6 +136,17 @@ class TestJobs:
         assert endpoint == f"http://{node}"
         assert rest.split() == [rest.split()[0], "hello"]
         assert f"/n/{node}/scratch" in rest
+
+    def test_a_node_reports_it_without_an_agent(self, running, scheduler, submit, tmp_path, monkeypatch):
+        """With the words that the reporter of the nodes has for squeue; here all nodes are this machine."""
+        (tmp_path / "metrics.py").write_text(metrics_script())
+        names = runpy.run_path(str(tmp_path / "metrics.py"))
+        for name, value in client_environment(running.places.configuration).items():
+            monkeypatch.setenv(name, value)
+        assert names["running_jobs"](frozenset()) == frozenset()
+        job = submit("sleep 600", "--nodes=2")
+        until(lambda: scheduler.state(job) is JobState.RUNNING)
+        assert names["running_jobs"](frozenset()) == {job}
 
     def test_one_that_fails(self, scheduler, submit):
         job = submit("exit 3")

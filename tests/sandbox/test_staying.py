@@ -7,15 +7,19 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
+from launcher.records import run_folder
 from launcher.records.cache_folder import cache_folder
+from launcher.records.command_record import recorded_command
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox.clients import client
 from tests.sandbox.slurm_jobs import jobs_on
 from tests.sandbox.test_sandbox import deploy, script_in
 from tests.waiting import until
@@ -73,12 +77,61 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     prices.mkdir(parents=True)
     (prices / "sources.csv").touch()
     assert prices != cache_folder(own)
-    ended = slipway("sandbox", "stop", folder=tmp_path, environment=by_address)
+    unasked = slipway("sandbox", "stop", folder=tmp_path, environment=by_address)
+    assert (unasked.returncode, "job.sh on demo" in unasked.stderr) == (2, True), unasked.stderr
+    assert left_of(found)
+    ended = slipway("sandbox", "stop", "--yes", folder=tmp_path, environment=by_address)
     assert ended.returncode == 0, ended.stderr
     assert left_of(found) == []
     assert not staying.place(own).exists()
     assert not prices.exists()
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 5
+
+
+def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
+    """As `status` does; from another folder by what stands there."""
+    made = Sandbox.attached(staying.start(own, scheduler="local"), region="us-east-2")
+    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+    client(made, "cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(template))
+    folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    with recorded_command(folder, "deploy", sandbox=True, done="deployed"):
+        folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
+    other = tmp_path / "other"
+    other.mkdir()
+
+    seen = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
+    assert seen.returncode == 0, seen.stderr
+    assert json.loads(seen.stdout)["region"] == "us-east-2"
+    ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own)
+    assert ended.returncode == 0, ended.stderr
+    assert made.stacks() == ()
+
+
+def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
+    mine, theirs, third = (tmp_path / name for name in ("mine", "theirs", "third"))
+    for folder in (mine, theirs, third):
+        folder.mkdir()
+
+    def asked(folder):
+        return json.loads(slipway("sandbox", "status", "--json", folder=folder, environment=own).stdout)
+
+    begun = slipway("sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own)
+    assert begun.returncode == 0, begun.stderr
+    try:
+        assert (asked(mine)["name"], asked(theirs)["running"]) == ("mine", False)
+        told = slipway("sandbox", "status", folder=theirs, environment=own).stdout
+        assert "also running: mine; slipway sandbox start --name mine" in told
+        shared = slipway("sandbox", "start", "--name", "mine", folder=theirs, environment=own)
+        assert "this folder uses the sandbox mine" in shared.stdout
+        assert asked(theirs)["endpoint"] == asked(mine)["endpoint"]
+        again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own)
+        assert (again.returncode, "mine runs already" in again.stderr) == (5, True)
+        # A third folder has none to end, and ends nobody else's.
+        assert slipway("sandbox", "stop", folder=third, environment=own).returncode == 5
+        assert slipway("sandbox", "stop", folder=theirs, environment=own).returncode == 0
+        assert asked(mine) == {"schema": "slipway.sandbox/1", "running": False}
+    finally:
+        staying.stop(own, "mine")
 
 
 def test_two_that_start_at_once_get_one(own):

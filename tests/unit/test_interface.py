@@ -4,12 +4,15 @@ import doctest
 import json
 import subprocess
 import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 import launcher
 from launcher.cli import app
+from launcher.model.errors import UnreadableInputError
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ROOT / "examples" / "open" / "llama31-8b-sft.yaml"
@@ -69,3 +72,25 @@ def test_the_page_of_examples_runs(monkeypatch):
     found = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
     assert found.attempted > 8
     assert found.failed == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({"max_usd": "5"}, {"max_usd": Decimal("NaN")}, {"max_usd": Decimal(-1)}, {"max_usd": 5}, {"region": 5}),
+        *({"prices_as_of": "2026-01-01"}, {"prices_as_of": datetime(2026, 1, 1, tzinfo=UTC)}, {"now": "x"}, {"now": 0}),
+        *({"now": date(2026, 1, 1)}, {"now": datetime(1, 1, 1, tzinfo=UTC)}, {"max_price_age": True}, {"cache": "x"}),
+        *({"max_price_age": -1}, {"everything": "no"}, {"prices_as_of": date(1, 1, 1)}),
+    ],
+    ids=str,
+)
+def test_options_of_another_type_are_refused_with_their_name(values):
+    with pytest.raises(UnreadableInputError, match=f"^Options.{next(iter(values))} must be "):
+        launcher.Options(**values)
+
+
+def test_options_as_they_are_meant():
+    now = datetime(2026, 11, 20, 12, 0, 0, 7, tzinfo=UTC)
+    assert launcher.Options(now=now, max_usd=Decimal(5), everything=True, prices_as_of=date(2026, 1, 1)).moment() == (
+        now.replace(microsecond=0)
+    )

@@ -10,7 +10,6 @@ from typing import Any
 from tests.infra.agreement import function_price, quantity, same
 
 MONTH_H = 730
-GB_PER_GIB = 1.073741824
 GUARD_METRICS, GUARD_REQUESTS = 2, 2
 DEPLOYMENTS_A_MONTH, DEPLOYMENT_H = 2, 0.75
 USAGE = {"S3 model", "CloudWatch logs", "requests into the endpoint", "answers out of it"}
@@ -47,6 +46,7 @@ FREE = (
     "AWS::CDK::Metadata",
     "AWS::Events::Rule",
     "AWS::IAM::",
+    "AWS::Lambda::EventInvokeConfig",
     "AWS::Lambda::Permission",
     "AWS::S3::BucketPolicy",
     "AWS::SNS::TopicPolicy",
@@ -124,7 +124,7 @@ def of_storage(template, quote):
     (log_days,) = kept_days
     sent = traffic_gb(quote)
     return {
-        "volume GB-months": variant.get("VolumeSizeInGB", 0) * GB_PER_GIB * quote["serving"]["instances"]["mean"],
+        "volume GB-months": variant.get("VolumeSizeInGB", 0) * quote["serving"]["instances"]["mean"],
         "kept GB-months": sum(sent * each * 24 / MONTH_H for each in days),
         "uploads": 2 * requests / 1000 if "AsyncInferenceConfig" in config else 0,
         "log GB-months": quantity(quote, "CloudWatch logs") * log_days * 24 / MONTH_H,

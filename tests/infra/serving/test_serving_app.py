@@ -1,37 +1,14 @@
 """Endpoints as the CDK CLI makes them: a plan file in, an assembly or one screen of text out."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.infra.conftest import ROOT
 from tests.infra.serving.conftest import FILES
 
 
-@pytest.fixture
-def run(tmp_path, context):
-    """Run the app with a plan in its context."""
-
-    def start(path):
-        variables = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "CDK_CONTEXT_JSON": json.dumps({**context, "plan": str(path)}),
-            "CDK_OUTDIR": str(tmp_path / "cdk.out"),
-        }
-        words = [sys.executable, "-P", "-m", "infra.app"]
-        return subprocess.run(words, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    return start
-
-
-def test_a_plan_becomes_one_stack_without_credentials(run, tmp_path):
-    answer = run(FILES["llama31-8b-g6e"])
-    assert answer.returncode == 0, answer.stderr
-    assert [path.name for path in (tmp_path / "cdk.out").glob("*.template.json")] == [
+def test_a_plan_becomes_one_stack_without_credentials(run_app):
+    answer = run_app(FILES["llama31-8b-g6e"])
+    assert answer.code == 0, answer.err
+    assert [path.name for path in answer.out.glob("*.template.json")] == [
         "slipway-llama31-8b-g6e-serving.template.json"
     ]
 
@@ -60,15 +37,15 @@ NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuron
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run, tmp_path, name, changes, said):
+def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, name, changes, said):
     text = FILES[name].read_text(encoding="utf-8")
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
     path = tmp_path / "plan.yaml"
     path.write_text(text, encoding="utf-8")
-    answer = run(path)
-    assert answer.returncode == 5
-    assert said in answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert not list(tmp_path.glob("cdk.out/*"))
+    answer = run_app(path)
+    assert answer.code == 5
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+    assert not list(answer.out.glob("*"))

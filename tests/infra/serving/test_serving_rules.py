@@ -1,49 +1,24 @@
 """The rules of others for endpoints: CDK's own validation, cdk-nag, cfn-lint, limits of size; and snapshots."""
 
-import functools
 import json
 import re
 
 import pytest
 
-from launcher.workflow.bill.story import TAG
-from tests.infra.linting import complaints, place_in
+from launcher.workflow.history.bill import TAG
+from tests.infra.accepted import ENDPOINTS, accepted
+from tests.infra.linting import complaints
+from tests.infra.reading import OWN, lacking
 from tests.infra.serving.conftest import FILES
-from tests.infra.test_tags import OWN, lacking
-
-ACCEPTED = (
-    (
-        r"AwsSolutions-S1",
-        r"-serving/Store/Bucket/Resource",
-        "a log of every request would cost as much as the requests; what is kept is the requests themselves",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::(\*|.*s3:::.*/\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
-        r"-serving/Containers/Role/Resource",
-        "a registry's token and metrics cannot be allowed by resource; objects end at the model's or a queue's folder",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::(\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
-        r"-serving/Callers/Policy",
-        "a bearer token is checked before its endpoint is known; objects end at the queue's folders",
-    ),
-    (
-        r"AwsSolutions-IAM5\[Resource::\*\]",
-        r"-serving/Guardrails/Guard/Role/Resource",
-        "metrics and lists of components cannot be allowed by resource; reporting is limited to one namespace",
-    ),
-)
-"""Findings that stay: rule, construct and why. Each is on one resource of a stack."""
-accepted = functools.partial(place_in, ACCEPTED)
 
 
 def test_every_finding_is_accepted_for_a_reason(example):
-    assert [each for each in example.violations if accepted(*each) is None] == []
+    assert [each for each in example.violations if accepted(ENDPOINTS, *each) is None] == []
 
 
 def test_nothing_is_accepted_that_does_not_occur(endpoint):
-    used = {accepted(*each) for name in FILES for each in endpoint(name).violations}
-    assert used == set(range(len(ACCEPTED)))
+    used = {accepted(ENDPOINTS, *each) for name in FILES for each in endpoint(name).violations}
+    assert used == set(range(len(ENDPOINTS)))
 
 
 def test_cfn_lint_finds_nothing(example):

@@ -34,7 +34,7 @@ WRITE_MANIFESTS_ONCE = {
     "Condition": buckets.UNCONDITIONAL,
 }
 """As infra/parts/checkpoint_store.py has it."""
-BOOKS = ("claim.json", "superseded.json")
+BOOKS = ("claim.json", "layout.json", "superseded.json")
 """What the agent keeps beside the checkpoints."""
 
 TRAINER = """

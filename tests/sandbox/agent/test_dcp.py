@@ -11,6 +11,7 @@ import sys
 import pytest
 from moto.backends import get_backend
 
+from launcher.agent.checkpoint.tags import WORKERS
 from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 pytestmark = pytest.mark.torch
@@ -175,7 +176,8 @@ class TestWhileItRuns:
         last = f"step-{node.last_step()}/.metadata"
         saved = max(at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith(last))
         assert len(tagged()) < 3000
-        assert [at for at in tagged() if at > saved] == []
+        # What a worker had begun when the notice came may reach the store after the last save.
+        assert len([at for at in tagged() if at > saved]) <= WORKERS
 
     def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, trainer, bucket, front):
         node = trainer(2, 0.5)

@@ -134,3 +134,27 @@ def test_on_a_node_that_is_not_the_first_it_is_crossed_out_with_the_commit(node,
     assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
     records = [path.read_text() for path in node.folder.glob("vn*/*/*/finished.json")]
     assert (records, bucket.whole()) == (["{}", "{}"], [1])
+
+
+LIGHTNING = """
+cd "$SLIPWAY_CHECKPOINT_DIR"
+echo "found $(ls | tr '\\n' ' ')"
+echo "$SLIPWAY_ATTEMPT" >"other=$SLIPWAY_ATTEMPT.bin"
+exit 3
+"""
+"""A framework whose names nobody knows: it resumes from what it finds, and crashes."""
+
+
+def test_a_retry_on_the_node_finds_what_nobody_recognised(node, bucket):
+    node.job(command=("sh", "-c", LIGHTNING))
+    for attempt in (1, 2):
+        assert node.run(attempt=attempt) == 3
+    assert node.output() == ["found ", "found other=1.bin "]
+    (kept,) = node.events("checkpoint-kept", 2)
+    assert kept["path"].endswith("/tiny/checkpoints/other=1.bin")
+    node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
+    assert node.run() == 0
+    node.job(command=("sh", "-c", LIGHTNING))
+    assert node.run(attempt=3) == 3
+    assert node.output()[-1] == "found other=1.bin other=2.bin "
+    assert not node.events("checkpoint-removed")

@@ -8,7 +8,7 @@ from launcher.agent.node.process import signal_group
 from launcher.sandbox.cluster.imds import MetadataService
 
 RANK = """
-import os, signal, sys, time
+import os, shutil, signal, sys, time
 from pathlib import Path
 rank, steps, pause = os.environ["SLURM_NODEID"], int(sys.argv[1]), float(sys.argv[2])
 words = sys.argv[3:]
@@ -35,7 +35,7 @@ for step in range(first, steps + 1):
             sys.exit(85)
         continue
     partial = folder / f"tmp-{step}"
-    partial.mkdir()
+    partial.mkdir(exist_ok=True)  # a later attempt finds what an earlier one left
     if f"torn-{rank}" in words:
         (partial / "half").write_text("")
         continue
@@ -43,6 +43,10 @@ for step in range(first, steps + 1):
     (partial / f"base-{rank}").write_text(rank * 1000)
     (partial / "same-name").write_text(rank)
     partial.rename(folder / f"step-{step}")
+    if "rotate" in words and rank == "0":
+        for old in folder.glob("step-*"):
+            if int(old.name[5:]) < step - 1:
+                shutil.rmtree(old)
     if f"change-{rank}-{step}" in words:
         time.sleep(1.2)
         (folder / f"step-{step}" / f"shard-{rank}").write_text("other")
@@ -94,6 +98,19 @@ class TestCheckpoint:
         ]
         assert node.steps("checkpoint-uploaded") == [1]
         assert [event["step"] for event in node.events("checkpoint-part-uploaded", part=1)] == [1]
+
+    def test_what_the_first_rank_has_removed_goes_from_the_other_nodes_too(self, node, bucket, pair):
+        node.job(4, 2.0, "rotate", "hang")
+        agents = pair()
+        node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] == [4])
+        (folder,) = (node.folder / "vn1").glob("slipway-*/*/checkpoints")
+        node.wait_until(lambda: sorted(path.name for path in folder.iterdir()) == ["step-3", "step-4"])
+        stored = {*node.steps("checkpoint-uploaded")}
+        assert {event["step"] for event in node.events("checkpoint-rotated", part=1)} == {1, 2} <= stored
+        assert node.events("checkpoint-rotated") == []
+        for agent in agents:
+            agent.send_signal(signal.SIGTERM)
+        assert codes(agents) == [143, 143]
 
     def test_every_node_gets_all_shards_and_its_own_of_doubles(self, node, bucket, pair):
         node.job(2, 0)

@@ -73,7 +73,7 @@ class TestManySmallFiles:
         assert len(objects) < 10
         found, skipped = restored(store, tmp_path / "down")
         assert (found.step, found.bytes, skipped) == (3, sent, [])
-        assert content(found.folder) == content(folder)
+        assert content(found.resume) == content(folder)
         assert [path.name for path in (tmp_path / "down").iterdir()] == ["step-3"]
 
     def test_stay_objects_of_their_own_where_they_are_few(self, store, bucket, tmp_path):
@@ -97,7 +97,7 @@ class TestManySmallFiles:
         assert len(shared) == len({file.key for file in first.files}) - 1
         assert whole_checkpoint(store, 4, store.sizes())[0] == second
         found, _ = restored(store, tmp_path / "down")
-        assert content(found.folder) == content(later)
+        assert content(found.resume) == content(later)
 
     def test_that_arrived_before_the_upload_was_cut_off_are_not_sent_again(self, store, bucket, front_store, tmp_path):
         front, store = front_store
@@ -111,7 +111,7 @@ class TestManySmallFiles:
         assert 0 < sent < manifest.bytes
         commit(store, assemble(store, manifest, session=IDENTITY.session), session=IDENTITY.session)
         found, _ = restored(store, tmp_path / "down")
-        assert content(found.folder) == content(folder)
+        assert content(found.resume) == content(folder)
 
     def test_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
@@ -135,7 +135,7 @@ class TestManySmallFiles:
         found, skipped = restored(store, tmp_path / "down")
         assert found.step == 2
         assert [step for step, _ in skipped] == [3]
-        assert content(found.folder) == content(older)
+        assert content(found.resume) == content(older)
 
 
 class TestByHand:

@@ -54,7 +54,7 @@ class TestCompleted:
             f"CHECKPOINT_INTERVAL_FILE={root / 'interval'}",
             f"METRICS={node.folder / 'shared' / 'metrics.jsonl'}",
             "12.5",
-            "a b gpt",
+            "a b interactive",
             str(node.folder),
         ]
 
@@ -136,7 +136,7 @@ class TestInterrupted:
         node.wait_for("checkpoint-uploaded")
         agent.send_signal(signal.SIGUSR1)
         assert agent.wait(timeout=60) == 75
-        assert [event["signal"] for event in node.events("signalled")] == ["SIGUSR1", "SIGTERM"]
+        assert [event["signal"] for event in node.events("signalled")] == ["SIGTERM"]
         assert node.events("command-ended")[0]["code"] == 143
 
     def test_the_last_upload_knows_no_bound(self, node, bucket, front):
@@ -201,3 +201,13 @@ class TestFailed:
         node.job(1, 0, 10)
         assert node.run(attempt=2) == 0
         assert not group_lives(started["pid"])
+
+
+def test_two_failures_without_a_newer_checkpoint_between_them_are_the_last(node):
+    given_up = node.folder / "shared" / "not-tried-again"
+    for attempt, steps in ((1, 2), (2, 4), (3, 4)):
+        assert not given_up.exists()
+        node.job(steps, 0.2, 1000, "crash")
+        assert node.run(attempt=attempt) == 3
+    assert "without a newer checkpoint" in given_up.read_text()
+    assert [event["attempt"] for event in node.events("not-tried-again")] == [3]

@@ -62,7 +62,7 @@ rank, ranks = os.environ["SLURM_NODEID"], range(int(os.environ["SLURM_JOB_NUM_NO
 steps, hold = int(sys.argv[1]), int(sys.argv[2])
 first_attempt = os.environ["SLIPWAY_ATTEMPT"] == "1"
 stop = []
-signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+signal.signal(getattr(signal, sys.argv[3]), lambda *_: stop.append(1))
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 meeting = Path("meeting", os.environ["SLIPWAY_ATTEMPT"])
 meeting.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class Job:
         self.environment |= {"SLIPWAY_PYTHON": sys.executable, "SLIPWAY_SANDBOX": "1"}
         self.id, self.nodes = None, 2
 
-    def prepare(self, *, nodes=2, hold=0, grace=20, steps=STEPS, **run):
+    def prepare(self, *, nodes=2, hold=0, grace=20, steps=STEPS, catches="SIGUSR1", **run):
         """Render the job of a plan, with the command that trains."""
         self.nodes = nodes
         text = PLAN.format(nodes=nodes, grace=grace, uri=f"{BUCKET}/{PREFIX}", run=json.dumps(run))
@@ -190,7 +190,7 @@ class Job:
             if file.path.startswith("job."):
                 (self.folder / file.path).write_text(file.text)
         spec = json.loads((self.folder / "job.json").read_text())
-        spec["command"] = [sys.executable, "train.py", str(steps), str(hold)]
+        spec["command"] = [sys.executable, "train.py", str(steps), str(hold), catches]
         (self.folder / "job.json").write_text(json.dumps(spec))
 
     def in_the_middle_of_a_step(self, **words):
@@ -304,7 +304,9 @@ def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, 
     assert job.events("restored", attempt=2)[0]["step"] >= whole
 
 
-def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, cluster):
+@pytest.mark.parametrize("catches", ["SIGUSR1", pytest.param("SIGTERM", marks=pytest.mark.slow)])
+def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, cluster, catches):
+    job.prepare(catches=catches)
     job.submit()
     until(lambda: job.events("checkpoint-uploaded"), job.told)
     cluster.slurm.run("scancel", "--batch", "--signal=USR1", job.id)  # as slurmctld does for --signal=B:USR1@n
@@ -312,6 +314,7 @@ def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, clust
     for part in (0, 1):
         assert job.events("notice", part=part)[0]["source"] == "signal"
     assert job.events("interrupted")[0]["ended_by"] == "scheduler-signal"
+    assert [event["signal"] for event in job.events("signalled")] == [catches]
     job.back()
     job.ends_as_if_nothing_had_been()
 

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox import clients
 from tests.sandbox.aws.answers import REGION
 
 
@@ -20,14 +19,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="module")
 def client(sandbox):
     def make(service):
-        return boto3.client(
-            service,
-            endpoint_url=sandbox.endpoint,
-            region_name=REGION,
-            aws_access_key_id="SANDBOX",
-            aws_secret_access_key="sandbox",
-            config=Config(retries={"total_max_attempts": 1}),
-        )
+        return clients.client(sandbox, service, config=clients.ONE_TRY)
 
     return make
 

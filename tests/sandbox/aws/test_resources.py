@@ -4,10 +4,10 @@ import io
 import json
 import zipfile
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.sandbox import clients
 from tests.sandbox.aws.answers import REGION, SUBNET, VPC, events, outputs
 
 BUCKET = {
@@ -331,7 +331,7 @@ class TestWhatIsNotEmulated:
 
     def test_a_missing_call_is_answered_at_once_and_said(self, client, sandbox):
         with pytest.raises(ClientError) as refused:
-            client("ec2").describe_capacity_block_offerings(CapacityDurationHours=24)
+            client("ec2").describe_capacity_block_status()
 
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
         assert any(each.name.startswith("call to ec2") for each in sandbox.not_emulated())
@@ -340,7 +340,5 @@ class TestWhatIsNotEmulated:
 def test_answers_on_both_names_of_this_machine(sandbox):
     by_address = sandbox.endpoint.replace("localhost", "127.0.0.1")
     for endpoint in (sandbox.endpoint, by_address):
-        sts = boto3.client(
-            "sts", endpoint_url=endpoint, region_name=REGION, aws_access_key_id="x", aws_secret_access_key="x"
-        )
+        sts = clients.client(sandbox, "sts", endpoint_url=endpoint)
         assert sts.get_caller_identity()["Account"] == "123456789012"

@@ -222,3 +222,10 @@ def test_a_template_of_s3_is_found_by_address_as_well(client, sandbox):
     client("cloudformation").create_stack(StackName=name, TemplateURL=f"{sandbox.endpoint}/templates/a.json")
 
     assert client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
+
+
+def test_a_template_whose_rule_does_not_hold_is_refused(client):
+    rule = {"Assertions": [{"Assert": {"Fn::Equals": ["a", "b"]}, "AssertDescription": "name a plan"}]}
+    body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Rules": {"Named": rule}})
+    with pytest.raises(ClientError, match="name a plan"):
+        client("cloudformation").create_stack(StackName="held-back", TemplateBody=body)

@@ -7,17 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from tests.waiting import until
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def keys():
+    """The access keys that the cluster takes tokens of."""
+    return KeyRing()
+
+
+@pytest.fixture
+def cluster(tmp_path, keys):
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     environment = {"PATH": path, "HOME": str(tmp_path), "LANG": os.environ.get("LANG", "C.UTF-8")}
     with KubernetesCluster(
-        tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment
+        tmp_path / "kube", name="slipway-eks", mark=secrets.token_hex(8), environment=environment, keys=keys
     ) as made:
         yield made
 

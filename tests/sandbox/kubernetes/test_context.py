@@ -8,8 +8,8 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import CONTEXT, HeadNode
-from launcher.workflow.run.existing import find, looked_at
-from launcher.workflow.run.reach import jobs_at
+from launcher.workflow.cluster.kubernetes_cluster import find, looked_at
+from launcher.workflow.cluster.reach import jobs_at
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")

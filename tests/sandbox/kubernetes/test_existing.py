@@ -11,9 +11,9 @@ from launcher.records.submission import HeadNode
 from launcher.rendering.names import symbolic_names
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
-from launcher.workflow.run.existing import ExistingCluster, Looked, chosen
-from launcher.workflow.run.existing_checks import checks
-from launcher.workflow.run.lending import Lender
+from launcher.workflow.cluster.kubernetes_checks import checks
+from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Looked, chosen
+from launcher.workflow.cluster.lending import Lender
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import boto3
 import pytest
 from botocore.response import StreamingBody
-from botocore.stub import Stubber
+from botocore.stub import ANY, Stubber
 from moto import mock_aws
 from moto.sagemaker.models import sagemaker_backends
 
@@ -16,6 +16,7 @@ from launcher.aws import hyperpod
 from launcher.aws.session import Session
 from launcher.sandbox.aws import hyperpod_calls
 from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
 from tests.infra.guard_modules import guard_module
 
@@ -39,7 +40,8 @@ class Hosts:
 
 @pytest.fixture
 def hosted(tmp_path):
-    made = HostedKubernetes(NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment={"PATH": "/usr/bin:/bin"})
+    own = {"PATH": "/usr/bin:/bin"}
+    made = HostedKubernetes(NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=own, keys=KeyRing())
     for group, count in (("system", 1), ("workers", 2)):
         made.join(
             Machines(
@@ -110,9 +112,9 @@ def guard(pods):
     with guard_module("hyperpod_eks") as module, Stubber(function) as stub:
 
         def look(count):
-            said = json.dumps({"pods": count}).encode()
+            said = json.dumps({"pods": count, "stuck": []}).encode()
             answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(said), len(said))}
-            stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": b"{}"})
+            stub.add_response("invoke", answer, {"FunctionName": "f", "Payload": ANY})
             clients = {"lambda": function, "cloudwatch": cloudwatch}
             made = module.HyperPodEksGuard(
                 module.Settings.of(told), lambda name: clients.get(name) or boto3.client(name), later, asks="f"

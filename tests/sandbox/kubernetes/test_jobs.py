@@ -1,8 +1,10 @@
 """The launcher's own side: jobs submitted once, looked at in plain words, watched over breaks, and taken away."""
 
 import base64
+import gc
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -22,12 +24,11 @@ from tests import waiting
 pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
 
-AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-
 
 @pytest.fixture
-def connection(cluster):
-    session = Session(environment=AWS, region="us-east-2")
+def connection(cluster, keys):
+    own = {"AWS_ACCESS_KEY_ID": keys.owner.id, "AWS_SECRET_ACCESS_KEY": keys.owner.secret}
+    session = Session(environment=own, region="us-east-2")
     endpoint = Endpoint(
         name="slipway-eks", address=cluster.server.address, authority=None, token=lambda: token(session, "slipway-eks")
     )
@@ -82,6 +83,35 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, u
     until(lambda: jobs.facts(done) is None)
     until(lambda: not jobs.left(done))
     assert cluster.pods() == []
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, job, until, code):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    done = jobs.submit([job(f"exit {code}")], "k")
+    ended = until(lambda: (found := jobs.facts(done)).state.final and found)
+    assert not jobs.cancel(done)
+    assert jobs.facts(done) == ended
+    jobs.remove(done)
+    until(lambda: jobs.facts(done) is None)
+    assert not jobs.cancel(done)
+
+
+def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, jobs, job, until, monkeypatch):
+    """It completes after it was looked at and before its deletion arrives."""
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    done = jobs.submit([job("sleep 2")], "k")
+    until(lambda: jobs.facts(done).state is JobState.RUNNING)
+    ask = type(jobs.connection).ask
+
+    def late(self, method, path, **more):
+        if method == "DELETE":
+            until(lambda: jobs.facts(done).state is JobState.COMPLETED)
+        return ask(self, method, path, **more)
+
+    monkeypatch.setattr(type(jobs.connection), "ask", late)
+    assert not jobs.cancel(done)
+    assert jobs.facts(done).state is JobState.COMPLETED
 
 
 def test_a_job_that_fails_says_by_what(cluster, jobs, job, until):
@@ -189,3 +219,33 @@ contexts: [{{name: there, context: {{cluster: c, user: u}}}}]
     assert to_context("there", str(config)).ask("GET", "/version")["minor"] == "34"
     with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
         to_context("elsewhere", str(config))
+
+
+PAGE = (
+    "mkdir -p $HOSTNAME && cd $HOSTNAME && echo from $HOSTNAME >x && exec python3 -u -m http.server 0 --bind 127.0.0.1"
+)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, job, until, capfd):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "2"})
+    made = jobs.submit([job(PAGE, nodes=2)], "k")
+    until(lambda: jobs.facts(made).state is JobState.RUNNING)
+    nodes = jobs.nodes(made)
+    assert nodes.names == ("n1", "n1")
+    assert nodes.run("n1", ["sh", "-c", "echo in $HOSTNAME; echo no >&2; exit 7"]) == 7
+    assert capfd.readouterr() == ("in train-0\n", "no\n")
+    with pytest.raises(SchedulerError, match=r"not-there.*No such file"):
+        nodes.run("n1", ["not-there"])
+    pod = jobs.pods("train")[0]["metadata"]["name"]
+    log = until(lambda: cluster.log("default", pod, {})).decode()
+    port = int(log.split("port ")[1].split()[0])
+    with closing(jobs.connection.forward("default", pod, port)) as way:
+        way.sendall(b"GET /x HTTP/1.0\r\n\r\n")
+        answer = b""
+        while b"from train-0" not in answer:
+            answer += way.recv(1000)
+    cluster.server.rights.denied.add(("create", "pods/exec"))
+    with pytest.raises(RefusedError, match='cannot create resource "pods/exec"'):
+        nodes.run("n1", ["true"])
+    gc.collect()  # the official client leaves sockets of refused and of forwarded connections to it

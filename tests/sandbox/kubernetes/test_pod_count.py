@@ -2,6 +2,7 @@
 
 import base64
 import importlib.util
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -22,17 +23,29 @@ def pods(cluster, monkeypatch):
 
 
 @pytest.fixture
-def count(pods, cluster):
-    return lambda: pods.working(pods.api(cluster.tokens.own))
+def look(pods, cluster):
+    """What the guard is answered in half an hour, while nothing changes; it asks for half of that."""
+
+    def asked(*, whole=False):
+        later = datetime.now(UTC) + timedelta(minutes=30)
+        return pods.counted(pods.api(cluster.tokens.own), {"hung_minutes": 15, "whole": whole}, later)
+
+    return asked
+
+
+@pytest.fixture
+def count(look):
+    return lambda: look()["pods"]
 
 
 @pytest.fixture
 def put(cluster):
-    def make(name, *, labels=None, limits=None, command="sleep 60"):
-        container = {"name": "c", "image": "example.org/i:1", "command": ["sh", "-c", command]}
+    def make(name, *, labels=None, limits=None, command="sleep 60", policy="Never", annotations=None, **more):
+        container = {"name": "c", "image": "example.org/i:1", "command": ["sh", "-c", command], **more}
         container |= {"resources": {"limits": limits}} if limits else {}
-        spec = {"containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
-        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+        spec = {"containers": [container], "restartPolicy": policy, "terminationGracePeriodSeconds": 1}
+        metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         manifests.create(cluster.api, made)
 
     return make
@@ -44,6 +57,49 @@ def test_a_clusters_own_pods_count_for_nothing(cluster, count, put):
     assert count() == 0
 
 
+SECRET = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]
+
+
+@pytest.mark.parametrize(
+    "more, reason",
+    [
+        ({"image": "registry.invalid/train:1"}, "default/ours: ImagePullBackOff: container c: Back-off pulling"),
+        ({"env": SECRET}, "default/ours: CreateContainerConfigError: container c: "),
+        ({"command": "exit 3", "policy": "OnFailure"}, "default/ours: CrashLoopBackOff: container c was restarted "),
+    ],
+)
+def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, look, put, until, more, reason):  # noqa: PLR0917
+    """Nor do the pods of its job, which wait for it; somebody else's goes on."""
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    put("waits", labels={"slipway/job": "train"})
+    put("theirs", limits={"nvidia.com/gpu": "1"})
+    put("ours", labels={"slipway/job": "train"}, annotations={"slipway/retries": "1"}, **more)
+    until(lambda: (found := look())["pods"] == 1 and found["stuck"], lambda: str(look()))
+    (words,) = look()["stuck"]
+    assert words.startswith(reason), words
+
+
+def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(look, put, until):
+    put("ours", labels={"slipway/job": "train"}, limits={"nvidia.com/gpu": "9"})
+    until(lambda: look(whole=True)["stuck"])
+    assert look(whole=True)["stuck"][0].startswith("default/ours: Unschedulable: ")
+    assert look() == {"pods": 1, "others": 0, "stuck": []}
+
+
+def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, look, put, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    for name, code in (("interrupted", 75), ("fails", 3)):
+        own = {"labels": {"slipway/job": name}, "annotations": {"slipway/retries": "1" if code == 75 else "99"}}
+        put(name, **own, command=f"exit {code}", policy="OnFailure")
+
+    def restarts():
+        found = [each.get("status", {}).get("containerStatuses", ()) for each in cluster.pods()]
+        return [part["restartCount"] for parts in found for part in parts]
+
+    until(lambda: len(restarts()) == 2 and min(restarts()) >= 2)
+    assert look() == {"pods": 2, "others": 0, "stuck": []}
+
+
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"aws.amazon.com/neuron": "16"}])
 def test_whoever_asks_for_chips_counts_also_while_it_waits(count, put, limits):
     put("theirs", limits=limits)
@@ -53,6 +109,24 @@ def test_whoever_asks_for_chips_counts_also_while_it_waits(count, put, limits):
 def test_a_job_of_ours_counts_whatever_it_asks_for(count, put):
     put("ours", labels={"slipway/job": "train"})
     assert count() == 1
+
+
+def test_a_pod_on_the_workers_counts_without_chips_too(pods, cluster, put, until):
+    cluster.add_node("n1")
+    put("theirs")
+    ask = pods.api(cluster.tokens.own)
+    until(lambda: pods.counted(ask, {"hosts": ["127.0.0.1"]}, datetime.now(UTC))["others"] == 1)
+    assert pods.counted(ask, {"hosts": ["10.0.0.1"]}, datetime.now(UTC))["pods"] == 0
+
+
+@pytest.mark.parametrize("kind, count", [("ReplicaSet", 1), ("DaemonSet", 0), ("Node", 0)])
+def test_daemons_on_the_workers_count_for_nothing(pods, kind, count):
+    metadata = {"name": "p", "namespace": "x", "ownerReferences": [{"kind": kind}]}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"hostIP": "10.0.0.1"}}
+    asked = {"hosts": ["10.0.0.1"]}
+    assert pods.counted(lambda _: {"items": [pod]}, asked, datetime.now(UTC))["pods"] == count
+    metadata["namespace"] = "kube-system"
+    assert pods.counted(lambda _: {"items": [pod]}, asked, datetime.now(UTC))["pods"] == 0
 
 
 def test_what_has_ended_counts_no_more(cluster, count, put, until):

@@ -1,12 +1,14 @@
 """Pods placed, run, moved and ended: the official client asks, the cluster's controllers answer."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from launcher.catalog.load import load
-from launcher.rendering.eks import plugin_files
+from launcher.rendering.device_plugins import plugin_files
+from launcher.sandbox.kubernetes.claims import standing
 
 kubernetes = pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
@@ -216,3 +218,67 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, cl
     (node,) = core.list_node().items
     assert node.status.allocatable["nvidia.com/gpu"] == "8"
     assert "vpc.amazonaws.com/efa" not in node.status.allocatable
+
+
+def with_claim(made, name="data"):
+    pod = made["spec"]["template"]["spec"]
+    pod["volumes"].append({"name": "volume-0", "persistentVolumeClaim": {"claimName": name}})
+    pod["containers"][0]["volumeMounts"].append({"name": "volume-0", "mountPath": "/data"})
+    return made
+
+
+def _unscheduled(core, run):
+    """Why the pods of a job are nowhere."""
+    conditions = (each for pod in _pods(core, run) for each in pod.status.conditions or ())
+    return " ".join(each.message or "" for each in conditions)
+
+
+def claim(name="data", modes=("ReadWriteMany",), **spec):
+    body = {"accessModes": [*modes], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": body}
+
+
+def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster, core, batch, job, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    batch.create_namespaced_job("default", with_claim(job("echo one >/data/out", name="first")))
+    until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled(core, "first"))
+    core.create_namespaced_persistent_volume_claim("default", claim())
+    until(lambda: "pod has unbound immediate PersistentVolumeClaims" in _unscheduled(core, "first"))
+    for each in standing("default", ["other"])[:1]:
+        each["spec"] |= {"claimRef": {"namespace": "default", "name": "data"}}
+        core.create_persistent_volume(each)
+    until(lambda: batch.read_namespaced_job("first", "default").status.succeeded)
+    batch.create_namespaced_job("default", with_claim(job("cat /data/out", name="second")))
+    until(lambda: batch.read_namespaced_job("second", "default").status.succeeded)
+    (pod,) = core.list_namespaced_pod("default", label_selector="slipway/job=second").items
+    assert core.read_namespaced_pod_log(pod.metadata.name, "default") == "one\n"
+
+
+def test_a_claim_of_one_node_is_not_attached_to_two(cluster, core, batch, job, until):
+    for name in ("n1", "n2"):
+        cluster.add_node(name, allocatable={"nvidia.com/gpu": "8"})
+    core.create_namespaced_persistent_volume_claim("default", claim(modes=["ReadWriteOnce"]))
+    (volume, _) = standing("default", ["data"])
+    volume["spec"] |= {"accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "data"}}
+    core.create_persistent_volume(volume)
+    batch.create_namespaced_job("default", with_claim(job("sleep 600", nodes=2, gpus="8")))
+    event = until(lambda: [e for e in core.list_namespaced_event("default").items if e.reason == "FailedAttachVolume"])[
+        0
+    ]
+    assert "Multi-Attach error" in event.message
+
+
+@pytest.mark.parametrize(
+    "changed,words",
+    [
+        ({"accessModes": []}, "at least 1 access mode is required"),
+        (
+            {"accessModes": ["ReadWriteOncePod", "ReadWriteMany"]},
+            "may not use ReadWriteOncePod with other access modes",
+        ),
+        ({"resources": {}}, "spec.resources[storage]"),
+    ],
+)
+def test_a_claim_that_kubernetes_refuses(core, cluster, changed, words):
+    with pytest.raises(Exception, match=re.escape(words)):
+        core.create_namespaced_persistent_volume_claim("default", claim(**changed))

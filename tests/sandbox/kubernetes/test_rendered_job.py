@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import secrets
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -21,7 +22,7 @@ from launcher.rendering.kubernetes_job import job_context, job_manifest, namespa
 from launcher.rendering.names import ClusterNames, journal_uri
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
-from launcher.workflow.run.shipping import job_archive, ship_work
+from launcher.workflow.cluster.shipping import job_archive, ship_work
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")
@@ -40,44 +41,93 @@ KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "u
 TRAINER = """
 import hashlib
 import os
-print("part", os.environ["SLIPWAY_PART"], "meets at", os.environ["PET_RDZV_ENDPOINT"], flush=True)
+print("part", os.environ["SLIPWAY_PART"], "meets at", os.environ.get("PET_RDZV_ENDPOINT"), flush=True)
 """
+FAILS = """
+import os, signal, sys
+with open(os.environ["LIVES"], "a") as file:
+    file.write(os.environ["SLIPWAY_ATTEMPT"])
+if sys.argv[1] == "killed":  # as by the kernel whose memory ran out: the agent goes with its container
+    os.kill(int(os.environ["AGENT"]), signal.SIGKILL)
+    signal.pause()
+sys.exit(int(sys.argv[1]))
+"""
+MORE = "it failed more often than run.retries allows; "
+OPERATORS = (Operator.JOB, Operator.PYTORCHJOB, Operator.HYPERPOD_PYTORCHJOB)
 
 
-@pytest.mark.parametrize("operator", [Operator.JOB, Operator.PYTORCHJOB])
-def test_a_rendered_job_runs_to_its_end(cluster, endpoint, catalog, tmp_path, until, operator):  # noqa: PLR0917
-    session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
-    bucket = f"rendered-{operator.value}"
-    style = Config(s3={"addressing_style": "path"})
-    names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1", "config": style}
-    boto3.client("s3", endpoint_url=endpoint, **names).create_bucket(Bucket=bucket)
-    store = Objects.at(session, f"s3://{bucket}/store")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "train.py").write_text(TRAINER)
-    plan = pinned_plan(request_of(PLAN), catalog)
-    assert plan.place.target is TargetKind.EKS
-    where = ClusterNames(subnet_id="s", security_group_id="g", node_policy_arn="a", store_uri=store.uri)
-    settings = JobSettings(run=RUN, checkpoint_interval_s=600.0)
-    bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
-    shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
-    with job_archive(bundle, shipment) as (archive, _):
-        store.send(archive, ".work/job.tar.gz")
-        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
-    settings = replace(settings, archive=shipped)
-    context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
-    cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1"}
-    room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
-    for name in ("n1", "n2"):
-        cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
-    own = cluster.tokens.own
-    connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
-    documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
-    kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", RUN))
-    jobs = KubernetesJobs(connection=connection, namespace=namespace_of(plan), kind=documents[-1]["kind"], kept=kept)
-    job = jobs.submit(documents, RUN)
-    facts = until(lambda: (found := jobs.facts(job)).state.final and found, 60)
-    log = jobs.read(job, {"log.txt": 0})["log.txt"].data.decode()
-    connection.close()
-    assert facts.state is JobState.COMPLETED, (facts, log)
-    assert "part 0 meets at 127.0.0.1:" in log
+@pytest.fixture
+def submitted(cluster, endpoint, catalog, tmp_path):
+    """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
+    connections = []
+
+    def submit(operator, trainer, *, nodes=2, **run):
+        session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
+        bucket = f"rendered-{secrets.token_hex(4)}"
+        style = Config(s3={"addressing_style": "path"})
+        names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1", "config": style}
+        boto3.client("s3", endpoint_url=endpoint, **names).create_bucket(Bucket=bucket)
+        store = Objects.at(session, f"s3://{bucket}/store")
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "train.py").write_text(trainer)
+        document = {**PLAN, "target": {**PLAN["target"], "nodes": nodes}, "run": {**PLAN["run"], **run}}
+        plan = pinned_plan(request_of(document), catalog)
+        assert plan.place.target is TargetKind.EKS
+        where = ClusterNames(subnet_id="s", security_group_id="g", node_policy_arn="a", store_uri=store.uri)
+        settings = JobSettings(run=RUN, checkpoint_interval_s=600.0)
+        bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
+        shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
+        with job_archive(bundle, shipment) as (archive, _):
+            store.send(archive, ".work/job.tar.gz")
+            sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+            shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
+        settings = replace(settings, archive=shipped)
+        context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
+        cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1"}
+        room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
+        for name in ("n1", "n2"):
+            cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
+        own = cluster.tokens.own
+        connections.append(
+            to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
+        )
+        documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
+        kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", RUN))
+        kind = documents[-1]["kind"]
+        jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=kept)
+        job = jobs.submit(documents, RUN)
+        return jobs, job, lambda: getattr(jobs.read(job, {"log.txt": 0})["log.txt"], "data", b"").decode()
+
+    yield submit
+    for each in connections:
+        each.close()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
+    jobs, job, log = submitted(operator, TRAINER)
+    facts = until(lambda: (found := jobs.facts(job)).state.final and found)
+    assert facts.state is JobState.COMPLETED, (facts, log())
+    assert "part 0 " in log()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    "ends, retries, lives, begins, reason",
+    [
+        ("3", 0, "1", MORE, "ended with exit 3"),
+        ("3", 1, "12", MORE, "ended with exit 3"),
+        ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
+        ("78", 1, "1", "another try would not mend it: ", "78"),
+    ],
+)
+def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
+    submitted, until, tmp_path, operator, ends, retries, lives, begins, reason
+):
+    command = ["bash", "-c", f"LIVES={tmp_path}/lives AGENT=$PPID exec python3 train.py {ends}"]
+    jobs, job, log = submitted(operator, FAILS, nodes=1, command=command, retries=retries)
+    facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
+    assert facts.state is JobState.FAILED, log()
+    assert facts.reason.startswith(begins)
+    assert reason in facts.reason
+    assert (tmp_path / "lives").read_text() == lives, log()

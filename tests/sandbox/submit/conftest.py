@@ -59,7 +59,9 @@ def group(instance_type, nodes, **more):
     )
 
 
-GROUP = group(TYPE, 2, efa=True, cpus=192, gpus=8, settings={"Sockets": "2", "CoresPerSocket": "48"})
+GROUP = group(
+    TYPE, 2, efa=True, cpus=192, gpus=8, settings={"Sockets": "2", "CoresPerSocket": "48", "ThreadsPerCore": "2"}
+)
 GROUPS = (GROUP, group("trn1.2xlarge", 1), group("p4d.24xlarge", 1))
 SPEC = ClusterSpec(
     name="head",

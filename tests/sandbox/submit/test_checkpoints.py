@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from launcher.agent.job import CheckpointSpec, JobSpec
+from launcher.agent.manifest import HERE, Manifest, StoredFile
 from tests.plans import ROOT
 from tests.sandbox.submit.conftest import BUCKET
 
@@ -133,6 +134,74 @@ def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
     assert (code, "is there already" in err) == (5, True)
     code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
     assert (code, "whole steps: 3, 2, 1" in err) == (5, True)
+
+
+def manifest(s3, step, layout, paths, **options):
+    """Store a whole checkpoint of a framework, each file of it with its own path as content."""
+    files = []
+    for path in paths:
+        key, body = f"step-{step}/r1.a1/0-beef/{path}", path.encode()
+        s3.put_object(Bucket=BUCKET, Key=f"jobs/a/{key}", Body=body)
+        digest = hashlib.sha256(body).hexdigest()
+        files.append(StoredFile(path=path, bytes=len(body), sha256=digest, key=key, part=0))
+    stored = Manifest(
+        run="r1",
+        attempt=1,
+        step=step,
+        part=None,
+        parts=1,
+        files=tuple(files),
+        written_at="2026-11-23T00:00:00.000Z",
+        seconds=1.0,
+        layout=layout,
+        **{"folder": HERE, **options},
+    )
+    s3.put_object(Bucket=BUCKET, Key=f"jobs/a/step-{step}/manifest.json", Body=stored.to_json())
+
+
+def test_files_without_a_folder_are_restored_into_one_of_their_own(slipway, s3, tmp_path):
+    manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
+    manifest(s3, 2, "torchtune", ["epoch_2/adapter.pt", "recipe_state/recipe_state.pt"], unit="epoch")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "epoch=0-step=50.ckpt").write_text("another run's")
+    for step in ("2", "50"):
+        assert slipway("restore", URI, "--step", step, "-o", "mine")[0] == 0
+    files = {
+        str(path.relative_to(tmp_path / "mine")): path for path in (tmp_path / "mine").rglob("*") if path.is_file()
+    }
+    assert {name: path.read_text() for name, path in files.items()} == {
+        "epoch=0-step=50.ckpt": "another run's",
+        "step-50/epoch=0-step=50.ckpt": "epoch=0-step=50.ckpt",
+        "epoch-2/epoch_2/adapter.pt": "epoch_2/adapter.pt",
+        "epoch-2/recipe_state/recipe_state.pt": "recipe_state/recipe_state.pt",
+    }
+    code, _, err = slipway("restore", URI, "-o", "mine")
+    assert (code, "is there already" in err) == (5, True)
+
+
+def test_the_layout_of_each_is_listed(slipway, s3):
+    manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
+    manifest(s3, 60, "", ["data"], folder="step-60")
+    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    assert [(each["step"], each["layout"], each["unit"]) for each in found] == [
+        (60, "slipway", "step"),
+        (50, "lightning", "step"),
+    ]
+    assert " lightning " in slipway("list", URI)[1]
+
+
+def test_prune_keeps_the_newest_of_each_layout(slipway, s3):
+    for step, layout in ((50, "hf"), (100, "hf"), (150, "megatron"), (200, "megatron"), (300, "megatron")):
+        manifest(s3, step, layout, ["data"], folder="folder")
+    manifest(s3, 20, "hf", ["data"], folder="folder")
+    again = s3.get_object(Bucket=BUCKET, Key="jobs/a/step-150/manifest.json")["Body"].read()
+    other = again.replace(b'"megatron"', b'"hf"')
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/step-150/r2.a1/manifest.json", Body=other)
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/step-30/r1.a1/0-aa/data", Body=b"cut off")
+    s3.put_object(Bucket=BUCKET, Key="jobs/a/step-250/r1.a1/0-aa/data", Body=b"cut off, of whichever")
+    assert slipway("prune", URI, "--keep", "1", "--yes")[0] == 0
+    assert {key.partition("/")[0] for key in stored(s3)} >= {"step-150", "step-250", "step-300"}
+    assert {"step-20", "step-30", "step-50", "step-200"}.isdisjoint(key.partition("/")[0] for key in stored(s3))
 
 
 def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):

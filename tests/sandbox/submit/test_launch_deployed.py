@@ -15,8 +15,8 @@ from launcher.records.run_folder import latest
 from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
-from launcher.workflow.deploy.deployment import DeployOptions
 from launcher.workflow.deploy.in_sandbox import context_in
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
@@ -126,7 +126,7 @@ class User:
     def launch(self, name, where=""):
         path = self.root / f"{name}.yaml"
         path.write_text(PLAN.format(name=name, where=where, python=sys.executable))
-        priced = price(path, datetime.now(UTC), PriceOptions(sandbox=True))
+        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
         rank, quoted = pick(priced, None)
         self.told.clear()
         of_box = DeployOptions(root=self.root, environment=self.environment, tell=self.tell)

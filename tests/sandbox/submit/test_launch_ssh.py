@@ -3,17 +3,20 @@
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.errors import DeclinedError, DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
 from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import PATIENT, SAVING, TRAINER_STEPS, TRAINER_WORDS
 from tests.sandbox.submit.conftest import BUCKET, KEY, KEY_ID
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -22,13 +25,20 @@ ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 AWS = f"""[ "$1 $2" = "secretsmanager get-secret-value" ] || exit 64
 echo {SECRET}
 """
+SAVER = """import os
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+if not os.environ["SLIPWAY_RESUME_DIR"]:
+    (folder / "tmp").mkdir()
+    (folder / "tmp" / "weights").write_text("1")
+    (folder / "tmp").rename(folder / "step-1")
+"""
 SECRETIVE = "import hashlib, os; print('secret', hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest())\n"
 
 
 def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was_not(far):
-    for name in ("model.py", "train.py"):
-        (far.work / name).write_text((EXAMPLES / "tiny_gpt" / name).read_text())
-    trainer = [sys.executable, "train.py", "--steps", "160", "--every", "20"]
+    shutil.copytree(EXAMPLES / "tiny_gpt", far.work, dirs_exist_ok=True)
+    (far.work / "patient.py").write_text(PATIENT)
     took_away = []
 
     def interrupt(now):
@@ -37,14 +47,15 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
             took_away.append(next(job for _, job, state in far.head.jobs() if state == "RUNNING"))
             far.head.slurm.run("scontrol", "requeue", took_away[0])
 
-    folder, report = far.launch(far.plan(trainer), progress=interrupt)
+    folder, report = far.launch(far.plan([sys.executable, "patient.py", *SAVING]), progress=interrupt)
     assert report.status is RunStatus.SUCCEEDED
     assert not report.simulated
     _, last = report.attempts
-    assert (last.ended_by, last.exit_code, last.last_step) == ("completed", 0, 160)
+    assert (last.ended_by, last.exit_code, last.last_step) == ("completed", 0, TRAINER_STEPS)
     assert last.resumed_from_step > 0
+    words = [sys.executable, "train.py", *TRAINER_WORDS]
     alone = subprocess.run(
-        trainer, cwd=far.work, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+        words, cwd=far.work, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
     )
     wanted = re.search(r"weights sha256 (\w+)", alone.stdout)[1]
     logs = "".join(path.read_text() for path in sorted(folder.logs.glob("attempt-*.log")))
@@ -86,12 +97,27 @@ def test_a_job_that_fails_is_exit_6_and_the_report_says_so(far):
 
 
 def test_the_same_work_is_sent_once(far):
-    (far.work / "train.py").write_text("print('hello')\n")
+    (far.work / "train.py").write_text(SAVER)
     path = far.plan([sys.executable, "train.py"])
-    far.launch(far.plan([sys.executable, "train.py"]))
+    folder, _ = far.launch(path)
+    assert not any(line.startswith("in the store") for line in far.told)
     far.launch(path)
+    (told,) = [line for line in far.told if line.startswith("in the store")]
+    run = folder.read_json("submission.json")["key"]
+    assert told == f"in the store: step 1 of run {run}"
+    assert f"  s3://{BUCKET}/team" in far.told
+    before = {key for key in far.stored() if key.startswith("team/step-")}
+    anew, _ = far.launch(path, fresh=True)
+    place = f".fresh/{anew.read_json('submission.json')['key']}"
+    assert "  it stays; this job begins anew, and later launches go on from this one" in far.told
+    assert before == {key for key in far.stored() if key.startswith("team/step-")}
+    assert any(key.startswith(f"team/{place}/step-1/") for key in far.stored())
+    after, _ = far.launch(path)
+    assert after.read_json("submission.json")["checkpoint_uri"] == f"s3://{BUCKET}/team/{place}"
+    assert far.told.count("  this job goes on from it; --fresh begins anew and deletes nothing") == 2
+    assert f"  s3://{BUCKET}/team/{place}" in far.told
     shipped = [line for line in far.told if line.startswith("run.workdir: ")]
-    assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", "already in S3"]
+    assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", *["already in S3"] * 3]
     assert len([key for key in far.stored() if "/.work/" in key]) == 1
 
 
@@ -108,9 +134,20 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     goes_on, *ways = far.told[-3:]
     assert goes_on.startswith("the job goes on, at $")
     assert goes_on.endswith(" an hour")
-    assert ways == ["next: slipway status far", "next: slipway cancel far"]
+    assert ways == ["next: slipway attach far", "next: slipway cancel far"]
     job = folder.read_json("submission.json")["job"]
     assert [state for _, each, state in far.head.jobs() if each == job] == ["RUNNING"]
+    until(lambda: "team/claim.json" in far.stored())
+
+    def decline():
+        raise DeclinedError("no")
+
+    asked = []
+    with pytest.raises(DeclinedError):
+        far.launch(far.root / "plan.yaml", approve=decline, second=asked.append)
+    assert asked == ["submit a second job of far beside it"]
+    assert "writes checkpoints there now: while it does, this job is refused" in far.told[-2]
+    assert far.told[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
 
 
 def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
@@ -132,5 +169,5 @@ def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
 
 
 def test_over_ssh_a_place_for_checkpoints_must_be_known(far):
-    with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto is the bucket of a cluster"):
+    with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto says no place in S3"):
         far.launch(far.plan(["true"], uri="auto"))

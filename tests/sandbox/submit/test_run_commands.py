@@ -78,6 +78,13 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
     assert f"far: running, job {found['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
     assert "step 3 of 3, loss 1.500" in out
 
+    so_far = json.loads(slipway("report", "far", "--json")[1])
+    assert so_far["status"] == "running"
+    # Both round, and the meter has cents: what matters is that they count the same clock.
+    assert so_far["actual"]["hours"] == pytest.approx(found["meter"]["hours"], abs=0.05)
+    assert float(so_far["actual"]["usd_used"]) == pytest.approx(float(found["meter"]["usd"]), abs=0.5)
+    assert " so far, $" in slipway("report", "far")[1]
+
     place = latest("far", left.root).read_json("submission.json")["folder"]
     (left.head.home / "slipway" / place.rpartition("/")[2] / "go").touch()
     code, out, err = slipway("logs", "far", "-f")
@@ -93,6 +100,7 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
         0,
         3,
     )
+    assert "has ended already: nothing is cancelled" in slipway("cancel", "far", "--yes")[2]
     code, out, _ = slipway("runs", "--json")
     assert [each["status"] for each in json.loads(out)["runs"]] == ["succeeded"]
 
@@ -173,6 +181,7 @@ class TestFallback:
             asking=lambda found: replace(
                 options, approve=lambda: far.told.append(f"approved {found[2].plan.place.instance_type}")
             ),
+            obstacle=lambda quoted: None,
         )
         yield made
         if "drain" in far.head.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):

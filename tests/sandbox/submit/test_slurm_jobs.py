@@ -2,6 +2,7 @@
 
 import pytest
 
+from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState, Submitted
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from tests.sandbox.submit.conftest import TYPE
@@ -113,3 +114,16 @@ class TestLook:
         assert local.partition("gpu", TYPE) == "p5-48xlarge"
         with pytest.raises(SchedulerError, match=r"no partition gpu and no node .* there are: .*p5-48xlarge"):
             local.partition("gpu", "p6-b200.48xlarge")
+
+
+class TestNodes:
+    def test_a_person_runs_a_command_beside_the_job_and_gets_its_exit_code(self, head, local, capfd):
+        job = local.submit("nodes-1", head.folder_with("sleep 60", "--partition=p5-48xlarge"), "job.sbatch")
+        until(lambda: local.facts(job).state is JobState.RUNNING)
+        nodes = local.nodes(job)
+        assert nodes.run(nodes.names[0], ["bash", "-c", "echo in $PWD of $SLURM_JOB_ID; exit 7"]) == 7
+        assert capfd.readouterr().out == f"in {job.folder} of {job.job}\n"
+        local.cancel(job)
+        ended(local, job)
+        with pytest.raises(ImpossibleError, match=f"job {job.job} runs on no node: it is CANCELLED"):
+            local.nodes(job)

@@ -9,6 +9,7 @@ from launcher.aws.ssm import MachineCommands
 from launcher.model.errors import AwsError
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.session import Person
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
 from tests.sandbox.submit.test_ssh import archive_of
@@ -54,6 +55,7 @@ def shell(session, head):
         commands=MachineCommands(session=session, instance=HEAD_NODE),
         user="ubuntu",
         stage=stage,
+        person=Person(target=HEAD_NODE, region="us-east-2", environment={}),
         sleep=lambda seconds: time.sleep(seconds / 8),
     )
 
@@ -121,4 +123,4 @@ def test_a_machine_that_is_not_there(session, shell):
 @pytest.mark.parametrize("user", ["root;id", "-l", ""])
 def test_a_user_is_a_user(user):
     with pytest.raises(SchedulerError, match="no user name"):
-        SsmShell(name="x", commands=None, user=user, stage=str)
+        SsmShell(name="x", commands=None, user=user, stage=str, person=None)

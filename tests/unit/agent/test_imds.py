@@ -13,6 +13,7 @@ from launcher.agent.node.imds import DEFAULT_ENDPOINT, SpotWatch, endpoint
 from launcher.agent.node.notice import SPOT_NOTICE_S, spot_notice
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
+DEEP = ("[" * 4096, '{"action":' * 400, f'{{"action": "stop", "time": {"9" * 4000}}}')
 NOTICE = json.dumps({"action": "terminate", "time": "2026-11-20T14:02:00Z"})
 
 
@@ -103,7 +104,7 @@ class TestWatch:
             notice, trouble = watch(url)
         assert (notice.detail, trouble) == ("terminate", ["no token: the metadata service answered 403"])
 
-    @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"action": "dance"}', "", "\xff\xfe", "null"])
+    @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"action": "dance"}', "", "\xff\xfe", "null", *DEEP])
     def test_rubbish_is_said_once_and_is_no_notice(self, body):
         with Service([(200, body)] * 3) as url:
             notice, trouble = watch(url)
@@ -123,7 +124,13 @@ class TestWatch:
             notice, _ = watch(url)
         assert notice.left_s == 100
 
-    @pytest.mark.parametrize("date", ["yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"])
+    @pytest.mark.parametrize(
+        "date",
+        [
+            *("yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"),
+            f"Fri, 20 Nov 2026 14:00:20 +{'9' * 30}",
+        ],
+    )
     def test_a_date_that_is_none_is_left_out(self, date):
         service = Service([])
         service.date = date or " "

@@ -134,11 +134,11 @@ class TestRefusal:
         assert "run: missing" in problems("{}")
         assert "checkpoint: missing" in problems("{}")
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "null"])
+    @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "null", '{"run": NaN}', "[" * 10**5])
     def test_takes_nothing_else_for_a_job(self, text):
         assert problems(text)
 
-    @pytest.mark.parametrize("value", ["NaN", "Infinity", "true", '"1"', "[]"])
+    @pytest.mark.parametrize("value", ["true", '"1"', "[]"])
     def test_takes_nothing_else_for_a_number(self, value):
         text = document().replace('"grace_seconds": 90.0', f'"grace_seconds": {value}')
         assert problems(text)[0].startswith("checkpoint.grace_seconds: got")

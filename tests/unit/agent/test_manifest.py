@@ -56,7 +56,10 @@ class TestRefusal:
     @pytest.mark.parametrize(
         "change",
         [
+            {"schema": "slipway.checkpoint/4"},
             {"schema": "slipway.checkpoint/3"},
+            {"layout": "hf"},
+            {"schema": "slipway.checkpoint/3", "layout": "hf", "folder": "../step-7"},
             {"folder": "step-8"},
             {"folder": "../step-7"},
             {"step": "7"},
@@ -92,7 +95,8 @@ class TestRefusal:
             ((stored("lone-\ud800"),), "a text is no UTF-8"),
             ((stored(key="step-7/\ud800"),), "a text is no UTF-8"),
             ((stored(part=1),), "out of its bounds"),
-            ((stored(size=10**400),), "out of its bounds"),
+            ((stored(size=10**30),), "out of its bounds"),
+            ((stored(size=10**400),), "has 401 digits"),
         ],
     )
     def test_what_no_node_can_have_written(self, files, reason):

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from launcher.agent.meeting import LIFE, Meeting, folder_of, parse_life
+from launcher.agent.life import LIFE, parse_life
+from launcher.agent.meeting import Meeting, folder_of
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.journal import Journal, Tail, end_of, key_of
@@ -189,3 +190,85 @@ def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
     again = meeting(store, 1)
     assert again.join(over=lambda: False) is None
     assert (again.completed, again.stopped) == (True, True)
+
+
+def lives(code, retries, ends=None, steps=None):
+    """How many lives a job of two pods has, of which each ends with a code; and what is left of it at the end.
+
+    A code of None: the second pod is killed, and leaves nothing. Each pod has a machine of its own, which stays.
+    `steps` are the newest whole checkpoints at the ends of the lives, which the first pod knows; None: each is newer.
+    """
+    store, number = Memory(), 0
+    while number < 20:
+        pods = [Meeting(store, place(each), say=[].append, machine=f"m{each}", retries=retries) for each in (0, 1)]
+        if any(each is None for each in joined(*pods)):
+            return number, parse_life(store.texts[LIFE].text).failed
+        number += 1
+        left = code if ends is None else ends[min(number, len(ends)) - 1]
+        newest = number if steps is None else steps[min(number, len(steps)) - 1]
+        # The second pod ends first, and does not know what is whole.
+        for each, known in list(zip(pods, (newest, None), strict=True))[: 1 if left is None else 2][::-1]:
+            each.leave(75 if left is None else left, over=lambda: False, newest=known)
+    return number, None
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+@pytest.mark.parametrize("code", [1, 3, 74, 124, 137])
+def test_a_job_fails_when_as_many_lives_have_failed_as_may(quick, code, retries):
+    assert lives(code, retries) == (retries + 1, code)
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+@pytest.mark.parametrize("code", [78, 126, 127])
+def test_what_another_try_would_not_mend_is_never_tried_again(quick, code, retries):
+    assert lives(code, retries) == (1, code)
+
+
+@pytest.mark.parametrize(
+    "steps, ends, number",
+    [
+        ([-1, -1], None, 2),  # nothing was ever kept
+        ([40, 40], None, 2),
+        ([40, 60, 60], None, 3),
+        ([40, 30], None, 2),  # it began anew, and came less far
+        ([40, 40, 40], [3, 75, 3], 3),  # an interruption between them brought nothing either
+        ([40, 50, 60], [3, 75, 3], 10),
+    ],
+)
+def test_two_failures_without_a_newer_checkpoint_end_the_job(quick, steps, ends, number):
+    steps = [*steps, *range(100, 200)] if number == 10 else steps
+    ends = None if ends is None else [*ends, *[3] * 20]
+    assert lives(3, 8, ends, steps) == (number, 3)
+
+
+def test_interruptions_are_no_failures(quick):
+    assert lives(3, 1, [75, 75, 3, 75, 75, 3]) == (6, 3)
+
+
+def test_a_pod_that_was_killed_on_a_machine_that_stays_has_failed(quick):
+    # The life in which that is found out is over before it has begun.
+    assert lives(None, 1) == (2, 137)
+    assert lives(None, 1, [75, None, 75, 3]) == (4, 3)
+
+
+def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
+    store = Memory()
+    for boot in range(3):
+        pods = [Meeting(store, place(each), say=[].append, machine=f"m{each}/{boot}", retries=0) for each in (0, 1)]
+        assert [each.attempt for each in joined(*pods)] == [boot + 1] * 2
+
+
+def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
+    store = Memory()
+    Meeting(store, place(1), say=[].append, retries=3).refuse(78)
+    pods = meeting(store, 0), meeting(store, 1)
+    assert joined(*pods) == [None, None]
+    assert [each.failed for each in pods] == [78, 78]
+
+
+def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
+    store = Memory()
+    pods = [Meeting(store, place(each), say=[].append, retries=1) for each in (0, 1)]
+    joined(*pods)
+    assert [each.fail(3, over=lambda: False) for each in pods] == [False, False]
+    assert parse_life(store.texts[LIFE].text).failures == 1

@@ -11,7 +11,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.job import READ_BACK, CheckpointSpec, JobSpec
 from launcher.agent.manifest import Manifest, StoredFile
 from launcher.agent.node.progress import Metrics
-from launcher.workflow.run.attempts import read_events
+from launcher.workflow.history.attempts import read_events
 from tests.waiting import until
 
 FILE = StoredFile(path="data", bytes=1000, sha256="0" * 64, key="step-3/x/data", part=0)

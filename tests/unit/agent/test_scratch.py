@@ -10,14 +10,24 @@ import pytest
 
 from launcher.agent.checkpoint import scratch as scratch_module
 from launcher.agent.checkpoint.files import local_files, sha256_of
+from launcher.agent.checkpoint.layouts import SLIPWAY, Layouts, table
 from launcher.agent.checkpoint.scratch import Scratch
+from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import Command, group_lives, start_failure_code, start_ticks
 
+(SLIPWAY_ALONE,) = (row for row in table() if row.layout == SLIPWAY)
 
-def claim(tmp_path, job="tiny", run="r1"):
-    return Scratch(tmp_path, job=job, run=run)
+
+def claim(tmp_path, job="tiny", run="r1", **options):
+    return Scratch(tmp_path, job=job, run=run, **{"layouts": Layouts([SLIPWAY_ALONE]), **options})
+
+
+@pytest.fixture(autouse=True)
+def roomy(monkeypatch):
+    """The disk of this machine says nothing."""
+    monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 2**60)
 
 
 def wait_until(condition):
@@ -32,14 +42,6 @@ class TestFolder:
         with claim(tmp_path) as scratch:
             assert scratch.root == tmp_path / f"slipway-{os.getuid()}" / "tiny"
             assert scratch.root.stat().st_mode & 0o077 == 0
-            assert list(scratch.checkpoints.iterdir()) == []
-
-    @pytest.mark.parametrize("run", ["r1", "r2"], ids=["same run", "another run"])
-    def test_what_an_earlier_attempt_left_is_gone(self, tmp_path, run):
-        with claim(tmp_path) as scratch:
-            (scratch.checkpoints / "step-1").mkdir()
-            (scratch.checkpoints / "step-1" / "x").write_text("x")
-        with claim(tmp_path, run=run) as scratch:
             assert list(scratch.checkpoints.iterdir()) == []
 
     def test_what_is_not_ours_is_left_alone(self, tmp_path):
@@ -61,11 +63,12 @@ class TestFolder:
         with claim(tmp_path) as scratch:
             assert scratch.checkpoints.is_dir()
 
-    def test_an_ended_jobs_checkpoints_make_room(self, tmp_path):
+    def test_what_the_store_has_of_an_ended_job_makes_room(self, tmp_path):
         with claim(tmp_path, job="other") as other:
-            (other.checkpoints / "step-1").mkdir()
-        with claim(tmp_path):
-            assert not other.checkpoints.exists()
+            keep(other)
+            other.release(1)
+        with claim(tmp_path) as scratch:
+            assert (other.checkpoints.exists(), scratch.leftovers()) == (False, [])
 
     def test_a_running_jobs_checkpoints_stay(self, tmp_path):
         with claim(tmp_path, job="other") as other, claim(tmp_path):
@@ -96,7 +99,8 @@ def keep(scratch, name="step-1", content="x"):
 
 def record(scratch, folder):
     files = local_files(folder)
-    scratch.record_finished(folder, files)
+    step = int(folder.name.partition("-")[2])
+    scratch.record_finished(FinishedFolder(step=step, path=folder, files=files, folder=folder.name))
     scratch.record_hashes(folder.name, {file.path: sha256_of(folder / file.path) for file in files})
 
 
@@ -107,8 +111,27 @@ class TestPrevious:
             keep(scratch, "tmp-2")
         with claim(tmp_path) as scratch:
             assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
+            scratch.release(1)
             scratch.forget_previous()
             assert not scratch.previous.exists()
+
+    def test_what_is_newer_than_the_store_has_stays_until_that_has_caught_up(self, tmp_path):
+        with claim(tmp_path) as scratch:
+            keep(scratch, "step-2")
+        with claim(tmp_path) as scratch:
+            scratch.release(1)
+            scratch.forget_previous()
+            assert [path.name for path in scratch.previous.iterdir()] == ["step-2"]
+            scratch.release(3)
+            assert not scratch.previous.exists()
+
+    def test_one_of_a_step_that_a_later_attempt_wrote_again_is_named(self, tmp_path):
+        removed = []
+        for _ in range(2):
+            with claim(tmp_path, on_removed=lambda left, why: removed.append((left.path.name, why))) as scratch:
+                keep(scratch)
+        with claim(tmp_path, on_removed=lambda left, why: removed.append((left.path.name, why))):
+            assert removed == [("step-1", "another attempt wrote the same step")]
 
     def test_what_another_run_left_is_not_but_for_what_has_no_other_copy(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -166,6 +189,93 @@ class TestPrevious:
             assert scratch.newest_finished() is None
 
 
+def names(folder):
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+class TestWhatIsNotRecognised:
+    """It stays in place for its run, is moved by any other, and goes only for room."""
+
+    @pytest.fixture
+    def left(self, tmp_path):
+        """What Lightning wrote before a crash."""
+        with claim(tmp_path) as scratch:
+            (scratch.checkpoints / "epoch=0-step=50.ckpt").write_text("weights")
+            keep(scratch, "global_step25")
+            keep(scratch, "step-9")
+        return scratch
+
+    def test_a_later_attempt_finds_it_in_place(self, tmp_path, left):
+        for _ in range(2):
+            with claim(tmp_path) as scratch:
+                assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
+                assert (scratch.checkpoints / "epoch=0-step=50.ckpt").read_text() == "weights"
+
+    @pytest.mark.parametrize("name", ["tmp-3", ".tmp", "step-5.tmp", "300.orbax-checkpoint-tmp-0", "x-unfinished"])
+    def test_what_was_being_written_is_not_in_the_way_of_a_later_attempt(self, tmp_path, left, name):
+        keep(left, name, "torn")
+        for _ in range(2):
+            with claim(tmp_path) as scratch:
+                assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
+                assert (scratch.root / "aside" / "r1.unfinished" / name / "weights").read_text() == "torn"
+
+    def test_so_does_one_whose_agent_restores_nothing(self, tmp_path, left):
+        with claim(tmp_path, layouts=None) as scratch:
+            assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
+
+    @pytest.mark.parametrize("other", [{"run": "r2"}, {"job": "other", "run": "r9"}], ids=["its job", "another job"])
+    def test_another_run_moves_it_and_the_first_gets_it_back(self, tmp_path, left, other):
+        with claim(tmp_path, **other) as scratch:
+            aside = left.root / "aside" / "r1"
+            assert names(aside) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
+            assert names(scratch.checkpoints) == []
+            assert [(each.path.name, each.bytes, each.run) for each in scratch.leftovers()] == [
+                ("epoch=0-step=50.ckpt", 7, "r1"),
+                ("global_step25", 1, "r1"),
+                ("step-9", 1, "r1"),
+            ]
+        with claim(tmp_path) as scratch:
+            assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
+            assert names(scratch.previous) == ["step-9"]
+
+    def test_of_two_runs_with_one_name_neither_is_lost(self, tmp_path, left):
+        for run in ("r2", "r3"):
+            with claim(tmp_path, run=run) as scratch:
+                keep(scratch, "global_step25", run)
+        with claim(tmp_path, run="r4"):
+            found = {run: (left.root / "aside" / run / "global_step25" / "weights").read_text() for run in ("r1", "r2")}
+        assert found == {"r1": "x", "r2": "r2"}
+
+    def test_it_goes_for_room_alone_the_oldest_first_and_is_named(self, tmp_path, left, monkeypatch):
+        for at, name in enumerate(("step-9", "global_step25", "epoch=0-step=50.ckpt")):
+            os.utime(left.checkpoints / name, (at, at))
+        removed = []
+        with claim(tmp_path, run="r2", on_removed=lambda each, _: removed.append(each.path.name)) as scratch:
+            monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 100 + 10 * len(removed))
+            scratch.make_room(100)
+            assert removed == []
+            scratch.make_room(120)
+            assert removed == ["step-9", "global_step25"]
+            assert names(left.root / "aside" / "r1") == ["epoch=0-step=50.ckpt"]
+
+    def test_in_place_it_goes_before_the_command_starts_alone(self, tmp_path, left, monkeypatch):
+        removed = []
+        with claim(tmp_path, on_removed=lambda each, _: removed.append(each.path.name)) as scratch:
+            monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 0)
+            scratch.make_room(1)
+            assert removed == ["step-9"]
+            scratch.make_room(1, starting=True)
+            assert sorted(removed) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
+
+    def test_the_only_copy_does_not_go_for_room(self, tmp_path, monkeypatch):
+        with claim(tmp_path) as scratch:
+            record(scratch, keep(scratch))
+        with claim(tmp_path) as scratch:
+            monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 0)
+            scratch.make_room(1, starting=True)
+            assert names(scratch.previous) == ["step-1"]
+
+
 class TestTheOnlyCopy:
     """What is finished and not in the store is removed by nobody."""
 
@@ -187,16 +297,17 @@ class TestTheOnlyCopy:
         with claim(tmp_path, job="other") as other:
             there = left.parents[1] / "checkpoints"
             assert [path.name for path in there.iterdir()] == ["step-5"]
+            assert names(left.parents[1] / "aside" / "r1") == ["step-6"]
             assert [(kept.path, kept.step, kept.run) for kept in other.kept()] == [(there / "step-5", 5, "r1")]
 
     def test_the_same_job_with_its_checkpoints_elsewhere(self, tmp_path, left):
-        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere") as scratch:
+        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
             assert scratch.newest_finished() is None
             record(scratch, keep(scratch, "step-5", "other"))
             scratch.release(5)
             scratch.forget_previous()
             assert [(kept.path.name, kept.run) for kept in scratch.kept()] == [("step-5.of-r1", "r1")]
-        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere") as scratch:
+        with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
             assert [kept.path.name for kept in scratch.kept()] == ["step-5.of-r1"]
 
     def test_a_torn_one_of_the_same_step_does_not_take_its_place(self, tmp_path, left):

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.node.inotify import RenameWatch
 
 
@@ -160,7 +160,7 @@ class TestWhatIsNoCheckpoint:
         assert watch.poll(0) + watch.poll(60) + watch.settle(61, clean=True) == []
 
     def test_what_was_restored(self, tmp_path):
-        restored = fill(tmp_path / "step-4")
+        restored = FinishedFolder(step=4, path=fill(tmp_path / "step-4"), files=(), folder="step-4")
         watch = CheckpointWatch(tmp_path, restored=restored)
         fill(tmp_path / "tmp").rename(tmp_path / "step-5")
         assert steps(watch.settle(0, clean=True)) == [5]
@@ -275,3 +275,62 @@ def test_renames_are_told_in_a_crowd(tmp_path):
         (tmp_path / f"a{number}").rename(tmp_path / f"step-{number}")
     assert len(watch.names()) == 2000
     watch.close()
+
+
+class TestNothingPassesInSilence:
+    @pytest.fixture
+    def told(self):
+        return []
+
+    @pytest.fixture
+    def watch(self, tmp_path, told):
+        (tmp_path / "left-by-an-earlier-attempt").write_text("x")
+        return CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda event, reason: told.append((event, reason)))
+
+    def test_files_that_nobody_knows_are_told_after_two_intervals(self, tmp_path, watch, told):
+        watch.poll(0)
+        fill(tmp_path / "weights-of-step-50")
+        assert watch.poll(30) + watch.poll(89) == []
+        assert told == []
+        watch.poll(90)
+        watch.poll(200)
+        assert told == [
+            ("checkpoints-not-recognised", "none is known as a checkpoint, so none is stored: weights-of-step-50")
+        ]
+
+    def test_ten_minutes_are_the_longest(self, tmp_path, told):
+        watch = CheckpointWatch(tmp_path, interval_s=3600, on_trouble=lambda event, _: told.append(event))
+        fill(tmp_path / "weights")
+        watch.poll(0)
+        watch.poll(599)
+        assert told == []
+        watch.poll(600)
+        assert told == ["checkpoints-not-recognised"]
+
+    def test_a_short_job_is_told_at_its_end(self, tmp_path, watch, told):
+        for number in range(7):
+            (tmp_path / f"w{number}").write_text("x")
+        watch.settle(1, clean=True)
+        reason = "none is known as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
+        assert told == [("checkpoints-not-recognised", reason)]
+
+    def test_no_file_at_all(self, tmp_path, watch, told):
+        watch.poll(0)
+        watch.poll(59)
+        assert (told, watch.wrote) == ([], False)
+        watch.poll(60)
+        watch.settle(61, clean=True)
+        assert told == [("no-checkpoint-yet", f"nothing was written to {tmp_path} for 60 s")]
+
+    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, watch, told):
+        (tmp_path / "left-by-an-earlier-attempt").write_text("longer")
+        watch.settle(1, clean=True)
+        assert ([event for event, _ in told], watch.wrote) == (["checkpoints-not-recognised"], True)
+
+    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, watch, told):
+        fill(tmp_path / "step-1")
+        (tmp_path / "log.txt").write_text("x")
+        watch.poll(0)
+        watch.poll(100)
+        watch.settle(101, clean=False)
+        assert told == []

@@ -1,12 +1,15 @@
 """A public file through the proxy of a company's network, and what is said of a host that is out of reach."""
 
 import base64
+import gzip
 import os
+import socket
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from launcher.aws.feeds import download
 from launcher.aws.feeds.download import Downloads
 from launcher.model.errors import AwsError
 from tests.stand_ins.loopback import listening
@@ -70,3 +73,77 @@ def test_a_host_out_of_reach_is_named_without_the_file_and_without_the_password(
     assert caught.value.message.startswith("prices.example cannot be reached: ")
     assert "no_proxy" in caught.value.hint
     assert proxy == []
+
+
+def test_a_host_is_given_up_with_its_first_failure_to_connect(fetch, monkeypatch):
+    with socket.socket() as host:
+        host.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        said = set()
+        for name in ("index", "other"):
+            with pytest.raises(AwsError, match="cannot be reached: Connection refused") as caught:
+                fetch(f"http://127.0.0.1:{host.getsockname()[1]}/{name}.json")
+            said.add(caught.value.message)
+            # By now it would answer.
+            host.listen()
+        assert len(said) == 1
+        host.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            host.accept()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server whose next answer is what a test sets: status, headers, body."""
+    next_answer = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            next_answer["asked"] = dict(self.headers)
+            body = next_answer.get("body", b"{}")
+            self.send_response(next_answer.get("status", 200))
+            for name, value in next_answer.get("headers", {"Content-Length": str(len(body))}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with listening(Handler) as address:
+        next_answer["url"] = f"{address}/index.json"
+        yield next_answer
+
+
+def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(server, fetch, tmp_path):
+    body = gzip.compress(b"0" * 10**6)
+    server |= {"body": body, "headers": {"Content-Length": str(len(body)), "Content-Encoding": "gzip"}}
+    with pytest.raises(AwsError, match="comes as gzip"):
+        fetch(server["url"])
+    assert server["asked"]["Accept-Encoding"] == "identity"
+    assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 1000
+
+
+@pytest.mark.parametrize("headers", [{"Content-Length": "99999"}, {}, {"Content-Length": "9" * 5000}])
+def test_no_more_is_kept_than_a_price_file_has(server, fetch, tmp_path, monkeypatch, headers):
+    monkeypatch.setattr(download, "MOST_BYTES", 1000)
+    server |= {"body": b"0" * 2000, "headers": headers}
+    with pytest.raises(AwsError, match="more than 1,000 bytes"):
+        fetch(server["url"])
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_not_modified_without_a_condition_is_an_error(server, fetch):
+    server |= {"status": 304, "body": b"", "headers": {}}
+    with pytest.raises(AwsError, match="answers 304, and nothing was there"):
+        fetch(server["url"])
+    assert fetch(server["url"], known='"a"') is None
+
+
+def test_a_day_that_no_calendar_has_is_none(server, fetch):
+    for stamp in (f"Fri, 20 Mar 2026 10:00:00 +{'9' * 30}", "x"):
+        server |= {"headers": {"Content-Length": "2", "Last-Modified": stamp}}
+        assert fetch(server["url"]).changed is None

@@ -8,7 +8,7 @@ from launcher.aws.made_by_cluster import made_by_cluster
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.removal import KeptKind
-from launcher.workflow.deploy.leftovers import made_in_kubernetes
+from launcher.workflow.doctor.leftovers import made_in_kubernetes
 
 REGION, OWN, OTHER = "us-east-2", "slipway-a", "slipway-b"
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}

@@ -10,7 +10,7 @@ from botocore import xform_name
 
 from launcher.catalog.permissions import load_permissions
 from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
-from launcher.workflow.deploy.readback.training import LENDING
+from launcher.workflow.cluster.readback.training import LENDING
 from tests.infra.iam import ACCOUNT, actions
 
 AWS = Path(__file__).resolve().parents[3] / "launcher/aws"

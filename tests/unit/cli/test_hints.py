@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from launcher.cli.app import application
-from launcher.pricing.priced import TAKES
+from launcher.workflow.quote.commands import TAKES, command, command_for, next_command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW
@@ -109,15 +109,15 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         "1000.50",
         "--all",
     ]
-    assert shlex.split(found.next_command) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
+    assert shlex.split(next_command(found)) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
     for name, takes in TAKES.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
-        words = shlex.split(found.command(name, *more))
+        words = shlex.split(command(found, name, *more))
         assert [each for each in words if each in takes] == list(takes)
         COMMANDS[name].make_context(name, words[2:])
     # A rank of all candidates is none of another command's.
-    assert shlex.split(found.command_for("render", 3))[-2:] == ["--pick", found.digest(3)[:12]]
-    assert shlex.split(found.command_for("quote", 3))[-2:] == ["--pick", "3"]
+    assert shlex.split(command_for(found, "render", 3))[-2:] == ["--pick", found.digest(3)[:12]]
+    assert shlex.split(command_for(found, "quote", 3))[-2:] == ["--pick", "3"]
     bare = price(plan, NOW, PriceOptions())
-    assert bare.command_for("render", 3).endswith(" --pick 3")
-    assert bare.command("launch") == f"slipway launch {shlex.quote(str(plan))}"
+    assert command_for(bare, "render", 3).endswith(" --pick 3")
+    assert command(bare, "launch") == f"slipway launch {shlex.quote(str(plan))}"

@@ -10,7 +10,7 @@ from launcher.records import run_folder
 from launcher.records.command_record import FILE
 from launcher.workflow.run.status_logs import follow_logs
 from tests.unit.cli.test_status import REPORT
-from tests.unit.workflow.test_meter import QUOTE
+from tests.unit.workflow.run.test_meter import QUOTE
 
 BEGUN = "2026-11-20T12:00:00+00:00"
 EVENTS = [

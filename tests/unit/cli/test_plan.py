@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import explain
-from launcher.cli.plan_page import page
-from launcher.cli.quote_page import page as quote_page
+from launcher.answers import explain
+from launcher.answers.plan import document, page
+from launcher.answers.quote import page as quote_page
 from launcher.pricing.priced import Priced
-from launcher.records.documents import plan_document, quote_document
+from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW
@@ -60,18 +60,6 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Price
     return priced
 
 
-def document(found: Priced) -> dict:
-    return plan_document(
-        name=found.request.name,
-        now=found.now,
-        considered=found.considered,
-        quotes=found.quotes,
-        findings=found.findings,
-        types=found.catalog.instance_types,
-        next_command=found.next_command,
-    )
-
-
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_page_of_a_plan(plan, golden, width):
     golden(f"plan/table-{width}.txt", "\n".join(page(plan(SOME), width, everything=False)) + "\n")
@@ -108,8 +96,8 @@ def test_the_json_of_a_quote(plan, golden):
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_tails_of_blocks_and_commitments_are_told_at_every_width(plan, width):
     text = " ".join("\n".join(page(plan(SOME), width, everything=False)).split())
-    assert text.count("a commitment of $") >= 1
-    assert "billed 24 h at least; 2 unused" in text
+    assert "Commitments for a term take $" in text
+    assert re.search(r"billed \d+ h at least; \d+ unused; \d+% not to fit", text)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -120,7 +108,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(plan, text, wid
     assert max(len(line) for line in lines) <= width
     rows = [line for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
     # Ten, and the row that the line on Trainium names.
-    assert 5 <= len(rows) <= 11
+    assert 3 <= len(rows) <= 11
     for line in rows:
         usd = found.quote(int(line.split()[0])).usd
         shown = f"{usd.mid:,.0f}" if usd.mid >= 100 else f"{usd.mid:,.2f}"
@@ -183,7 +171,7 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
     assert price["note"] == "purchase.price_overrides p5.48xlarge/on-demand"
     bill = quote_document(found.quote(1), 1, found.catalog.instance_types)["components"]
     assert {line["source"] for line in bill if line["group"] == "compute"} == {"user"}
-    shown = " ".join(" ".join(quote_page(found.quote(1), 1, 120, found)).split())
+    shown = " ".join(" ".join(quote_page(found.quote(1), 1, 120, found, explained=True)).split())
     assert (
         "$18.10 an instance-hour: user, 2026-11-20, of today; purchase.price_overrides p5.48xlarge/on-demand" in shown
     )
@@ -192,7 +180,10 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(plan):
 def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(plan):
     found = document(plan(SOME))["candidates"]
     keys = [(each["instance_type"], each["purchase_option"]) for each in found]
-    assert len(set(keys)) == len(keys)
+    once = [
+        key for key in keys if key[1] != "capacity-block"
+    ]  # whose row has one beside it that holds the high estimate
+    assert len(set(once)) == len(once)
     unpriced = {(each["instance_type"], each["purchase_option"]) for each in found if each["usd"] is None}
     assert {("trn2.48xlarge", "on-demand"), ("p5e.48xlarge", "on-demand")} <= unpriced
     assert [each["usd"] is None for each in found] == sorted(each["usd"] is None for each in found)
@@ -205,11 +196,12 @@ def test_an_incomplete_total_is_marked_at_every_width(plan, width):
     found = plan(OPEN)
     lines = page(found, width, everything=False)
     rows = [int(line.split()[0]) for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
-    marked = [line for line in lines if "total incomplete" in line]
+    text = " ".join(" ".join(lines).split())
     incomplete = [rank for rank in rows if found.quote(rank).incomplete]
     assert incomplete
     for rank in incomplete:
-        assert any(re.match(rf" +(\d+, )*{rank}\b", line) for line in marked)
+        beside = any(re.match(rf" +(\d+, )*{rank}\b.*total incomplete", line) for line in lines)
+        assert beside or re.search(rf"\b{rank}(, \d+)*: [^$]*total incomplete", text)
 
 
 def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from launcher.answers.plan_rows import TableRow, note_of, notes_below, table_row
 from launcher.cli import output
-from launcher.cli.plan_rows import TableRow, note_of, notes_below, table_row
 from launcher.records.documents import candidate
 from tests.unit.pricing.conftest import price_over
 

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 WORDS = ["policies", "--account", "123456789012", "--region", "us-east-2"]
+KEY = "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 OWN = "arn:aws:iam::123456789012:policy/SlipwayBoundary"
 PLAN = """
 slipway: 1
@@ -77,7 +78,9 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     arn = "arn:aws:iam::123456789012:role/team/machines"
     (tmp_path / "plan.yaml").write_text(
         f'slipway: 1\nname: small\ntarget: {{kind: hyperpod-slurm}}\nsecurity: {{roles: {{nodes: "{arn}"}}}}\n'
-        'checkpoint: {uri: "s3://weights/team"}\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n'
+        f'checkpoint: {{uri: "s3://weights/team"}}\nstorage: {{kms_key_arn: "{KEY}"}}\n'
+        "workload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
+        'run: {data: [{uri: "s3://corpus/tokens", path: /scratch/tokens}]}\n'
     )
     code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
@@ -88,6 +91,13 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     made = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
     (kept,) = (each for each in made["Statement"] if each["Sid"] == "KeepCheckpoints")
     assert kept["Resource"] == ["arn:aws:s3:::weights/team/*"]
+    # Whoever launches it ships to the same place, under the same key, when the cluster is up and billed.
+    store = json.loads((tmp_path / "here/SlipwayStore.json").read_text())
+    (ships,) = (each for each in store["Statement"] if "s3:PutObject" in each["Action"])
+    (uses,) = (each for each in store["Statement"] if "kms:GenerateDataKey" in each["Action"])
+    assert (ships["Resource"], uses["Resource"]) == (["arn:aws:s3:::weights/team/*"], [KEY])
+    (read,) = (each for each in made["Statement"] if each["Sid"] == "ReadData")
+    assert (read["Action"], read["Resource"]) == (["s3:GetObject"], ["arn:aws:s3:::corpus/tokens/*"])
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
     (gives,) = (each for each in base["Statement"] if each["Sid"] == "GiveNamedRoles")
     assert gives["Resource"] == [arn]

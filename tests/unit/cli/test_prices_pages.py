@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from launcher.aws.calls import CredentialsError
+from launcher.answers.prices import MOST, MOST_UNFILTERED, diff_document, diff_page, show_document, show_page
+from launcher.answers.refresh import refresh_document, refresh_page
+from launcher.aws.session import CredentialsError
 from launcher.catalog.fetched_prices import Move, Refusal, plain
 from launcher.catalog.listing import KINDS
 from launcher.catalog.selector import Key
-from launcher.cli.prices_page import MOST, MOST_UNFILTERED, diff_page, show_page
-from launcher.cli.refresh_page import refresh_page
 from launcher.model.errors import AwsError, UnreadableInputError
-from launcher.records.price_documents import diff_document, refresh_document, show_document
 from launcher.records.refresh_report import RefreshReport
 from launcher.workflow.quote.prices import Wanted, check_regions, diff, show
 from tests.plans import NOW

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
-from launcher.cli.plan_page import page
+from launcher.answers.plan import page
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import EXAMPLES, NOW, ROOT

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.cli.sandbox import _page
 
-FOUND = SimpleNamespace(since="2026-11-22 10:00 UTC", port=4566)
+FOUND = SimpleNamespace(name="default", since="2026-11-22 10:00 UTC", port=4566)
 STACKS = [{"name": "slipway-team-training", "region": "us-east-2", "status": "CREATE_COMPLETE"}]
 
 
@@ -37,6 +37,11 @@ def test_jobs_stand_below_their_cluster():
 
 def test_an_empty_one_says_so():
     assert _page(FOUND, [], [])[-1] == "  nothing is deployed in it"
+
+
+def test_one_with_a_name_says_it():
+    named = SimpleNamespace(name="team", since="2026-11-22 10:00 UTC", port=4566)
+    assert _page(named, [], [])[0] == "  the sandbox team runs since 2026-11-22 10:00 UTC: http://localhost:4566"
 
 
 def test_one_node_is_one():

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import explain, portfolio_page, serving_compare
-from launcher.cli.plan_page import page
-from launcher.cli.quote_page import page as quote_page
+from launcher.answers import explain, serving_compare
+from launcher.answers import portfolio as portfolio_page
+from launcher.answers.plan import page
+from launcher.answers.quote import page as quote_page
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions

@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from launcher import plan_file
-from launcher.cli.checkpoints_page import page
+from launcher.answers.checkpoints import page
 from launcher.model.document import document
 from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
@@ -65,6 +65,14 @@ def test_a_folder_that_was_only_deployed_has_no_job(folder, slipway):
     assert (code, json.loads(out)["status"]) == (0, "not-submitted")
     code, _, err = slipway("cancel", "tiny", "--yes")
     assert (code, "no job on a cluster" in err) == (5, True)
+    served = plan_file.load(ROOT / "examples" / "serve" / "pinned" / "embedding-inf2.yaml")
+    folder.write_json("plan.json", document(served))
+    code, _, err = slipway("cancel", "tiny", "--yes")
+    assert (code, "is an endpoint and has no job: nothing is cancelled" in err, "slipway down tiny" in err) == (
+        5,
+        True,
+        True,
+    )
     code, _, err = slipway("logs", "tiny", "-f")
     assert (code, "no job on a cluster to follow" in err) == (2, True)
 

@@ -1,13 +1,15 @@
 """Tables give way to the terminal: notes first, numbers never."""
 
-from launcher.cli.table import Column, align_points, render
+from operator import itemgetter
 
-COLUMNS = [
-    Column(title="#", right=True),
-    Column(title="machines"),
-    Column(title="zone", yields=1),
-    Column(title="total $", right=True),
-    Column(title="notes", yields=2, shrinks=True),
+from launcher.answers.table import Column, align_points, render
+
+COLUMNS: list[Column[list[str]]] = [
+    Column("#", itemgetter(0), "right"),
+    Column("machines", itemgetter(1)),
+    Column("zone", itemgetter(2), yields=1),
+    Column("total $", itemgetter(3), "right"),
+    Column("notes", itemgetter(4), yields=2, shrinks=True),
 ]
 ROWS = [
     ["1", "1 × p5.48xlarge", "use2-az1", "37.60", "saves every 14 minutes and says so at length"],

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.cli.quote_brief import page
+from launcher.answers.quote_brief import page
 from launcher.model.finding import warning
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -24,8 +24,8 @@ purchase: {option: on-demand}
 """
 
 
-def typed(words, *, answer=b"", folder, **environment):
-    """What a command prints to a terminal of 80 columns, and its exit code."""
+def typed(words, *, answer=b"", folder, app=None, **environment):
+    """What a command prints to a terminal of 80 columns, and its exit code; `app` is the CDK app that stays."""
     printed = bytearray()
 
     def read(descriptor):
@@ -37,12 +37,14 @@ def typed(words, *, answer=b"", folder, **environment):
 
     code = (
         f"import os, sys; os.chdir({str(folder)!r}); os.environ.update({environment!r}); "
-        f"sys.argv = {['slipway', *words]!r}; from launcher.cli.app import main; main()"
+        f"sys.argv = {['slipway', *words]!r}; from launcher.cli.app import main; "
     )
+    if app is not None:
+        code += f"from launcher.cdk import toolchain; toolchain.app_command = lambda: {app.command()!r}; "
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
-        status = pty.spawn([sys.executable, "-c", code], read, lambda descriptor: b"")
+        status = pty.spawn([sys.executable, "-c", f"{code}main()"], read, lambda descriptor: b"")
     finally:
         os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     return bytes(printed).decode().replace("\r\n", "\n"), os.waitstatus_to_exitcode(status)
@@ -64,8 +66,8 @@ def soft_rows(shown):
 
 
 @pytest.mark.long
-def test_a_launch_asks_in_at_most_25_lines(here):
-    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, **TERMINAL)
+def test_a_launch_asks_in_at_most_25_lines(here, warm_app):
+    shown, code = typed(["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
@@ -75,11 +77,11 @@ def test_a_launch_asks_in_at_most_25_lines(here):
 
 
 @pytest.mark.long
-def test_an_endpoint_asks_in_at_most_25_lines(tmp_path):
+def test_an_endpoint_asks_in_at_most_25_lines(tmp_path, warm_app):
     plan = ROOT / "examples" / "serve" / "pinned" / "llama31-8b-inf2.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text(encoding="utf-8"), encoding="utf-8")
     words = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
-    shown, code = typed(words, answer=b"n\n", folder=tmp_path, **TERMINAL)
+    shown, code = typed(words, answer=b"n\n", folder=tmp_path, app=warm_app, **TERMINAL)
     before = shown.split("[y/N]")[0]
     assert code == 7
     assert soft_rows(before) <= 25
@@ -87,7 +89,7 @@ def test_an_endpoint_asks_in_at_most_25_lines(tmp_path):
 
 
 def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all_of_it(monkeypatch):
-    priced = price(ROOT / "examples" / "hyperpod-eks" / "p5en-spot.yaml", NOW, PriceOptions(sandbox=True))
+    priced = price(ROOT / "examples" / "hyperpod-eks" / "p5en-spot.yaml", NOW, PriceOptions(any_age=True))
     quoted = replace(priced.quote(1), findings=(*priced.quote(1).findings, warning("a", "", "long " * 60, "fix " * 20)))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     shown = page(quoted, 1, 80, priced)
@@ -102,8 +104,9 @@ def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all
 
 
 @pytest.mark.long
-def test_verbose_says_the_rest_wherever_it_is_typed(here):
-    shown, _ = typed(["launch", "plan.yaml", "--sandbox", "-v"], answer=b"n\n", folder=here, **TERMINAL)
+def test_verbose_says_the_rest_wherever_it_is_typed(here, warm_app):
+    words = ["launch", "plan.yaml", "--sandbox", "-v"]
+    shown, _ = typed(words, answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
     assert "considered" in shown
 
@@ -127,8 +130,9 @@ def test_long_output_goes_through_the_pager(here):
     pager.chmod(0o755)
     shown, code = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | {"LINES": "20", "PAGER": str(pager)})
     assert (shown.split()[0], code) == ("PAGED", 0)
-    shown, _ = typed(["quote", "plan.yaml"], folder=here, **TERMINAL | {"PAGER": str(pager)})
-    assert "PAGED" not in shown
+    for words, lines in ((["quote", "plan.yaml"], "60"), (["quote", "plan.yaml", "--no-pager"], "20")):
+        shown, _ = typed(words, folder=here, **TERMINAL | {"LINES": lines, "PAGER": str(pager)})
+        assert "PAGED" not in shown
 
 
 def test_the_help_cuts_no_summary(here):

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from launcher.catalog.load import load
-from launcher.planning.hyperpod_eks import refusals, remarks
+from launcher.model import eks
+from launcher.model.sizing import HEAD_NODES
 from launcher.planning.pin import pinned_plan
 from launcher.pricing.idle_tail import NEVER_H, tail_hours, tail_line
+from launcher.targets.hyperpod_eks.rules import refusals, remarks
 from tests.plans import laid_over, request_of
 
 CATALOG = load()
@@ -42,6 +44,18 @@ def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters
     assert refused(request, replace(place, region="eu-west-3")) == ["no-health-monitor"]
     request, place = asked(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
     assert refused(request, replace(place, region="eu-west-3")) == []
+
+
+def test_a_type_whose_devices_the_chart_does_not_show_is_refused_for_clusters_that_are_made():
+    request, place = asked()
+    assert refused(request, replace(place, instance_type="trn2.3xlarge")) == ["no-device-plugin"]
+
+
+@pytest.mark.parametrize("governed", [False, True])
+def test_the_smallest_system_machine_holds_the_pods_of_the_stack(governed):
+    wanted = eks.CHART_PODS + sum(eks.SYSTEM_PODS[name] for name, _ in eks.hyperpod_addons(governed=governed))
+    assert wanted <= min(eks.PODS_A_MACHINE.values())
+    assert {name for _, name in HEAD_NODES} <= set(eks.PODS_A_MACHINE)
 
 
 def test_deep_health_checks_are_remarked_on():

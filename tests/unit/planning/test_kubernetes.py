@@ -17,8 +17,13 @@ class TestKeys:
         [
             ({"target": {"cluster": "c", "context": "x"}}, "target.context"),
             ({"target": {"queue": "team/gpus"}}, "target.queue"),
-            ({"network": {"api_cidrs": ["198.51.100.0/24"]}}, "network.api_cidrs"),
+            ({"network": {"api_cidrs": ["52.94.76.0/24"]}}, "network.api_cidrs"),
+            (
+                {"security": {"kubernetes_access": ["arn:aws:iam::123456789012:role/trains"]}},
+                "security.kubernetes_access",
+            ),
             ({"run": {"operator": "job"}}, "run.operator"),
+            ({"run": {"volumes": [{"claim": "data", "path": "/data"}]}}, "run.volumes"),
         ],
     )
     def test_they_are_for_targets_with_pods(self, sections, path):
@@ -31,5 +36,24 @@ class TestKeys:
         assert found(target={"priority": "high"}) == [("priority-without-queue", "target.priority")]
         assert found(target={"context": "x"}) == [("context-without-cluster", "target.context")]
 
-    def test_a_range_is_one(self):
-        assert found(network={"api_cidrs": ["198.51.100.7/24"]}) == [("bad-range", "network.api_cidrs")]
+    @pytest.mark.parametrize("path", ["/slipway", "/slipway/job/x", "/dev", "/data/deep"])
+    def test_a_volume_hides_nothing(self, path):
+        volumes = [{"claim": "a", "path": "/data"}, {"claim": "b", "path": path}]
+        assert found(run={"volumes": volumes}) == [("path-taken", "run.volumes[1].path")]
+
+    @pytest.mark.parametrize(
+        "range_,code",
+        [
+            ("52.94.76.7/24", "bad-range"),
+            ("198.51.100.0/24", "documentation-range"),
+            ("203.0.113.7/32", "documentation-range"),
+            ("10.0.0.0/8", "private-range"),
+            ("100.64.0.0/10", "private-range"),
+            ("0.0.0.0/0", "wide-range"),
+            ("52.94.0.0/15", "wide-range"),
+            ("52.94.0.0/16", None),
+        ],
+    )
+    def test_a_range_is_one_that_somebody_calls_from(self, range_, code):
+        wanted = [(code, "network.api_cidrs")] if code else []
+        assert found(network={"api_cidrs": [range_]}) == wanted

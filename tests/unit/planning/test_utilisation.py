@@ -92,6 +92,9 @@ def test_what_was_published_lies_near():
     [
         ({"stack": Stack.UNTUNED}, {"stack": Stack.FRAMEWORK}),
         ({"stack": Stack.FRAMEWORK}, {"stack": Stack.TUNED}),
+        ({"stack": Stack.HUGGINGFACE}, {"stack": Stack.FRAMEWORK}),
+        ({"stack": Stack.HUGGINGFACE, "micro_batch": 1, "sequence_length": 512}, {"stack": Stack.HUGGINGFACE}),
+        ({"method": Method.QLORA, "micro_batch": 1}, {"method": Method.QLORA, "micro_batch": 8}),
         ({"precision": Precision.BF16}, {"precision": Precision.FP8}),
         ({"precision": Precision.FP8}, {"precision": Precision.FP8, "stack": Stack.TUNED}),
         ({"recompute": Recompute.FULL}, {"recompute": Recompute.SELECTIVE}),
@@ -128,10 +131,15 @@ def width(label, **changes):
 
 
 def test_where_the_data_are_thin_the_range_is_wide():
-    well_known = width("H100-SXM")
+    well_known = width("H100-SXM", method=Method.PRETRAIN)
     assert width("Trainium2") > 1.15 * well_known
     assert width("B200") > 1.15 * well_known
     assert width("A100-80GB", method=Method.QLORA) > well_known
+    lora = {"method": Method.LORA, "stack": Stack.HUGGINGFACE, "micro_batch": 1}
+    assert width("A100-80GB", **lora) > well_known
+    assert width("A100-80GB", **lora, stack_known=False) > 1.4 * width("A100-80GB", **lora)
+    short = lora | {"method": Method.QLORA, "sequence_length": 512}
+    assert width("A100-80GB", **short | {"micro_batch": None}) > 1.2 * width("A100-80GB", **short)
     for unknown in ("L40S", "A10G", "B300", "Trainium3"):
         assert width(unknown) > 1.3 * well_known
 
@@ -149,7 +157,7 @@ def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
     [
         ("A100-40GB", "A100"),
         ("NVIDIA H200", "H200"),
-        ("GB200", "B200"),
+        ("GB200", "GB200"),
         ("L40S", "L40S"),
         ("L4", "L4"),
         ("Trainium", "Trainium1"),

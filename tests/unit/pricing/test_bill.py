@@ -12,11 +12,18 @@ from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
 from launcher.pricing import bill
 from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
+from tests.unit.pricing.conftest import price_over
 
 TIERS = (
     Tier(start=Decimal(0), end=Decimal(10), usd=Decimal(2)),
     Tier(start=Decimal(10), end=None, usd=Decimal(1)),
 )
+JOB_H = price_over().quote(1).hours.mid
+"""Wall hours of a job of 10 hours of progress: failures and restarts are on top."""
+NODE_H = JOB_H + 0.15 + 5 / 60
+"""Hours of a node for it: start-up before it and idle tail after it."""
+UP_H = JOB_H + 0.5
+"""Hours of its cluster."""
 PRICE = Price(usd=Decimal(2), source="x", basis=Basis.LISTED, as_of=date(2026, 1, 1), tiers=TIERS)
 
 
@@ -56,7 +63,7 @@ def test_training_data_pay_for_their_way_from_another_region(priced):
     here, there = lines(priced(train("us-east-1"))), lines(priced(train("us-west-2")))
     moved = there["training data from us-west-2"]
     assert "training data from us-east-1" not in here
-    assert moved.quantity == pytest.approx(1073.741824)
+    assert moved.quantity == 1000
     assert moved.unit_price_usd == load().transfer("us-west-2", "us-east-1").usd
     assert moved.group == "network"
 
@@ -90,13 +97,80 @@ def test_storage_in_the_plan_is_storage_in_the_bill(priced):
     plain = lines(priced())
     lustre = found["FSx Lustre 2400 GiB, 500 MB/s/TiB"]
     assert lustre.unit_price_usd == load().bill_item("fsx.lustre-persistent-500", "us-east-1").usd
-    assert lustre.quantity == pytest.approx(2400 * 10.5 / 730)
-    assert found["2 login nodes m6i.large"].quantity == pytest.approx(2 * 10.5)
-    # A login node has the image's own 45 GiB; a node's volume lasts as long as the node, start-up included.
-    assert found["EBS gp3 root volumes"].quantity == pytest.approx(((100 + 2 * 45) * 10.5 + 100 * 10.15) / 730)
-    assert found["load balancer of the login nodes"].quantity == pytest.approx(10.5)
+    assert lustre.quantity == pytest.approx(2400 * UP_H / 730)
+    assert found["2 login nodes m6i.large"].quantity == pytest.approx(2 * UP_H)
+    # A login node has the image's own 45 GiB; a node's volume lasts as long as the node, start-up and tail included.
+    assert found["EBS gp3 root volumes"].quantity == pytest.approx(((100 + 2 * 45) * UP_H + 100 * NODE_H) / 730)
+    assert found["load balancer of the login nodes"].quantity == pytest.approx(UP_H)
     assert "load balancer of the login nodes" not in plain
     assert found["S3 checkpoints"].quantity == pytest.approx(plain["S3 checkpoints"].quantity * 5 / 3)
+
+
+def test_outputs_of_a_known_size_are_in_the_bill(priced):
+    quoted, plain = (priced({"run": run}).quote(1) for run in ({"outputs": ["out"], "outputs_gib": 3600}, {}))
+    found = {each.name: each for each in quoted.components}
+    assert found["S3 outputs"].quantity == 3600
+    assert "S3 outputs" not in {each.name for each in plain.components}
+    # At 1 GB/s they are an hour and four minutes on their way.
+    assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824)
+
+
+def test_the_hours_of_steps_are_billed(priced):
+    steps = {"before": [{"command": "a", "hours": 2}, {"command": "b"}], "after": [{"command": "c", "hours": 0.5}]}
+    quoted, plain = (priced({"run": run}).quote(1) for run in (steps, {}))
+    assert quoted.billed_hours == pytest.approx(plain.billed_hours + 2.5)
+    found, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
+    assert found["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
+    assert found["start-up of the machines"] == pytest.approx(before["start-up of the machines"])
+    (told,) = [each for each in quoted.assumptions if each.name == "steps before and after the command"]
+    assert (told.value, told.source.split("; ")[1]) == ("2.5", "1 of 3 without hours, counted as none")
+
+
+@pytest.mark.parametrize("source,share", [({}, 1), ({"shard": True}, 2), ({"path": "/fsx/tokens"}, 2)])
+def test_data_are_fetched_in_the_start_up(priced, source, share):
+    """At 1 GB/s a node; of what is shared each node fetches its half."""
+    data = {"uri": "s3://corpus/tokens", "path": "/scratch/tokens", "gib": 3600, **source}
+    two = {"target": {"nodes": 2}}
+    quoted, plain = (priced({"run": run, **two}).quote(1) for run in ({"data": [data]}, {}))
+    assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824 / share)
+    (told,) = [each for each in quoted.assumptions if each.name == "data on their way to the nodes"]
+    assert ("a new node fetches them again" in told.source) is ("path" not in source)
+
+
+def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
+    quoted, agent = (
+        priced({"checkpoint": policy, "purchase": {"option": "spot"}}).quote(1)
+        for policy in ({"mode": "own", "uri": "s3://team/runs", "interval": 600}, {"interval": 600})
+    )
+    assert not {each.name for each in quoted.components} & {"S3 checkpoints", "S3 uploads"}
+    # It is priced as a job with checkpoints.
+    assert quoted.hours == agent.hours
+    assert any(each.value == "s3://team/runs" for each in quoted.assumptions)
+
+
+def test_a_cluster_is_up_as_long_as_its_nodes(priced):
+    """Nothing stops idle nodes: they stay a day, and head node, disks and network with them."""
+    quoted = priced({"guardrails": {"idle_minutes": 0}, "storage": {"lustre_gib": 2400}}).quote(1)
+    found = {each.name: each for each in quoted.components}
+    node_h = JOB_H + 0.15 + 24
+    assert found["NAT gateway"].quantity == pytest.approx(node_h)
+    assert found["head node m6i.xlarge"].quantity == pytest.approx(node_h)
+    assert found["FSx Lustre 2400 GiB, 250 MB/s/TiB"].quantity == pytest.approx(2400 * node_h / 730)
+    assert found["EBS gp3 root volumes"].quantity == pytest.approx(200 * node_h / 730)
+    assert quoted.left_up_usd_per_hour > quoted.usd_per_hour
+    assert quoted.usd.low < quoted.usd.mid
+
+
+def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
+    quoted = priced({"storage": {"lustre_gib": 2400}}).quote(1)
+    found = {each.name: each for each in quoted.components}
+    hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.xlarge")
+    fsx = found["FSx Lustre 2400 GiB, 250 MB/s/TiB"].unit_price_usd * 2400 / 730
+    least = sum(found[name].unit_price_usd for name in hourly) + fsx
+    assert least < quoted.left_up_usd_per_hour < least * Decimal("1.5")
+    assert priced({"target": {"cluster": "team"}}).quote(1).left_up_usd_per_hour == 0
+    timed = priced({"guardrails": {"idle_minutes": 0, "ttl_h": 48}}).quote(1)
+    assert timed.left_up_usd_per_hour < 1, "the time to live ends the nodes"
 
 
 def test_a_network_that_exists_has_its_own_way_out(priced):
@@ -121,20 +195,40 @@ def test_every_line_says_where_its_price_is_from(priced):
 # --------------------------------------------------------------------------------------- what exists with the cluster
 
 
+FETCHED = 20 + 2 * 8.03 / 1.073741824
+"""GB that a node fetches: packages, and the weights of the plan's model; a few in a thousand are lost meanwhile."""
+
+
 def hours_of(line):
-    """How many of something run for the 10.5 hours of a cluster of a job of 10."""
-    return line.quantity * 730 / 10.5
+    """How many of something run for the hours of the cluster."""
+    return line.quantity * 730 / UP_H
 
 
 def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
     plain, logs = lines(priced()), lines(priced({"network": {"endpoints": ["logs", "ssm"]}}))
-    assert logs["2 interface endpoints"].quantity == pytest.approx(21)
-    assert plain["NAT data"].quantity == pytest.approx(20 + plain["CloudWatch logs"].quantity)
-    assert logs["NAT data"].quantity == pytest.approx(20)
+    assert logs["2 interface endpoints"].quantity == pytest.approx(2 * UP_H)
+    assert plain["NAT data"].quantity == pytest.approx(FETCHED + plain["CloudWatch logs"].quantity, rel=0.01)
+    assert logs["NAT data"].quantity == pytest.approx(FETCHED, rel=0.01)
     assert logs["interface endpoint data"].quantity == pytest.approx(plain["CloudWatch logs"].quantity)
     one = lines(priced({"network": {"endpoints": ["ssm"]}}))
-    assert one["1 interface endpoint"].quantity == pytest.approx(10.5)
+    assert one["1 interface endpoint"].quantity == pytest.approx(UP_H)
     assert "interface endpoint data" not in one
+
+
+@pytest.mark.parametrize("method, fetched", [("full", 2 * 8.03 / 1.073741824), ("pretrain", 0)])
+def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(priced, method, fetched):
+    plan = {"workload": {"train": {"hours": None, "tokens_b": 20, "method": method}}, "purchase": {"option": "spot"}}
+    quoted = priced(plan).quote(1)
+    found = {each.name: each for each in quoted.components}
+    lost = (quoted.spot.interruptions_per_hour + quoted.work.node_failures_per_h) * quoted.hours.mid
+    assert lost > 0.1
+    through = found["NAT data"].quantity - found["CloudWatch logs"].quantity
+    assert through == pytest.approx((20 + fetched) * (1 + lost), rel=1e-3)
+    said = {each.name: each.value for each in quoted.assumptions}
+    assert ("weights through the NAT gateway" in said) is bool(fetched)
+    named = priced({**plan, "run": {"data": [{"uri": "s3://team-data/tokens", "path": "/data"}]}}).quote(1)
+    (past,) = (each for each in named.components if each.name == "NAT data")
+    assert (past.quantity < found["NAT data"].quantity) is bool(fetched)
 
 
 def test_data_to_a_nat_gateway_in_another_zone_are_charged_at_both_ends(priced):
@@ -149,30 +243,34 @@ def test_data_to_a_nat_gateway_in_another_zone_are_charged_at_both_ends(priced):
 
 def test_a_budget_brings_an_alarm_and_aws_own_budget_which_is_free(priced):
     plain, limited = lines(priced()), lines(priced({"budget": {"max_usd": 9000}}))
-    assert hours_of(plain["6 alarms"]) == pytest.approx(6)
-    assert hours_of(limited["7 alarms"]) == pytest.approx(7)
+    assert hours_of(plain["7 alarms"]) == pytest.approx(7)
+    assert hours_of(limited["8 alarms"]) == pytest.approx(8)
     assert limited["AWS Budget"].usd == 0
     assert "AWS Budget" not in plain
 
 
 def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
     one, four = lines(priced()), lines(priced({"target": {"nodes": 4}}))
-    of_node = 3 * 10.15 / 730
-    assert one["custom metrics"].quantity == pytest.approx(7 * 10.5 / 730 + of_node)
-    assert four["custom metrics"].quantity - one["custom metrics"].quantity == pytest.approx(3 * of_node)
-    of_node = (60 + 12 * 3) * 10.15 / 1000
-    assert one["CloudWatch requests"].quantity == pytest.approx((12 * 2 + 60) * 10.5 / 1000 + of_node)
+    of_node = (3 + 1) * NODE_H / 730
+    assert one["custom metrics"].quantity == pytest.approx(7 * UP_H / 730 + of_node)
+    four_h = priced({"target": {"nodes": 4}}).quote(1).hours.mid
+    of_nodes = (4 * 3 + 1) * (four_h + 0.15 + 5 / 60) / 730
+    assert four["custom metrics"].quantity == pytest.approx(7 * (four_h + 0.5) / 730 + of_nodes)
+    of_node = (60 + 12 + 12 * (1 + 3)) * NODE_H / 1000
+    assert one["CloudWatch requests"].quantity == pytest.approx((12 * 2 + 60) * UP_H / 1000 + of_node)
 
 
 def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
     block = lines(priced({"purchase": {"option": "capacity-block"}}))
-    assert block["CloudWatch requests"].quantity == pytest.approx((84 * 10.5 + 96 * 10.15) / 1000)
+    assert block["CloudWatch requests"].quantity == pytest.approx((84 * UP_H + 120 * (JOB_H + 0.15)) / 1000)
 
 
 def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):
     found = lines(priced({"target": {"cluster": "team"}}))
-    assert found["custom metrics"].quantity == pytest.approx(3 * 10.15 / 730)
-    assert found["CloudWatch requests"].quantity == pytest.approx(60 * 10.15 / 1000)
+    assert found["custom metrics"].quantity == pytest.approx(3 * (JOB_H + 1.15) / 730), (
+        "Slurm's idle time there is an hour"
+    )
+    assert found["CloudWatch requests"].quantity == pytest.approx(60 * (JOB_H + 1.15) / 1000)
 
 
 def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
@@ -185,18 +283,25 @@ def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
 
 def test_the_guard_lists_its_folder_at_every_call_and_pays_a_write_for_it(priced):
     listings = lines(priced())["S3 listings of the guard"]
-    assert listings.quantity == pytest.approx(12 * 10.5 / 1000)
+    assert listings.quantity == pytest.approx(12 * UP_H / 1000)
     assert listings.unit_price_usd == load().bill_item("s3.put-requests", "us-east-1").usd
     assert "S3 listings of the guard" not in lines(priced({"target": {"cluster": "team"}}))
+
+
+def test_each_node_of_a_job_leaves_a_sign_of_life_twelve_times_an_hour(priced):
+    one, two = (lines(priced({"target": {"nodes": nodes}}))["signs of life of the job"] for nodes in (1, 2))
+    assert one.unit == "1000 requests"
+    assert one.usd < Decimal("0.01")
+    assert two.quantity > one.quantity
 
 
 def test_what_an_account_has_free_is_taken_as_used_up(priced):
     dashboard = lines(priced())["dashboard"]
     assert load().bill_item("cloudwatch.dashboard", "us-east-1").tiers[0].usd == 0
-    assert float(dashboard.usd) == pytest.approx(3 * 10.5 / 730, abs=5e-5)
+    assert float(dashboard.usd) == pytest.approx(3 * UP_H / 730, abs=5e-5)
 
 
-@pytest.mark.parametrize("hours, months", [(10, 0), (11.5, 0), (12, 1), (700, 1), (731, 2)])
+@pytest.mark.parametrize("hours, months", [(10, 0), (11, 0), (12, 1), (690, 1), (731, 2)])
 def test_a_dns_zone_is_free_for_half_a_day_and_then_paid_by_whole_months(priced, hours, months):
     found = lines(priced({"workload": {"train": {"hours": hours}}}))
     assert found.get("private DNS zone") is None if not months else found["private DNS zone"].quantity == months
@@ -207,7 +312,7 @@ def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
     quoted = priced(plan).quote(1)
     found = {each.name: each for each in quoted.components}
     saves = quoted.hours.mid * 6
-    size = quoted.work.checkpoint_gb
+    size = quoted.work.checkpoint_gb / 1.073741824  # of 2^30 bytes
     assert found["S3 replaced checkpoints"].quantity == pytest.approx((saves - 4) * size * 36 / 730)
     few = priced({**plan, "checkpoint": {"interval": 600, "keep": 400}}).quote(1)
     assert "S3 replaced checkpoints" not in {each.name for each in few.components}
@@ -223,7 +328,7 @@ def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
 def test_small_lines_are_priced_everywhere_and_their_basis_is_told(priced):
     target = {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}
     found = lines(priced({"target": target, "purchase": {"option": "spot"}}))
-    for name in ("6 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
+    for name in ("7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
         assert found[name].usd is not None
         assert found[name].basis is Basis.MEMORY
 

@@ -1,5 +1,6 @@
 """What to commit to: the closed form against brute force, the guides' floor, and what is never committed to."""
 
+import math
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
@@ -8,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launcher.answers.commit import document, page
 from launcher.catalog.load import load
-from launcher.cli.commit_page import page
 from launcher.model.calendar import HOURS_A_YEAR
+from launcher.model.enums import Basis
 from launcher.pricing.commitment_choice import demand
-from launcher.records.commit_document import commit_document
+from launcher.pricing.held_commitments import other_usd, used_hours
 from launcher.workflow.quote.commit import commit
 from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.portfolio import portfolio
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 LOADS = st.lists(st.tuples(st.floats(0.5, 200), st.floats(0.01, 1.0)), min_size=1, max_size=5)
@@ -66,24 +69,24 @@ class TestDemand:
 
 @pytest.fixture
 def chosen(tmp_path):
-    def make(*plans):
+    def make(*plans, accept_derived=False):
         paths = []
         for index, (runs, option) in enumerate(plans):
             path = tmp_path / f"plan{index}.yaml"
             text = TRAINING.replace("NAME", f"job{index}").replace("RUNS", str(runs)).replace("OPTION", option)
             path.write_text(text, encoding="utf-8")
             paths.append(path)
-        return commit(paths, NOW, PriceOptions(sandbox=True))
+        return commit(paths, NOW, PriceOptions(any_age=True), accept_derived=accept_derived)
 
     return make
 
 
 def test_what_runs_all_the_time_is_committed_to_at_three_quarters_of_the_floor(chosen):
-    found = chosen((200, "on-demand"))
+    found = chosen((200, "on-demand"), accept_derived=True)
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
-    assert found.floor_usd_per_hour == rate
+    assert found.floor_usd_per_hour == rate * 3, "200 runs a month of about 11 hours keep three sets of nodes busy"
     assert found.choice.level == "floor"
-    assert found.choice.covers_usd_per_hour == (rate * Decimal("0.75")).quantize(Decimal("0.001"))
+    assert found.choice.covers_usd_per_hour == (rate * 3 * Decimal("0.75")).quantize(Decimal("0.001"))
     assert found.choice.utilisation == pytest.approx(1.0)
     assert found.choice.saving_usd > 0
     assert all(each.saving_usd <= found.choice.saving_usd for each in found.options if each.level == "floor")
@@ -101,7 +104,7 @@ def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
     plan = TRAINING.replace("tokens_b: 2.0, runs: 3650", "hours: 700, runs: 24").replace("RUNS", "1")
     path = tmp_path / "plan.yaml"
     path.write_text(plan.replace("NAME", "job").replace("OPTION", "on-demand"), encoding="utf-8")
-    found = commit([path], NOW, PriceOptions(sandbox=True))
+    found = commit([path], NOW, PriceOptions(any_age=True))
     (load_,) = found.loads
     assert load_.months == 24
     hours = load_.share * HOURS_A_YEAR * 2
@@ -120,12 +123,13 @@ def test_spot_is_left_out_with_the_reason(chosen):
 def test_reservations_come_in_whole_instances(chosen):
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
     found = chosen((200, "on-demand"), (200, "on-demand"))
-    reserved = [each for each in found.options if each.instrument == "reserved" and each.level == "floor"]
-    assert {each.covers_usd_per_hour / rate for each in reserved} <= {1}
+    reserved = [each for each in found.options if each.instrument == "reserved"]
+    assert reserved
+    assert all(option.covers_usd_per_hour % rate == 0 for option in reserved)
 
 
 def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
-    found = chosen((200, "on-demand"))
+    found = chosen((200, "on-demand"), accept_derived=True)
     text = "\n".join(page(found, 120, everything=True))
     assert "price cut of" in text
     assert "one more dollar an hour" in text
@@ -134,9 +138,63 @@ def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
     assert "aws " in found.choice.command
 
 
+def test_nothing_is_chosen_on_derived_rates_unless_they_are_accepted(chosen):
+    found = chosen((200, "on-demand"))
+    assert found.choice is None
+    assert found.derived_choice.basis is Basis.DERIVED
+    assert "Commit to nothing yet" in "\n".join(page(found, 80, everything=False))
+    assert [finding.code for finding in found.findings if finding.code == "derived-rate"]
+    assert chosen((200, "on-demand"), accept_derived=True).choice == found.derived_choice
+
+
+def test_a_rate_past_its_allowed_age_is_a_warning(chosen, tmp_path):
+    found = chosen((200, "on-demand"))
+    path = tmp_path / "plan0.yaml"
+    strict = commit([path], NOW, PriceOptions(any_age=True, max_price_age=1))
+    assert "old-price" in [finding.code for finding in strict.findings]
+    oldest = max((NOW.date() - option.as_of).days for option in found.options)
+    patient = commit([path], NOW, PriceOptions(any_age=True, max_price_age=oldest))
+    assert "old-price" not in [finding.code for finding in patient.findings]
+
+
+@pytest.mark.parametrize("hours, nodes, runs_per_month", [(70, 4, 100), (2, 1, 1), (729, 2, 1), (30, 3, 24.5)])
+def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes, runs_per_month):
+    """The same fleet in all of them: whole sets of the job's nodes for its billed hours a month."""
+    path = tmp_path / "plan.yaml"
+
+    def bought(option):
+        path.write_text(
+            "slipway: 1\nname: fleet\n"
+            f"workload: {{train: {{hours: {hours}, runs: 5000, runs_per_month: {runs_per_month}}}}}\n"
+            f"target: {{kind: parallelcluster, instance_type: p4d.24xlarge, nodes: {nodes}, region: us-east-1}}\n"
+            f"purchase: {{option: {option}, term_years: 3}}\n",
+            encoding="utf-8",
+        )
+        return portfolio([path], NOW, PriceOptions(any_age=True))
+
+    committed = bought("reserved")
+    quoted = committed.members[0].choice
+    (held,) = committed.commitments
+    assert float(quoted.commitment_usd) == pytest.approx(float(held.usd_per_month) * 36, rel=1e-9)
+    assert float(quoted.cash_usd) == pytest.approx(float(quoted.commitment_usd + other_usd(quoted)), rel=1e-9)
+    compute = sum(line.usd for line in quoted.components if line.group == "compute")
+    assert float(compute) * min(5000, 36 * runs_per_month) == pytest.approx(float(quoted.commitment_usd), rel=1e-6)
+    sets = held.instances / nodes
+    assert sets == math.ceil(used_hours(quoted) / nodes * runs_per_month / 730 - 1e-9)
+
+    on_demand = bought("on-demand")
+    choice = on_demand.members[0].choice
+    run_usd = sum(line.usd for line in choice.components if line.group == "compute")
+    monthly = run_usd * on_demand.members[0].times_a_month
+    demand_ = commit([path], NOW, PriceOptions(any_age=True))
+    assert float(demand_.mean_usd_per_hour) * 730 == pytest.approx(float(monthly), rel=1e-6)
+
+
 def test_the_document_has_the_keys_of_the_contract(chosen):
-    document = commit_document(chosen((200, "on-demand")))
+    told = document(chosen((200, "on-demand")))
     keys = {"instrument", "term_years", "payment", "usd_per_hour", "commitment_usd", "saving_usd", "utilisation"}
-    assert document["schema"] == "slipway.commit/1"
-    assert set(document["demand"]) == {"floor_usd_per_hour", "mean_usd_per_hour"}
-    assert all(keys | {"break_even", "risks", "command"} <= set(each) for each in document["options"])
+    assert told["schema"] == "slipway.commit/1"
+    assert set(told["demand"]) == {"floor_usd_per_hour", "mean_usd_per_hour"}
+    keys |= {"break_even", "risks", "command", "source", "basis", "as_of"}
+    assert told["options"]
+    assert all(keys <= set(option) for option in told["options"])

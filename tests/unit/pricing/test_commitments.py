@@ -1,5 +1,6 @@
 """A commitment that is not owned is judged by all that it takes."""
 
+import math
 from decimal import Decimal
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_a_new_reservation_takes_its_whole_term_from_one_run(priced):
 
 def test_a_launch_of_it_is_refused_with_the_total_on_demand_and_allowed_once_it_is_owned(priced):
     quoted = reserved(priced)
-    demand = priced(JOB).quote(1)
+    demand = priced({**JOB, "budget": {"max_usd": 500}}).quote(1)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert f"${demand.usd.mid:,.2f}" in quoted.gate.reason
     assert "over the budget of $500.00" in quoted.gate.reason
@@ -65,11 +66,15 @@ def test_the_runs_that_fall_into_the_term_share_it(priced, runs, per_month, term
     assert quoted.billed_hours == pytest.approx(HOURS_A_YEAR * term / expected)
 
 
-def test_a_run_never_pays_less_than_its_hours(priced):
-    plan = {"workload": {"train": {"hours": 900, "runs": 1000, "runs_per_month": 1000}}, "purchase": RESERVED}
+def test_a_run_never_pays_less_than_its_hours_and_as_many_sets_are_held_as_its_runs_need(priced):
+    plan = {"workload": {"train": {"hours": 900, "runs": 36000, "runs_per_month": 1000}}, "purchase": RESERVED}
     quoted = priced(plan).quote(1)
-    assert quoted.billed_hours == pytest.approx(900 + 0.15 + 5 / 60)
-    assert "the rest of the commitment" not in {each.name for each in quoted.components}
+    used = quoted.hours.mid + 0.15 + 5 / 60
+    sets = math.ceil(used * 1000 / 730)
+    assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3 * sets
+    assert used <= quoted.billed_hours < used * 1.01
+    (idle,) = [each for each in quoted.components if each.name == "the rest of the commitment"]
+    assert idle.quantity == pytest.approx(sets * HOURS_A_YEAR * 3 / 36000 - used, rel=1e-6)
 
 
 @settings(max_examples=60)
@@ -92,7 +97,8 @@ def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(ho
     in_term = max(1.0, min(runs, 12 * per_month * term))
     assert isinstance(demand, TrainingCandidate)
     used = demand.charge.billed_hours * in_term
-    break_even = float(tied.offer.price.usd / demand.offer.price.usd) * HOURS_A_YEAR * term
+    sets = math.ceil(demand.charge.billed_hours * per_month / 730 - 1e-9)
+    break_even = float(tied.offer.price.usd / demand.offer.price.usd) * HOURS_A_YEAR * term * max(1, sets)
     if used < break_even * 0.999:
         assert found.candidates.index(demand) < found.candidates.index(tied)
 

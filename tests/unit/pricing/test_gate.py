@@ -1,6 +1,6 @@
 """What the gate refuses, in which order, and how old prices may be."""
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -57,12 +57,23 @@ def test_the_reasons_stand_in_the_order_5_4_3(priced):
     assert gate(priced, {"purchase": late, "target": trn2, **poor}).exit_code == 5
 
 
+def test_a_price_of_a_day_to_come_is_refused(priced):
+    assert not age(price(-1), PurchaseOption.SPOT, NOW.date()).too_old
+    assert age(price(-2), PurchaseOption.SPOT, NOW.date()).to_come
+    assert not age(price(-10_000, Basis.USER), PurchaseOption.SPOT, NOW.date()).too_old
+    plan = {"target": {"instance_type": "p5.48xlarge"}, "purchase": {"option": "spot"}}
+    gate = priced(plan, now=datetime(2020, 1, 1, tzinfo=UTC)).quote(1).gate
+    assert gate.exit_code == 4
+    assert gate.reason.startswith("the spot price is of 2026-")
+    assert gate.reason.endswith(", and today is 2020-01-01")
+
+
 def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     spot = {"purchase": {"option": "spot"}, "target": {"region": "us-east-2"}}
     refused = gate(priced, spot)
     assert (refused.exit_code, refused.reason) == (4, "the spot price is 106 days old, at most 2 are allowed")
     assert gate(priced, spot, max_price_age=400).allowed
-    allowed = priced(spot, sandbox=True).quote(1)
+    allowed = priced(spot, any_age=True).quote(1)
     assert allowed.gate.allowed
     assert [each.level for each in allowed.findings if each.code == "old-price"] == ["warning"]
     assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4

@@ -162,7 +162,7 @@ class TestSurcharge:
         assert failures < quoted.work.failures_per_h * quoted.hours.mid
 
     def test_without_failures_there_is_nothing_to_shorten(self, priced):
-        quoted = priced({"target": POD}).quote(1)
+        quoted = priced({"target": POD, "workload": {"train": None}}).quote(1)
         assert quoted.work.failures_per_h == 0
         assert "no failure of a node is expected" in codes(quoted)["hyperpod-surcharge"].message
 

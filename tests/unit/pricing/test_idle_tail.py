@@ -12,6 +12,8 @@ from tests.infra.guard_modules import guard_module
 from tests.unit.pricing.conftest import price_over
 
 P5 = {"target": {"instance_type": "p5.48xlarge", "nodes": 8, "region": "us-east-1"}}
+JOB_H = price_over().quote(1).hours.mid
+"""Wall hours of a job of 10 hours of progress."""
 ONE_HOUR = {**P5, "workload": {"train": {"hours": 1}}}
 
 
@@ -24,7 +26,7 @@ def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
     line = tail(quoted)
     assert (line.group, line.quantity) == ("compute", 8)
     assert line.usd == 8 * quoted.price.usd
-    assert quoted.billed_hours == pytest.approx(2.15)
+    assert quoted.billed_hours == pytest.approx(quoted.hours.mid + 1.15)
     assert quoted.usd.mid > 2 * 8 * quoted.price.usd
     assert quoted.usd.low < quoted.usd.mid
 
@@ -36,8 +38,8 @@ def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
         ({"target": {"cluster": "shared"}}, 60),
         ({"guardrails": {"idle_minutes": 15}}, 15),
         ({"guardrails": {"idle_minutes": 0}}, NEVER_H * 60),
-        ({"guardrails": {"idle_minutes": 0, "ttl_h": 12}}, (12 - 10 - 0.15) * 60),
-        ({"guardrails": {"idle_minutes": 60, "ttl_h": 10.5}}, (10.5 - 10 - 0.15) * 60),
+        ({"guardrails": {"idle_minutes": 0, "ttl_h": 12}}, (12 - JOB_H - 0.15) * 60),
+        ({"guardrails": {"idle_minutes": 60, "ttl_h": 10.5}}, (10.5 - JOB_H - 0.15) * 60),
     ],
 )
 def test_the_tail_is_as_long_as_something_lets_it_be(priced, plan, minutes):
@@ -58,8 +60,9 @@ def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(price
     assert tail(quoted).quantity * 60 == pytest.approx(30 + 15 + 2.5)
     start = next(each for each in quoted.components if each.name == "start-up of the machines")
     assert start.quantity == pytest.approx(1.15)
-    slowest = Decimal(repr(10 + 0.15 + 2 + 50 / 60)) * quoted.price.usd
-    assert quoted.usd.high - quoted.usd.mid == pytest.approx(slowest - quoted.price.usd * Decimal("11.941666"), abs=1)
+    slowest = Decimal(repr(quoted.hours.high + 0.15 + 2 + 50 / 60)) * quoted.price.usd
+    middle = Decimal(repr(quoted.hours.mid + 1.15 + (30 + 15 + 2.5) / 60)) * quoted.price.usd
+    assert quoted.usd.high - quoted.usd.mid == pytest.approx(slowest - middle, abs=2)
 
 
 def test_the_guards_own_clock_is_the_one_that_is_priced():

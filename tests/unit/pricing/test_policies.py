@@ -11,7 +11,9 @@ def ends(target, **rails):
     job = {"train": {"model": "llama-3.1-8b", "hours": 2}}
     wanted = {"instance_type": "p5.48xlarge", "nodes": 1, **target}
     request = request_of({"slipway": 1, "name": "tiny", "workload": job, "target": wanted, "guardrails": rails})
-    return {each.name: (each.value, each.on) for each in policies(request, None) if each.name in ("TTL", "idle stop")}
+    return {
+        each.name: (each.value, each.on) for each in policies(request, None, 0) if each.name in ("TTL", "idle stop")
+    }
 
 
 def test_a_cluster_of_the_plans_own_has_its_guard():

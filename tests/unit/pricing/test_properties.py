@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher import plan_file
+from launcher.answers.plan import page
+from launcher.answers.quote import page as quote_page
 from launcher.catalog.load import load
-from launcher.cli.plan_page import page
-from launcher.cli.quote_page import page as quote_page
 from launcher.model.document import document, plan_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.documents import quote_document

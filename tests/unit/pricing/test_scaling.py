@@ -22,7 +22,7 @@ def on(nodes, **train):
 
 def test_2048_nodes_do_not_keep_the_utilisation_of_a_few():
     few, many = on(8).quote(1).work.training.mfu.mid, on(2048).quote(1).work.training.mfu.mid
-    assert many < 0.5 * few
+    assert many < 0.55 * few
 
 
 def test_the_assumed_batch_is_that_of_published_runs_of_the_size():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
         each = training_candidate(place, works(place.instance_type, place.nodes), context)
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, row(each)), row(each))
-    assert {(each.place.instance_type, each.place.option): row(each) for each in found.candidates} == best
+    assert {(each.place.instance_type, each.place.option): row(each) for each in found.candidates[::-1]} == best
 
 
 FOUR = wide(instance_type=["p5.48xlarge", "g6.12xlarge", "trn1.32xlarge", "g5.8xlarge"])
@@ -103,7 +104,8 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
         late = deadline is not None and each.hours > deadline
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, (late, order(each))), (late, order(each)))
-    priced_ones = [each for each in found.candidates if each.priced]
+    # Of an offering in two lengths the first counts, which is the cheaper.
+    priced_ones = [each for each in found.candidates[::-1] if each.priced]
     assert {(each.place.instance_type, each.place.option): order(each) for each in priced_ones} == {
         key: row for key, (_, row) in best.items()
     }
@@ -194,6 +196,18 @@ def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode,
     assert [each.startswith(whole) for each in said] == [True] * told
 
 
+@pytest.mark.parametrize(
+    "params_b, nodes, mode, told",
+    [(8, 1, "agent", False), (405, 1, "agent", True), (405, 1, "dcp", False), (405, 32, "agent", False)],
+)
+def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, nodes, mode, told):
+    plan = wide(instance_type="p4d.24xlarge", region="us-east-1", nodes=nodes)
+    work = {"train": {"model": {"params_b": params_b}, "hours": 100, "tokens_b": None, "method": "pretrain"}}
+    found = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
+    said = [each.message for each in found.findings if each.code == "disk-too-small"]
+    assert [each.startswith("a node of p4d.24xlarge needs about ") for each in said] == [True] * told
+
+
 def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     small = {"train": {"model": {"params_b": 0.5}, "hours": None, "tokens_b": 2.0, "method": "lora"}}
     free = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1"), "workload": small})
@@ -218,7 +232,7 @@ def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes
         work = estimator.work(place.instance_type, place.nodes)
         spot = context.hazard(place) if place.option is PurchaseOption.SPOT else None
         whole = charge(place, work, context.request, spot, context.now)
-        hours, instance_hours = least_charge(work, place.option, committed_hours(place, context.request))
+        hours, instance_hours = least_charge(work, place.option, partial(committed_hours, place, context.request))
         if whole is not None:
             seen += 1
             assert hours <= whole.hours, place

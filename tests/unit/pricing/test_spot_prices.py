@@ -71,9 +71,9 @@ def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
 
 
 def test_the_gate_sees_the_high_end(priced):
-    quoted = priced(SPOT, sandbox=True).quote(1)
+    quoted = priced(SPOT, any_age=True).quote(1)
     between = (quoted.price.usd * Decimal(repr(quoted.hours.high + 1)) + quoted.usd.high) / 2
-    held = priced({**SPOT, "budget": {"max_usd": float(between)}}, sandbox=True).quote(1)
+    held = priced({**SPOT, "budget": {"max_usd": float(between)}}, any_age=True).quote(1)
     assert held.gate.exit_code == 3
 
 

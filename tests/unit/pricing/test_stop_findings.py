@@ -48,7 +48,7 @@ def test_a_sum_within_the_reserve_would_end_the_job_before_it_begins(stop):
 
 def test_a_sum_below_the_low_estimate_ends_the_job_before_it_is_done():
     assert said(stop=114) == [("stop-below-estimate", "warning")]
-    assert said(stop=115) == []
+    assert said(stop=115) == [("stop-within-estimate", "warning")]
 
 
 def test_a_sum_above_the_budget_is_no_limit_of_it():

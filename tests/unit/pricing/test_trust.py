@@ -1,12 +1,16 @@
 """What makes numbers doubtful is said: old lines of the bill, an old band, a newer row that could not be confirmed."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from launcher.cli.price_ages import ages_lines, price_ages
+from launcher.answers.price_ages import ages_lines, price_ages
+from launcher.model.enums import Basis
+from launcher.model.money import Price
+from launcher.pricing import trust
 
 SPOT = {"target": {"instance_type": "p5.48xlarge", "region": "us-west-2"}, "purchase": {"option": "spot"}}
 BLOCK = {"target": {"instance_type": "p5en.48xlarge", "region": "ap-northeast-1"}}
@@ -96,3 +100,11 @@ def found_over(plan, cache):
     options = PriceOptions(cache=cache)
     priced = price_request(Path("a.yaml"), plan_file.loads(text), catalog, now, options)
     return [each.message for each in priced.quote(1).findings if each.code == "odd-spot-price"]
+
+
+def test_a_price_that_fell_is_said_with_the_earlier_one():
+    fell = "fell by 49% from 55.04 (2026-09-19) to 28"
+    price = Price(usd=Decimal(28), source="s", basis=Basis.LISTED, as_of=date(2026, 11, 20), note=f"local; {fell}")
+    (finding,) = trust._fallen(price)
+    assert finding.message == f"the price {fell}"
+    assert list(trust._fallen(replace(price, note="local"))) == []

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
+from launcher.answers.ledger import document, rows
+from launcher.model.ledger import Grouping, Ledger, LedgerEntry, Shared, grouped, total
 from launcher.model.money import UsdRange
 from launcher.records.focus import COLUMNS, focus_csv
-from launcher.records.ledger_document import entry_document, ledger_document, parse_entry, rows
+from launcher.records.ledger_document import entry_document, parse_entry
 from launcher.records.ledger_index import LedgerIndex, entry_of_line, line_of
 from tests.plans import ROOT
 
@@ -48,6 +49,8 @@ def entry(**changes) -> LedgerEntry:
         interruptions=2,
         lost_h=0.75,
         tags={"team": "speech", "note": "tab\there, “quotes”"},
+        usd_used=Decimal("4052.2768"),
+        shared=Shared(cluster="llama", reservation="cr-1", tail_h=0.5, list_usd_per_hour=Decimal(110)),
     )
     return made._replace(**changes)
 
@@ -59,6 +62,7 @@ some_entries = st.builds(
         started_at=begun,
         ended_at=begun + took,
         usd_at_quoted_rate=usd,
+        usd_used=usd,
         tokens=tokens,
         tags=tags,
         simulated=simulated,
@@ -117,7 +121,7 @@ class TestSums:
         assert entry(simulated=True).usd == 0
 
     def test_an_unknown_amount_is_counted_and_no_zero(self):
-        found = total([entry(), entry(usd_at_quoted_rate=None)])
+        found = total([entry(), entry(usd_at_quoted_rate=None, usd_used=None)])
         assert (found.incomplete, found.usd_at_quoted_rate) == (1, Decimal("4052.2768"))
         # Per token: of the runs whose dollars and tokens are known.
         assert found.usd_per_million_tokens == Decimal("2.026138")
@@ -136,11 +140,11 @@ class TestSums:
         assert keys == ["cost=7", "no tag", "team=a"]
 
     def test_the_document_has_every_key_of_the_contract(self):
-        found = ledger_document(Ledger(source="here", entries=(entry(),)))
+        found = document(Ledger(source="here", entries=(entry(),)))
         assert found["schema"] == "slipway.ledger/1"
         assert set(found["runs"][0]) >= {
             *("name", "run", "started_at", "ended_at", "status", "quoted_usd", "usd_at_quoted_rate", "billed_usd"),
-            *("tokens", "usd_per_million_tokens", "interruptions", "lost_h", "tags"),
+            *("tokens", "usd_per_million_tokens", "interruptions", "lost_h", "tags", "usd_used"),
         }
 
 
@@ -155,14 +159,17 @@ class TestIndex:
 
     def test_half_a_line_and_damage_are_as_if_not_there(self, tmp_path):
         index = LedgerIndex(path=tmp_path / "index")
-        index.add({"one": ("1", entry()), "two": ("1", entry())}, 2)
+        index.add({"one": ("1", entry()), "two": ("1", entry(nodes=1))}, 2)
+        assert index.load_checked() == (index.load(), False)
+        line = index.path.read_bytes().splitlines()[-1]
         with index.path.open("ab") as stream:
-            stream.write(b"three\t1\tllama\t2026")
+            stream.write(line.replace(b"two", b"six")[:40])
         index.add({"four": ("1", entry())}, 3)
-        found = index.load()
-        assert set(found) == {"one", "two", "three", "four"}
-        assert entry_of_line(found["three"][1]) is None
+        found, damaged = index.load_checked()
+        assert (set(found), damaged) == ({"one", "two", "four"}, True)
         assert entry_of_line(found["four"][1]) == entry()
+        index.path.write_bytes(index.path.read_bytes().replace(b"llama", b"lxama", 1))
+        assert set(index.load()) == {"two", "four"}
         index.path.write_bytes(b"\xff\xfe\x00 something else")
         assert index.load() == {}
 
@@ -188,14 +195,18 @@ class TestFocus:
         assert {row["x_CostBasis"] for row in found} == {"billed"}
 
     def test_a_simulated_run_cost_nothing_and_one_without_dollars_has_no_row(self):
-        (row,) = self.rows(entry(simulated=True, ended_at=BEGUN + timedelta(hours=1)), entry(usd_at_quoted_rate=None))
+        (row,) = self.rows(
+            entry(simulated=True, ended_at=BEGUN + timedelta(hours=1)), entry(usd_at_quoted_rate=None, usd_used=None)
+        )
         assert Decimal(row["BilledCost"]) == Decimal(row["ListCost"]) == 0
         assert row["x_CostBasis"] == "simulated"
 
     @pytest.mark.focus
     def test_the_official_validator_passes_it(self, tmp_path):
         path = tmp_path / "ledger.csv"
-        made = [entry(), entry(simulated=True), entry(option="capacity-block", target="hyperpod-eks", tags={})]
+        held = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
+        block = entry(option="capacity-block", target="hyperpod-eks", tags={}, shared=held)
+        made = [entry(), entry(simulated=True), block]
         path.write_text(focus_csv(made), encoding="utf-8")
         # It looks for its list of currencies below the current folder.
         place = next((VALIDATOR.parent / "lib").glob("python*/site-packages"))

@@ -10,7 +10,7 @@ import pytest
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
-from launcher.model.report import Attempt, EndpointReport, Report, RunStatus
+from launcher.model.report import Attempt, EndpointReport, Report, RunStatus, StoredCheckpoints
 from launcher.records.documents import parse_report, report_document
 
 BEGUN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -65,6 +65,9 @@ def test_the_hours_used_cost_the_quoted_rate() -> None:
 
 def test_a_report_reads_back_as_it_was_written() -> None:
     assert parse_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
+    stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
+    document = report_document(replace(REPORT, stored=stored))
+    assert parse_report(json.loads(json.dumps(document))).stored == stored
 
 
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])

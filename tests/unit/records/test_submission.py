@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from launcher.model.enums import TargetKind
 from launcher.model.errors import UnreadableInputError
 from launcher.records import run_folder
 from launcher.records.submission import FILE, HeadNode, Submission, recorded
@@ -20,6 +21,7 @@ def folder(tmp_path):
 def submission(head_node, **more):
     return Submission(
         key="x-1",
+        target=TargetKind.PARALLELCLUSTER if head_node.kind is None else TargetKind.EKS,
         head_node=head_node,
         cluster="x",
         folder="slipway/x-0123abcd",
@@ -40,10 +42,25 @@ def test_it_is_read_as_it_was_written(folder, head_node, scheduler, cancelled):
     assert folder.read_json(FILE)["scheduler"] == scheduler
 
 
+def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_says(folder):
+    submission(API, job="j").write(folder)
+    document = folder.read_json(FILE)
+    del document["target"]
+    folder.write_json(FILE, document)
+    assert recorded(folder) == submission(API, job="j")
+
+
+def test_a_target_that_nobody_knows_is_refused(folder):
+    submission(API).write(folder)
+    folder.write_json(FILE, {**folder.read_json(FILE), "target": "mainframe"})
+    with pytest.raises(UnreadableInputError, match="no submission"):
+        recorded(folder)
+
+
 def test_one_of_an_earlier_version_is_read(folder):
     submission(NODE, job="7").write(folder)
     document = folder.read_json(FILE)
-    del document["cancelled"], document["head_node"]["role"], document["head_node"]["kind"]
+    del document["cancelled"], document["target"], document["head_node"]["role"], document["head_node"]["kind"]
     folder.write_json(FILE, document)
     assert recorded(folder) == submission(NODE, job="7")
 

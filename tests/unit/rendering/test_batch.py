@@ -194,11 +194,20 @@ class TestRun:
         assert answer.returncode == 143
 
     def test_a_shell_that_is_warned_of_the_time_limit_tells_the_agent(self, run, one_node):
-        agent = 'trap "sleep 0.2; exit 75" USR1; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
+        agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
         assert run(one_node(), agent=agent).returncode == 75
 
+    def test_it_tells_the_agent_alone_and_not_srun(self, run, bundle_of, plan_of):
+        """srun would hand the signal on to the ranks (seen with Slurm 22.05.8)."""
+        agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$BATCH"; for _ in {1..100}; do sleep 0.1; done'
+        programs = {
+            "srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"',
+            "scontrol": SCONTROL,
+        }
+        assert run(script_of(bundle_of(plan_of())), nodes=2, agent=agent, programs=programs).returncode == 75
+
     def test_an_agent_that_ends_while_its_shell_is_warned_is_heard(self, run, one_node):
-        assert run(one_node(), agent='trap "" USR1; kill -USR1 "$PPID"; exit 3').returncode == 3
+        assert run(one_node(), agent='trap "" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; exit 3').returncode == 3
 
     def test_a_secret_reaches_the_command_and_no_file(self, run, bundle_of, plan_of, one_node):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
@@ -220,6 +229,13 @@ class TestRetries:
     def test_a_failure_is_requeued_as_often_as_the_plan_says(self, run, one_node):
         script = one_node(run={"retries": 2})
         assert [run(script, agent="exit 3").returncode for _ in range(3)] == [75, 75, 3]
+
+    def test_what_the_agent_gives_up_is_not_tried_again(self, run, one_node):
+        """Two failures without a newer checkpoint between them, whatever the number of retries."""
+        script = one_node(run={"retries": 9})
+        assert run(script, agent="exit 3").returncode == 75
+        last = run(script, agent="echo 'no newer checkpoint' >not-tried-again; exit 3")
+        assert (last.returncode, "failed with 3; no newer checkpoint" in last.stdout) == (3, True)
 
     def test_an_interruption_is_no_failure(self, run, one_node):
         script = one_node(run={"retries": 1})

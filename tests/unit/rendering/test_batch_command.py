@@ -187,7 +187,10 @@ IMAGES = {
     "enroot": {"image": "team/trainer:1"},
 }
 WAYS = pytest.mark.parametrize("way", sorted(IMAGES))
-quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+quick = settings(
+    max_examples=settings().max_examples * 15 // 100,  # a process each: 15, in make test-all 45
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 class TestTheCommandItself:

@@ -114,11 +114,13 @@ class TestMeeting:
         environment = start(sandbox=True).environment
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("localhost:0", "1")
         assert not {"MASTER_ADDR", "MASTER_PORT"} & environment.keys()
+        assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("127.0.0.1", "22340")
 
     def test_several_meet_at_the_first_by_the_address_that_slurm_has(self, start):
         environment = start(nodes=2, sandbox=True).environment
         assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("10.1.2.3:22340", "2")
+        assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert "show node --oneliner a1\n" in (start.job / "scontrol").read_text()
 
     def test_without_an_address_of_slurms_the_name_is_looked_up(self, start):
@@ -152,7 +154,9 @@ class TestMeeting:
         target = {"instance_type": type_, "region": region}
         answer = start(target=target)
         assert answer.environment["PET_NPROC_PER_NODE"] == str(workers), answer.stderr
-        assert start(target=target, sandbox=True).environment["PET_NPROC_PER_NODE"] == "1"
+        assert answer.environment["SLIPWAY_WORKERS_PER_NODE"] == str(workers)
+        here = start(target=target, sandbox=True).environment
+        assert (here["PET_NPROC_PER_NODE"], here["SLIPWAY_WORKERS_PER_NODE"]) == ("1", "1")
 
     def test_what_is_set_already_stays(self, start):
         own = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}

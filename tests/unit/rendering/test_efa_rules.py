@@ -14,6 +14,7 @@ from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.rendering import engine
 from launcher.rendering.bundle import render
+from launcher.rendering.device_plugins import PLUGINS_FILE, plugin_files
 from launcher.rendering.efa_rules import (
     chart_findings,
     document_findings,
@@ -21,9 +22,8 @@ from launcher.rendering.efa_rules import (
     pod_templates,
     stack_findings,
 )
-from launcher.rendering.eks import PLUGINS_FILE, plugin_files
-from launcher.rendering.hyperpod_eks import VALUES_FILE, chart_values
 from launcher.rendering.names import symbolic_names
+from launcher.targets.hyperpod_eks.render import VALUES_FILE, chart_values
 from tests.plans import EXAMPLES, ROOT
 from tests.unit.rendering.conftest import JOB
 
@@ -69,13 +69,13 @@ def test_no_example_goes_without(catalog, path):
     assert {PLUGINS_FILE, VALUES_FILE} & documents.keys() or plan.request.target.cluster
 
 
-def test_a_pod_without_huge_pages_is_seen(catalog, p5):
-    path = EXAMPLES / "eks/p5-capacity-block.yaml"
+def test_a_pod_without_huge_pages_is_seen(catalog):
+    path = EXAMPLES / "eks/trn1-spot.yaml"
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
     job = list(yaml.safe_load_all(next(each.text for each in bundle.files if each.path == "kubernetes/job.yaml")))
     job[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].pop("hugepages-2Mi")
-    assert [each.code for each in document_findings(job, p5.efa_interfaces, where="")] == ["efa-without-pages"]
+    assert [each.code for each in document_findings(job, 8, where="")] == ["efa-without-pages"]
 
 
 def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_path):

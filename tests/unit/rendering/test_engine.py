@@ -88,7 +88,7 @@ class TestTemplates:
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_the_first_line_names_the_context_type(self, path):
         first = path.read_text(encoding="utf-8").splitlines()[0]
-        named = re.fullmatch(r"\{# context: (launcher\.rendering\.\w*contexts)\.(\w+) #\}", first)
+        named = re.fullmatch(r"\{# context: (launcher\.(?:rendering\.contexts|targets\.\w+\.render))\.(\w+) #\}", first)
         assert named is not None
         assert hasattr(importlib.import_module(named[1]), named[2])
 

@@ -11,9 +11,9 @@ from botocore.validate import ParamValidator
 
 from launcher import plan_file
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.planning.hyperpod import remarks
 from launcher.planning.pin import pinned_plan
-from launcher.rendering.hyperpod import findings, lifecycle_files
+from launcher.targets.hyperpod_slurm.render import findings, lifecycle_files
+from launcher.targets.hyperpod_slurm.rules import remarks
 from tests.plans import ROOT
 
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}

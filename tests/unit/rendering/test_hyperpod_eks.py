@@ -1,5 +1,6 @@
 """The files of a HyperPod cluster with EKS, as they are shown."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -50,16 +51,59 @@ def test_the_job_selects_the_nodes_that_are_made(bundle):
     assert (workers["InstanceType"], workers["InstanceCount"]) == (f"ml.{plan.place.instance_type}", plan.place.nodes)
 
 
-def test_the_script_on_a_node_is_shell_that_says_where_it_is(bundle, tmp_path):
-    _, made = bundle
-    script = tmp_path / "on_create.sh"
-    script.write_text(made.file("lifecycle/on_create.sh").text)
-    done = subprocess.run(
-        ["bash", str(script)],
-        check=False,
-        env={"SLIPWAY_ROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def node(bundle, tmp_path):
+    """Runs a script of a node in a folder that stands for it; what it printed. `mount` is a stand-in."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "mount").write_text(f'#!/bin/bash\necho "bind $2 rw" >>{tmp_path}/bound\n')
+    (programs / "mount").chmod(0o755)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/mounts").write_text("/dev/md0 /opt/dlami/nvme ext4 rw 0 0\n")
+    (tmp_path / "var/lib/kubelet").mkdir(parents=True)
+    (tmp_path / "var/lib/kubelet/kubeconfig").write_text("who I am")
+    own = {"SLIPWAY_ROOT": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin", "SLIPWAY_TRIES": "1"}
+
+    def run(script, **more):
+        done = subprocess.run(["bash", script], check=False, env={**own, **more}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    (tmp_path / "on_create.sh").write_text(bundle[1].file("lifecycle/on_create.sh").text)
+    return run
+
+
+def test_a_node_without_disks_of_its_own_only_says_where_it_is(node, tmp_path):
+    said = node(tmp_path / "on_create.sh")
     assert "is a node of" in (tmp_path / "var/log/provision/provisioning.log").read_text()
+    assert "systemctl" not in said
+
+
+def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(node, tmp_path, shellcheck):
+    (tmp_path / "dev/disk/by-id").mkdir(parents=True)
+    (tmp_path / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS1").touch()
+    said = node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()
+    began = [line for line in said if line.startswith("+")]
+    assert began == [
+        "+ systemctl stop kubelet",
+        "+ systemctl stop containerd",
+        f"+ bash {tmp_path}/opt/slipway/node-disks.sh",
+        "+ systemctl daemon-reload",
+        "+ systemctl enable slipway-node-disks.service",
+        "+ systemctl start containerd",
+        "+ systemctl start kubelet",
+    ]
+    assert (
+        "Before=containerd.service kubelet.service"
+        in (tmp_path / "etc/systemd/system/slipway-node-disks.service").read_text()
+    )
+    disk, script = tmp_path / "opt/dlami/nvme/slipway", tmp_path / "opt/slipway/node-disks.sh"
+    for _ in ("made", "the reboot emptied the disks"):
+        shutil.rmtree(disk, ignore_errors=True)
+        node(script)
+        assert (disk / "kubelet/kubeconfig").read_text() == "who I am"
+    bound = [f"bind {disk}/{name} rw" for name in ("containerd", "kubelet")]
+    assert (tmp_path / "bound").read_text().splitlines() == bound * 2
+    assert [shellcheck(each) for each in (script, tmp_path / "on_create.sh")] == ["", ""]
+    (tmp_path / "proc/mounts").write_text("")
+    assert "warning: no NVMe disk is mounted" in node(script)

@@ -96,6 +96,28 @@ class TestSchemas:
             pod = {"apiVersion": "v1", "kind": "Pod", **template}
             kubernetes_validate.validate(pod, NEWEST, strict=True)
 
+    @pytest.mark.parametrize("operator", Operator)
+    def test_the_volumes_of_a_plan_are_in_every_pod(self, context_of, on_kubernetes, operator):
+        volumes = [{"claim": "fsx-claim", "path": "/fsx"}, {"claim": "data", "path": "/data"}]
+        context = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
+        for template in pods(documents(context)[-1]):
+            kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **template}, NEWEST, strict=True)
+            named = {each["name"]: each["mountPath"] for each in container(template)["volumeMounts"]}
+            claims = [each for each in template["spec"]["volumes"] if "persistentVolumeClaim" in each]
+            mounted = {each["persistentVolumeClaim"]["claimName"]: named[each["name"]] for each in claims}
+            assert mounted == {"fsx-claim": "/fsx", "data": "/data"}
+
+    def test_paths_on_volumes_are_found_by_their_variable(self, on_kubernetes):
+        """A sandbox has another folder in the place of each, and replaces it in variables alone."""
+        run = {
+            "volumes": [{"claim": "fsx-claim", "path": "/fsx"}],
+            "data": [{"uri": "s3://corpus/tokens", "path": "/fsx/tokens"}],
+        }
+        plan = on_kubernetes(run=run, checkpoint={"mode": "own", "uri": "/fsx/runs"})
+        made = kubernetes_job.pod_spec(plan, names=symbolic_names(plan), job=JOB)
+        assert (made.checkpoint.uri, made.data[0].path) == ("${SLIPWAY_VOLUME_0}/runs", "${SLIPWAY_VOLUME_0}/tokens")
+        assert made.data[0].shared
+
     @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
     def test_a_pytorchjob_by_its_own_definition(self, context_of, on_kubernetes):
         found = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
@@ -135,7 +157,7 @@ class TestRequests:
             for part in ("requests", "limits"):
                 assert asked[part][chips] == str(facts.accelerators)
                 assert asked[part][EFA] == str(facts.efa_interfaces)
-                assert asked[part]["hugepages-2Mi"] == "5120Mi"
+                assert asked[part].get("hugepages-2Mi") == ("5120Mi" if facts.neuron else None)
             memory = int(asked["requests"]["memory"].removesuffix("Gi"))
             assert 0.5 * facts.memory_gib < memory < 0.8 * facts.memory_gib
             assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)

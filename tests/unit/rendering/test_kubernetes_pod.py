@@ -181,6 +181,7 @@ class TestStart:
         found = self.found(tmp_path, JOB_COMPLETION_INDEX="1", **told)
         assert (found["SLIPWAY_PART"], found["PET_RDZV_ENDPOINT"]) == ("1", "j-0.j:29500")
         assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["PET_RDZV_ID"]) == ("j-0.j", "29500", "r")
+        assert (found["SLIPWAY_MASTER_ADDR"], found["SLIPWAY_MASTER_PORT"]) == ("j-0.j", "29500")
         assert found["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
 
     def test_a_pod_of_kubeflows(self, tmp_path):
@@ -192,12 +193,11 @@ class TestStart:
         found = self.found(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
         assert "PET_RDZV_ENDPOINT" not in found
 
-    def test_a_pod_without_its_interfaces_stops(self, tmp_path):
+    def test_a_pod_without_its_interfaces_tells_the_agent_not_to_start(self, tmp_path):
         devices = tmp_path / "infiniband"
         devices.mkdir()
         (devices / "uverbs0").touch()
         told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "1", "SLIPWAY_MEETING": "j", "JOB_COMPLETION_INDEX": "0"}
-        done = self.run(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **told)
-        assert done.returncode == 78
-        assert "was to have 2 EFA interfaces and has 1" in done.stderr
-        self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **told)
+        unfit = self.found(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **told)["SLIPWAY_UNFIT"]
+        assert "was to have 2 EFA interfaces and has 1" in unfit
+        assert "SLIPWAY_UNFIT" not in self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **told)

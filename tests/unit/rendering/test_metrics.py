@@ -1,14 +1,16 @@
-"""The reporter on the nodes, run as it is, on programs that answer as DCGM, neuron-monitor and the AWS CLI do."""
+"""The reporter on the nodes, run as it is, on programs that answer as those of chips, Slurm and AWS do."""
 
+import functools
 import json
+import runpy
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 
 import pytest
 
-from launcher.catalog.assets import asset
-from launcher.rendering.node import METRICS_SCRIPT
+from launcher.rendering.node import metrics_script
 from tests.stand_ins.loopback import listening
 
 DCGM = """#Entity   GPUTL                       FBUSD                       DBEVOL
@@ -70,6 +72,7 @@ def endpoint():
 @pytest.fixture
 def report(tmp_path, endpoint):
     """Run the reporter once beside programs of given texts; its exit code and what the AWS CLI was called with."""
+    (tmp_path / "metrics.py").write_text(metrics_script())
 
     def start(chips, **programs):
         programs["aws"] = f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/sent\n'
@@ -77,7 +80,8 @@ def report(tmp_path, endpoint):
             path = tmp_path / name.replace("_", "-")
             path.write_text(text)
             path.chmod(0o755)
-        words = [sys.executable, asset(METRICS_SCRIPT), "--cluster", "tiny", "--chips", chips, "--once"]
+        what = ["--chips", chips] if chips else ["--jobs"]
+        words = [sys.executable, "-P", "-I", tmp_path / "metrics.py", "--cluster", "tiny", *what, "--once"]
         environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint}
         answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
         sent = (tmp_path / "sent").read_text().splitlines() if (tmp_path / "sent").exists() else []
@@ -136,3 +140,53 @@ class TestNeuron:
         answer, sent = report("neuron", neuron_monitor="#!/bin/sh\nexit 0\n")
         assert (answer.returncode, sent) == (1, [])
         assert "neuron-monitor has ended" in answer.stderr
+
+
+class TestJobs:
+    def test_a_job_of_slurms_is_reported_under_the_cluster(self, report):
+        answer, sent = report(None, squeue=says("17\n18"))
+        assert answer.returncode == 0, answer.stderr
+        assert values(sent) == {"JobStillMinutes": 0.0}
+        assert json.loads(sent[-1])[0]["Dimensions"] == [{"Name": "Cluster", "Value": "tiny"}]
+
+    @pytest.mark.parametrize("squeue, said", [(says(""), ""), (says("", code=1), "Slurm does not say")])
+    def test_without_one_nothing_is(self, report, squeue, said):
+        answer, sent = report(None, squeue=squeue)
+        assert (answer.returncode, sent) == (0, [])
+        assert said in answer.stderr
+
+    def test_it_counts_from_the_last_work_and_anew_when_a_job_comes(self, tmp_path, monkeypatch):
+        """A machine that is still for an hour before a job comes has not stood still for an hour on that job."""
+        script, busy = tmp_path / "metrics.py", iter([*[0] * 80, 10**6, *[10**6] * 80])
+        script.write_text(metrics_script())
+        (tmp_path / "net").mkdir()
+        (tmp_path / "net" / "dev").write_text("")
+        for name, text in (("squeue", ""), ("aws", f'echo "$@" >>{tmp_path}/sent')):
+            (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        clock = 0.0
+        # A job comes after an hour and computes once, 20 minutes later; Slurm is silent from then on.
+        jobs = {60: "echo 17", 90: "exit 1"}
+
+        def pass_on(seconds):
+            nonlocal clock
+            clock += seconds
+            minute = round(clock / 60)
+            if minute == 120:
+                raise KeyboardInterrupt
+            (tmp_path / "stat").write_text(f"cpu {next(busy)} 0 0 0 0 0 0 0 0 0\n")
+            if minute in jobs:
+                (tmp_path / "squeue").write_text(f"#!/bin/sh\n{jobs[minute]}\n")
+
+        (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
+        module = runpy.run_path(str(script))
+        names = module["report_jobs"].__globals__
+        names["time"] = SimpleNamespace(monotonic=lambda: clock, sleep=pass_on)
+        names["Stillness"] = functools.partial(names["Stillness"], proc=tmp_path, adapters=tmp_path / "efa")
+        with pytest.raises(KeyboardInterrupt):
+            names["report_jobs"]("tiny", "us-east-2", once=False)
+        sent = [
+            json.loads(line[line.index("[") :])[0]["Value"] for line in (tmp_path / "sent").read_text().splitlines()
+        ]
+        assert sent == [0, 5, 10, 15, 20, *[4, 9, 14, 19, 24, 29, 34]]

@@ -138,7 +138,15 @@ class TestMetrics:
         assert "Restart=always" in unit
         fetch, *services = answer.stdout.splitlines()
         assert fetch.startswith("+ aws s3 cp --only-show-errors s3://assets/metrics.py ")
-        assert services == ["+ systemctl daemon-reload", "+ systemctl enable --now slipway-metrics.service"]
+        assert services[1::2] == [
+            f"+ systemctl enable --now slipway-{each}.service" for each in ("node-jobs", "metrics")
+        ]
+
+    def test_jobs_are_reported_without_accelerators_too(self, dry_run):
+        answer, files = dry_run(self.RELEASE, *(each for each in self.WORDS if "chips" not in each))
+        assert answer.returncode == 0, answer.stderr
+        (unit,) = [text for name, text in files.items() if name.endswith(".service")]
+        assert "ExecStart=/usr/bin/env python3.11 /opt/slipway/metrics.py --cluster tiny --jobs\n" in unit
 
     def test_nothing_is_installed_where_nothing_lacks(self, dry_run):
         answer, _ = dry_run("ID=plan9\n", *self.WORDS)
@@ -150,7 +158,7 @@ class TestMetrics:
         (tmp_path / "opt/slipway").write_text("a file where the folder should be")
         answer, _ = dry_run(self.RELEASE, *self.WORDS)
         assert answer.returncode == 0
-        assert "the accelerators are not reported" in answer.stderr
+        assert "accelerators and jobs are not reported" in answer.stderr
 
 
 def test_while_an_image_is_made_the_driver_is_not_loaded(dry_run):

@@ -101,7 +101,7 @@ class TestCluster:
 
     def test_ranges_are_of_a_public_endpoint(self, subnets):
         with pytest.raises(ResourceRefusedError, match="publicAccessCidrs"):
-            cluster(subnets[:2], PublicAccessCidrs=["198.51.100.0/24"])
+            cluster(subnets[:2], PublicAccessCidrs=["52.94.76.0/24"])
 
 
 BLOCK = {

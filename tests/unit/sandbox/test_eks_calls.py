@@ -10,7 +10,7 @@ from launcher.aws.eks import access_policies, addon_version, lent_roles
 from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
-from launcher.workflow.run.lending import Lender, lend, take_back
+from launcher.workflow.cluster.lending import Lender, lend, take_back
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 

@@ -75,7 +75,7 @@ def request_with(worker=None, **whole):
             "InstanceType": type_,
             "InstanceCount": count,
             "ExecutionRole": "arn:aws:iam::123456789012:role/machines",
-            "LifeCycleConfig": {"SourceS3Uri": "s3://assets/scripts", "OnCreate": "on_create.sh"},
+            "LifeCycleConfig": {"SourceS3Uri": "s3://assets/scripts", "OnInitComplete": "on_create.sh"},
             "SlurmConfig": slurm,
             **more,
         }
@@ -129,7 +129,7 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
         (request_with({"InstanceCount": "2"}), "InstanceCount: expected type: integer, found: str"),
         (request_with({"SlurmConfig": {"NodeType": "Login"}}), "needs a Compute group"),
         (
-            request_with({"LifeCycleConfig": {"SourceS3Uri": "s3://assets/old", "OnCreate": "on_create.sh"}}),
+            request_with({"LifeCycleConfig": {"SourceS3Uri": "s3://assets/old", "OnInitComplete": "on_create.sh"}}),
             "no object s3://assets/old/on_create.sh",
         ),
         (

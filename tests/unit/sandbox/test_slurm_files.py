@@ -25,6 +25,10 @@ class TestSlurmConf:
         assert "CPUs=192 RealMemory=2097152 Sockets=2 CoresPerSocket=48 ThreadsPerCore=2 Gres=gpu:8" in nodes[0]
         assert "Feature=static,p5.48xlarge,nodes,efa,gpu" in nodes[0]
 
+    def test_the_layout_of_a_node_is_what_its_configuration_says(self):
+        bare = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
+        assert not any("ThreadsPerCore" in line for line in lines(bare))
+
     def test_a_partition_for_each_queue(self):
         partitions = [line for line in lines() if line.startswith("PartitionName=")]
 
@@ -34,7 +38,6 @@ class TestSlurmConf:
 
     def test_the_settings_of_the_configuration_have_the_last_word(self):
         assert lines()[-1] == "RequeueExit=75"
-        assert "JobRequeue=1" in lines()
 
     def test_the_longest_names_leave_room_for_a_socket(self):
         queue, resource = "q" * 25, "r" * 25

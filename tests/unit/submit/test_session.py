@@ -1,5 +1,7 @@
 """A session of Systems Manager, carried by a stand-in for the AWS CLI that runs the command on this machine."""
 
+import json
+import subprocess
 import sys
 import tarfile
 import time
@@ -7,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.model.job import Submitted
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import DOCUMENT, PLUGIN, SessionShell
+from launcher.submit.slurm import Slurm
 
 TARGET = "sagemaker-cluster:abcdefghijkl_controller-i-0123456789abcdef0"
 AWS = f"""#!{sys.executable}
@@ -35,7 +39,11 @@ threading.Thread(target=keyboard, daemon=True).start()
 done = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
 sys.stderr.write(done.stderr)
 sys.stderr.flush()
-sys.stdout.write((done.stdout if os.environ.get("CUT") is None else done.stdout[:40]).replace("\\n", "\\r\\n"))
+once = os.environ.get("CUT_ONCE")
+cut = os.environ.get("CUT") is not None or once is not None and not os.path.exists(once)
+if once is not None:
+    open(once, "w").close()
+sys.stdout.write((done.stdout[:40] if cut else done.stdout).replace("\\n", "\\r\\n"))
 sys.stdout.flush()
 time.sleep(float(os.environ.get("LINGERS", "0")))
 print("Exiting session with sessionId: someone-0123.")
@@ -79,6 +87,15 @@ def test_a_script_is_run_by_the_user_with_the_shared_home(shell, tmp_path):
 def test_an_answer_that_is_cut_off_is_none(shell):
     with pytest.raises(UnreachableError):
         shell(CUT="1").run("echo done")
+
+
+def test_what_only_reads_is_asked_once_more_where_a_session_ends_without_a_word(shell, tmp_path):
+    (tmp_path / "log.txt").write_text("step 7")
+    job = Submitted(job="1", key="small-20261123t120000z-0a1b2c3d", folder=str(tmp_path))
+    found = Slurm(shell=shell(CUT_ONCE=str(tmp_path / "cut"))).read(job, {"log.txt": 0})
+    assert found["log.txt"].data == b"step 7"
+    with pytest.raises(UnreachableError, match=r"no answer|cut off"):
+        Slurm(shell=shell(CUT="1")).read(job, {"log.txt": 0})
 
 
 def test_a_session_that_has_answered_is_not_waited_for(shell):
@@ -133,3 +150,18 @@ def test_without_the_plug_in_the_command_is_told(shell, tmp_path):
             stage=str,
         )
     assert f"aws ssm start-session --region us-east-2 --target {TARGET}" in refusal.value.hint
+
+
+def test_a_persons_session_is_the_jobs_users_and_its_ports_are_this_machines(shell):
+    there = shell()
+    words = there.terminal("srun --pty bash")
+    assert words[:7] == ["aws", "ssm", "start-session", "--region", "us-east-2", "--target", TARGET]
+    assert words[7:9] == ["--document-name", "AWS-StartInteractiveCommand"]
+    (line,) = json.loads(words[10])["command"]
+    assert subprocess.run(["sh", "-c", line.replace("srun --pty bash", "echo $HOME")], capture_output=True, text=True,
+        env=there.environment, check=True).stdout == f"{there.home}\n"  # fmt: skip
+    assert there.direct("true") is None
+    forwarding = there.forwarding("node-2", 6006, 6007)
+    assert forwarding[8] == "AWS-StartPortForwardingSessionToRemoteHost"
+    asked = {"host": ["node-2"], "portNumber": ["6006"], "localPortNumber": ["6007"]}
+    assert json.loads(forwarding[10]) == asked

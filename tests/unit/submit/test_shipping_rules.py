@@ -88,6 +88,23 @@ def test_the_last_rule_that_speaks_decides():
     assert found == {"x/y": False, "keep/a": True, "keep/deep/b": True, "keep/not": False, "a": True, "b/a": False}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("credentials.json", "infra/terraform.tfstate", "terraform.tfstate.backup", "prod.tfstate", ".vault-token"),
+        *(".bash_history", ".cache/huggingface/token", "huggingface/stored_tokens", ".S3CFG", "client_secret_7.json"),
+    ],
+)
+def test_files_that_hold_credentials_by_their_names_stay(name):
+    assert ShippingRules().is_private(name) == name
+    assert ShippingRules(rules=tuple(parsed(f"!{name}\n"))).is_private(name) is None
+
+
+@pytest.mark.parametrize("name", ["tokenizer/token", "huggingface/hub/model.py", "tfstate.py", "credentials.py"])
+def test_other_files_of_such_words_go(name):
+    assert ShippingRules().is_private(name) is None
+
+
 def test_a_line_readmits_below_a_private_folder():
     rules = ShippingRules(rules=tuple(parsed("!.aws/config\n")))
     assert (rules.is_private(".aws/config"), rules.is_private(".aws/credentials")) == (None, ".aws")

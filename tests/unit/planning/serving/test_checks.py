@@ -41,6 +41,9 @@ def codes(serve, **sections):
         ({**GOOD, "schedule": ["at night: 0"]}, {}, "schedule-form", "got at night: 0"),
         ({**GOOD, "schedule": ["cron(0 7 * * ? *) 2-1"]}, {}, "schedule-range", "2 is above 1"),
         ({**GOOD, "schedule": ["cron(0 0 30 2 ? *) 1-2"]}, {}, "schedule-never", "none of its times ever comes"),
+        ({**GOOD, "schedule": ["at(2027-02-29T07:00:00) 1-2"]}, {}, "schedule-form", "got at(2027-02-29"),
+        ({**GOOD, "schedule": ["cron(0 7 * * ? *) 1-2 Nowhere/City"]}, {}, "schedule-zone", "Nowhere/City"),
+        ({**GOOD, "schedule": ["cron(0 7 * * ? *) 0-9999"], "max_instances": 6}, {}, "schedule-above-max", "9999"),
         ({**GOOD, "deployment": "canary", "max_instances": 1}, {}, "rollout-of-one", "there is one"),
         ({**GOOD, "zones": 4}, {"target": {"region": "us-east-2"}}, "too-many-zones", "4 zones, but 3 in us-east-2"),
         ({**GOOD, "zones": 2}, {"target": {"az_id": "use2-az1"}}, "zones-and-zone", "target.az_id pins one"),
@@ -69,6 +72,18 @@ def test_a_bad_plan_is_refused(serve, sections, code, words):
     assert code in found
     assert words in found[code].message
     assert found[code].path.startswith(("workload.serve", "target", "purchase"))
+
+
+@pytest.mark.parametrize(
+    "line", ["at(2020-01-01T07:00:00) 0-0", "at(2026-11-18T23:00:00) 1-2", "cron(0 7 * * ? 1999) 1-2"]
+)
+def test_a_time_that_is_over_is_refused(line):
+    request = request_of({"slipway": 1, "name": "x", "workload": {"serve": {**GOOD, "schedule": [line]}}})
+    with pytest.raises(ImpossibleError) as refused:
+        price_request(Path("plan.yaml"), request, load(today=NOW.date()), NOW, PriceOptions())
+    (found,) = [each for each in refused.value.findings if each.level == "error"]
+    assert (found.code, found.path) == ("schedule-past", "workload.serve.schedule[0]")
+    assert found.message.endswith(" is over: today is 2026-11-20")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])

@@ -1,13 +1,18 @@
 """Bedrock by region and profile, with a prompt cache, in a batch, and with weights of one's own."""
 
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 
 from launcher.catalog.bedrock import BedrockCatalog
+from launcher.catalog.load import load
 from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.serving.verdict import ServingChoice
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.serving import price_serving
+from tests.unit.pricing.serving.conftest import PATH, request
 
 HAIKU = {"model": "claude-haiku-4-5", "requests_per_s": 1, "input_tokens": 2000, "output_tokens": 400}
 MONTH_S = 730 * 3600
@@ -185,3 +190,25 @@ def test_a_verdict_against_an_import_names_no_volume(compared):
     found = compared({**OWN, "requests_per_s": 200, "bedrock": {"import_copies": 1, "mode": "custom-import"}})
     assert found.verdict.choice is ServingChoice.BEDROCK
     assert found.sides.turn is None
+
+
+@pytest.mark.parametrize("now, told", [("2026-02-01", False), ("2026-11-23", True)])
+def test_an_announced_end_is_told_from_a_year_before(now, told):
+    """AWS withdraws Llama 3 8B after 2027-03-30 (the catalog's row)."""
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    plan = request({"model": "llama-3-8b", "requests_per_s": 0.05})
+    found = price_serving(PATH, plan, load(), moment, PriceOptions())
+    rank = next(rank for rank, each in enumerate(found.candidates, 1) if each.place.option == "bedrock")
+    quoted = found.quote(rank)
+    ends = [finding.message for finding in quoted.findings if finding.code == "announced-end"]
+    assert bool(ends) is told
+    assert ("ends 2027-03-30" in quoted.note) is told
+    assert quoted.expires_at.date() <= date(2027, 3, 30)
+    if told:
+        assert "2027-03-30" in ends[0]
+
+
+def test_the_verdict_ends_with_the_model(compared):
+    found = compared({"model": "llama-3-8b", "requests_per_s": 0.05})
+    assert found.verdict.text.startswith("Do not deploy: Bedrock is cheaper")
+    assert found.verdict.text.endswith("until 2027-03-30, when AWS withdraws the model.")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
+from launcher.answers import plan as answer
 from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
-from launcher.records.documents import plan_document, quote_document
+from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
 from launcher.workflow.quote.serving import price_serving
@@ -203,17 +204,17 @@ def test_all_shows_every_place(priced):
     assert many.considered == len(many.candidates) > len(few.candidates)
 
 
+def test_lines_without_a_price_are_one_warning(priced):
+    quoted = priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
+    unpriced = [each.name for each in quoted.components if each.unpriced]
+    (told,) = [each for each in quoted.findings if each.code == "unpriced-line"]
+    assert len(unpriced) > 1
+    assert told.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
+
+
 def test_json_of_a_plan(priced):
     found = priced()
-    told = plan_document(
-        name="x",
-        now=NOW,
-        considered=1,
-        quotes=found.quotes,
-        findings=(),
-        types=found.catalog.instance_types,
-        next_command="",
-    )
+    told = answer.document(found)
     keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
     for each in told["candidates"]:
         assert keys <= set(each["serving"])
@@ -254,6 +255,6 @@ def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced)
     names = {each.name for each in priced(**eks).quote(1).components if each.quantity}
     assert not {each for each in names if "alarm" in each or each in ("dashboard", "guard and its messages")}
     assert "old and new version together" not in names
-    assert {"6 alarms", "dashboard", "guard and its messages"} <= {e.name for e in priced(**INF2).quote(1).components}
+    assert {"7 alarms", "dashboard", "guard and its messages"} <= {e.name for e in priced(**INF2).quote(1).components}
     watched = priced(budget={"max_usd": 90_000}, **INF2).quote(1)
-    assert {"7 alarms", "AWS Budget"} <= {each.name for each in watched.components}
+    assert {"8 alarms", "AWS Budget"} <= {each.name for each in watched.components}

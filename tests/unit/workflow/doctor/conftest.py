@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -114,7 +115,7 @@ def plan(tmp_path):
             "purchase: {option: spot}\n",
             encoding="utf-8",
         )
-        priced = price(path, NOW, PriceOptions(sandbox=True))
+        priced = price(path, NOW, PriceOptions(any_age=True))
         found = pick(priced, None)[1].plan
         return dataclasses.replace(found, **replaced) if replaced else found
 
@@ -126,7 +127,8 @@ def examined(account):
     """The checks of a plan by their name and question."""
 
     def look(plan, *, billing=False, environment=None):
-        subject = subject_of(plan, REGION, catalog=load(), environment=environment or account.environment, now=NOW)
+        own, rate = environment or account.environment, Decimal("0.25")
+        subject = subject_of(plan, REGION, catalog=load(), environment=own, now=NOW, up_usd_per_hour=rate)
         return diagnose(subject, billing=billing)
 
     return look

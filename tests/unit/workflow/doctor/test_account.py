@@ -1,17 +1,21 @@
 """The doctor on credentials, region, bootstrap, rights and advice."""
 
+import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from launcher.model.diagnosis import Outcome
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.deploy.deployment import DeployOptions, deploy_quote
+from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.stand_ins.aws_account import DENIED, THROTTLED
-from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, client, decision
+from tests.unit.workflow.doctor.conftest import NOW, REGION, actions_of, allowed, client, decision
 
 pytestmark = pytest.mark.server
 
@@ -85,6 +89,10 @@ def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, pl
     (check,) = named(examined(plan()), "service role")
     assert check.result is Outcome.FAILED
     assert check.fix == "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    on_eks = plan()
+    on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
+    (check,) = named(examined(on_eks), "service role")
+    assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling makes it")
 
 
 def test_a_region_that_the_account_has_not_opted_in_to(account, examined, plan):
@@ -114,6 +122,40 @@ def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(accou
         "explicitDeny", OrganizationsDecisionDetail={"AllowedByOrganizations": False}
     )
     assert "an organization's policy" in named(examined(plan()), "rights")[0].got
+
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+LETS_IN = {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:user/moto"}, "Action": ["kms:*", "s3:*"]}
+SHIPPING = {
+    "checkpoint: {uri: s3://weights/team}": ("s3:PutObject", "arn:aws:s3:::weights/team/probe", "store"),
+    f'storage: {{kms_key_arn: "{KEY}"}}': ("kms:GenerateDataKey", KEY, "store key"),
+    "": ("s3:PutObject", "arn:aws:s3:::slipway-probe/probe", "store"),
+}
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("words", SHIPPING)
+def test_shipping_is_simulated_on_the_places_that_the_plan_names(account, examined, plan, words, own):
+    """Before a cluster is up and billed; a bucket's or a key's own policy may let the caller in, too."""
+    action, arn, name = SHIPPING[words]
+
+    def but_there(sent):
+        there = arn in [value for key, value in sent.items() if key.startswith("ResourceArns.member.")]
+        found = [decision(each, "implicitDeny" if there and each == action else "allowed") for each in actions_of(sent)]
+        return {"EvaluationResults": found, "IsTruncated": False}
+
+    account.canned["sts.GetCallerIdentity"] = {"Account": "123456789012", "Arn": LETS_IN["Principal"]["AWS"]}
+    account.canned["iam.SimulatePrincipalPolicy"] = but_there
+    policy = json.dumps({"Statement": [LETS_IN] if own else []})
+    account.canned["kms.GetKeyPolicy"] = {"Policy": policy}
+    s3 = client(account, "s3")
+    s3.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_bucket_policy(Bucket="weights", Policy=policy)
+    (check,) = named(examined(plan(f"{tagged()}{words}\n")), name)
+    # A bucket that the stacks make is let in by IAM alone.
+    lets_in = own and bool(words)
+    assert check.result is (Outcome.OK if lets_in else Outcome.FAILED), check
+    assert lets_in or f"denied: {action} (no policy allows it)" in check.got
 
 
 def test_an_execution_role_that_is_an_administrator_gets_advice(account, examined, plan):
@@ -219,7 +261,7 @@ def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, mon
         monkeypatch.setenv(name, value)
     client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     client(account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
-    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(sandbox=True))
+    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, tell=lambda text: None)
     with pytest.raises(ImpossibleError) as refusal:
@@ -233,7 +275,7 @@ def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, mon
 def test_so_does_a_launch(account, plan, tmp_path):
     plan()
     client(account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
-    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(sandbox=True))
+    priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
     rank, quoted = pick(priced, None)
     setting = LaunchOptions(
         root=tmp_path, environment=account.environment, tell=lambda text: None, progress=lambda now: None
@@ -241,3 +283,57 @@ def test_so_does_a_launch(account, plan, tmp_path):
     with pytest.raises(ImpossibleError, match="not ready"):
         launch_quote(priced, rank, quoted, setting)
     assert not list(tmp_path.rglob("cdk.out"))
+
+
+class TestGuard:
+    """The guard of a cluster that is deployed."""
+
+    @pytest.fixture
+    def deployed(self, account, plan):
+        """A stack whose guard's role may stop its fleet."""
+        trust = json.dumps({"Version": "2012-10-17", "Statement": []})
+        iam = client(account, "iam")
+        role = iam.create_role(RoleName="guard", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+        table = "arn:aws:dynamodb:us-east-2:123456789012:table/parallelcluster-slipway-probe"
+        statement = {
+            "Effect": "Allow",
+            "Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+            "Resource": table,
+            "Condition": {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}},
+        }
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        iam.put_role_policy(RoleName="guard", PolicyName="Watch", PolicyDocument=document)
+        function = {
+            "Type": "AWS::Lambda::Function",
+            "Properties": {
+                "Code": {"ZipFile": "def handler(event, context): pass"},
+                "Handler": "index.handler",
+                "Runtime": "python3.12",
+                "Role": role,
+            },
+        }
+        body = json.dumps({"Resources": {"GuardrailsGuardFunction": function}})
+        client(account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=body)
+        return plan()
+
+    def test_it_may_do_what_its_policies_say(self, examined, deployed):
+        (found,) = named(examined(deployed), "guard")
+        asked = "the guard of probe may make the 2 calls that it stops and tells with"
+        assert (found.result, found.asked) == (Outcome.OK, asked)
+
+    def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, account, examined, deployed):
+        def bounded(sent):
+            if not any(name.startswith("dynamodb:") for name in actions_of(sent)):
+                return allowed(sent)
+            detail = {"PermissionsBoundaryDecisionDetail": {"AllowedByPermissionsBoundary": False}}
+            found = [decision(each, "implicitDeny", **detail) for each in actions_of(sent)]
+            return {"EvaluationResults": found, "IsTruncated": False}
+
+        account.canned["iam.SimulatePrincipalPolicy"] = bounded
+        (found,) = named(examined(deployed), "guard")
+        assert found.result is Outcome.FAILED
+        assert found.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
+        assert "slipway deploy FILE" in found.fix
+
+    def test_a_cluster_that_is_not_deployed_has_none(self, examined, plan):
+        assert not named(examined(plan()), "guard")

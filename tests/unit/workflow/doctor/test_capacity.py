@@ -1,6 +1,6 @@
 """The doctor on machines, networks, reservations, images, data and names."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -49,6 +49,14 @@ def test_a_reservation_that_fits(account, examined, plan):
     (check,) = named(examined(plan(BLOCK)), "reservation")
     assert check.result is Outcome.OK
     assert check.got.startswith("active, 2 of 2 x p5.48xlarge in use2-az1")
+
+
+def test_a_block_that_begins_later_has_its_cost_until_then(account, examined, plan):
+    later = {"State": "scheduled", "AvailableInstanceCount": 0, "StartDate": NOW + timedelta(days=2)}
+    account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **later}]}
+    (check,) = named(examined(plan(BLOCK)), "begin")
+    assert check.result is Outcome.ADVICE
+    assert "in 2.0 days: a cluster deployed now costs $6.00 a day until then, $12.00 in all" in check.got
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
-from launcher.cli.cost_page import page
-from launcher.records.cost_document import cost_document
-from launcher.workflow.cost.survey import survey
+from launcher.workflow.doctor.running_costs import survey
 from tests.stand_ins.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client
 
@@ -158,8 +157,8 @@ def test_the_page_and_the_document(running, surveyed):
     text = "\n".join(page(found, 80))
     assert "slipway-probe-training" in text
     assert "slipway down probe --region us-east-2" in text
-    document = cost_document(found.as_of, found.stacks, found.unanswered)
+    told = document(found)
     keys = {"name", "kind", "region", "owner", "since", "usd_per_hour", "usd_so_far", "ends_at", "down_command"}
-    assert document["schema"] == "slipway.cost/1"
-    assert all(keys <= set(each) for each in document["stacks"])
-    assert Decimal(document["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in found.stacks)
+    assert told["schema"] == "slipway.cost/1"
+    assert all(keys <= set(each) for each in told["stacks"])
+    assert Decimal(told["usd_per_hour"]) == sum(each.usd_per_hour or 0 for each in found.stacks)

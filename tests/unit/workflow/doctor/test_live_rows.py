@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.cli.plan_page import page
+from launcher.answers.plan import page
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
-from launcher.workflow.capacity.live import compared_live, with_live_offers
+from launcher.workflow.doctor.live_offers import compared_live, with_live_offers
 from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -17,7 +17,7 @@ from tests.unit.workflow.doctor.conftest import NOW
 from tests.unit.workflow.doctor.test_offers import BEGINS, PLAN, block, offering  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.server
-OPTIONS = PriceOptions(sandbox=True)
+OPTIONS = PriceOptions(any_age=True)
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from launcher.cli.capacity_page import page
+from launcher.answers.capacity import document, page
 from launcher.model.capacity import OfferKind
-from launcher.records.capacity_document import capacity_document
-from launcher.workflow.capacity.offers import capacity
+from launcher.workflow.doctor.offers import capacity
 from launcher.workflow.quote.options import PriceOptions
 from tests.stand_ins.aws_account import EC2_DENIED
 from tests.unit.workflow.doctor.conftest import NOW
@@ -71,7 +70,7 @@ def found(offering, tmp_path):
     def look(text=PLAN):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
-        return capacity(path, NOW, PriceOptions(sandbox=True), environment=offering.environment, say=lambda _: None)
+        return capacity(path, NOW, PriceOptions(any_age=True), environment=offering.environment, say=lambda _: None)
 
     return look
 
@@ -183,9 +182,8 @@ def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering,
 
 
 def test_the_document_has_the_keys_of_the_contract(found):
-    result = found()
-    document = capacity_document("probe", result.offers, result.unanswered)
+    told = document(found())
     keys = {"kind", "id", "region", "az_id", "instance_type", "count", "starts_at", "ends_at", "lead_time_h"}
     keys |= {"usd_fee", "usd_total", "purchase_command"}
-    assert document["schema"] == "slipway.capacity/1"
-    assert all(keys <= set(each) for each in document["offers"])
+    assert told["schema"] == "slipway.capacity/1"
+    assert all(keys <= set(each) for each in told["offers"])

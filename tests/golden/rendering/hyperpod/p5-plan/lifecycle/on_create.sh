@@ -1,8 +1,8 @@
 #!/bin/bash
-# Sets up a machine of HyperPod (lifecycle script OnCreate, run as root on each when it is made).
+# Sets up a machine of HyperPod (lifecycle script OnInitComplete, run as root on each when it is made).
 #
-# HyperPod itself writes Slurm's configuration and mounts the file system; this starts the daemons, checks what an instance
-# must show, and has the controller and the workers report to CloudWatch. A machine that fails a check is not made.
+# HyperPod itself writes Slurm's configuration, mounts the file system and starts the daemons; this starts those that do
+# not run yet, checks what an instance must show, and has the controller and the workers report to CloudWatch. A machine that fails a check is not made.
 # With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are read and written below SLIPWAY_ROOT.
 set -euo pipefail
 
@@ -29,6 +29,10 @@ run() {
     else
         "$@"
     fi
+}
+
+is_active() {
+    [[ "$dry" != 1 ]] && systemctl is-active --quiet "$1"
 }
 
 fail() {
@@ -111,6 +115,9 @@ start_controller() {
     add_setting JobRequeue 1
     # The agent's exit code for "interrupted, a checkpoint is safe": back into the queue.
     add_setting RequeueExit 75
+    if is_active slurmctld; then
+        run systemctl restart slurmctld
+    fi
     run systemctl enable --now slurmctld
     run systemctl disable --now slurmd || echo "slipway: slurmd does not run on a controller anyway"
     report_jobs
@@ -119,6 +126,10 @@ start_controller() {
 # The unit of HyperPod's image has a place for options; workers fetch the configuration from the controller.
 start_node() {
     local unit="$units/slurmd.service"
+    if is_active slurmd; then
+        echo "slipway: slurmd runs already"
+        return 0
+    fi
     if [[ -f "$unit" ]]; then
         python3 - "$unit" "--conf-server $1" <<'PYTHON'
 import sys

@@ -1,0 +1,75 @@
+"""Odd documents, from a seed, through everything that reads one: a value or the reader's own error."""
+
+import json
+import random
+import resource
+from collections import Counter
+
+import pytest
+import yaml
+
+from launcher import plan_file
+from launcher.agent import job, manifest, metrics, safe_json
+from launcher.agent.checkpoint import claim, sheets
+from launcher.agent.errors import AgentError
+from launcher.agent.node.news import parse_news
+from launcher.agent.node.notice import parse_notice, rebalance_notice, spot_notice
+from launcher.agent.store import stop_watch
+from launcher.catalog import safe_yaml
+from launcher.model.errors import SlipwayError
+from launcher.model.values import describe
+from tests.attack.odd import changed, text_of
+from tests.plans import NOW, ROOT
+
+NOTICE = {"source": "spot", "detail": "stop", "at": "2026-11-20T12:02:00Z", "left_s": 20.0}
+READERS = {
+    "job": (job.parse, {"schema": job.SCHEMA, "run": "r", "name": "n", "command": ["x"], "checkpoint": {"keep": 3}}),
+    "manifest": (manifest.parse, {"schema": manifest.SCHEMA, "run": "r", "files": [{"path": "a", "bytes": 1}]}),
+    "metrics": (metrics.figures_in, {"step": 3, "loss": 2.5, "software": {"torch": "2"}}),
+    "claim": (claim.parse_owner, {"schema": claim.SCHEMA, "run": "r", "attempt": 1, "node": "n", "token": "t"}),
+    "sheet": (lambda text: sheets.parse(text, 0), {"schema": sheets.SCHEMA, "number": 1, "owner": "o", "keys": []}),
+    "news": (parse_news, {"spot": NOTICE}),
+    "notice": (lambda text: parse_notice(text, now=NOW), NOTICE),
+    "spot": (lambda text: spot_notice(text, now=NOW), {"action": "stop", "time": "2026-11-20T12:02:00Z"}),
+    "rebalance": (rebalance_notice, {"noticeTime": "2026-11-20T12:00:00Z"}),
+    "stop": (stop_watch.words, {"spent_usd": "481.20", "stop_at_usd": "500"}),
+    "json": (safe_json.loads, {"a": [1]}),
+    "yaml": (safe_yaml.loads, {"a": [1]}),
+    "plan": (plan_file.loads, yaml.safe_load((ROOT / "examples" / "tiny-gpt.yaml").read_text())),
+}
+ALLOWED = (ValueError, AgentError, SlipwayError)
+
+
+def nested(chance, text):
+    """A text deep within lists, mappings, or aliases of aliases; closed or cut."""
+    kind, levels = chance.randrange(4), chance.choice((90, 99, 101, 300, 3000, 100_000))
+    if kind == 0:
+        return "[" * levels + text + "]" * chance.choice((0, levels))
+    if kind == 1:
+        return '{"a":' * levels + text + "}" * chance.choice((0, levels))
+    if kind == 2:
+        return json.dumps(chance.choice(("9", "-9", "1e", "0.", "0x")) + "9" * levels).strip('"')
+    lines = [f"a0: &a0 [{text}]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels % 20))]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("rounds", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_a_document_is_read_or_refused(seed, rounds):
+    chance, seen, longest = random.Random(seed), Counter(), 0
+    for _ in range(rounds):
+        name = chance.choice(sorted(READERS))
+        read, document = READERS[name]
+        text = text_of(chance, changed(chance, document, chance.randint(0, 3))).decode(errors="replace")
+        if chance.random() < 0.4:
+            text = nested(chance, text)
+        try:
+            value = read(text)
+        except ALLOWED as refusal:
+            seen["refused"] += 1
+            longest = max(longest, len(str(refusal)))
+        else:
+            assert len(describe(value)) <= 60
+            seen["read"] += 1
+    assert longest < 20_000
+    assert min(seen["read"], seen["refused"]) > rounds / 20, seen
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20

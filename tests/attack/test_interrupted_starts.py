@@ -1,0 +1,77 @@
+"""A sandbox that stays is interrupted while it starts, loses its server or its keeper: nothing of it is left behind."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher.sandbox import processes, staying
+from tests.waiting import until
+
+FEW, ALL = 3, 60
+ROUNDS = [pytest.param(FEW, id="few"), pytest.param(ALL, id="all", marks=pytest.mark.slow)]
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT)
+START = [sys.executable, "-m", "launcher", "sandbox", "start", "--scheduler", "local"]
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The environment of somebody whose files, and whose processes' temporary files, are the test's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    yield dict(os.environ)
+    staying.stop(os.environ)
+    until(lambda: left(os.environ) == [], lambda: str(left(os.environ)))
+
+
+def left(own):
+    """Processes and folders of the person's sandboxes."""
+    pids = processes.marked("XDG_CACHE_HOME", own["XDG_CACHE_HOME"]) - {os.getpid()}
+    return [*sorted(pids), *sorted(Path(own["TMPDIR"]).iterdir())]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(own, seed, rounds):
+    chance = random.Random(seed)
+    for number in range(rounds):
+        sent, after_s = SIGNALS[number % len(SIGNALS)], chance.uniform(0.2, 6.0)
+        with subprocess.Popen(START, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+            time.sleep(after_s)
+            command.send_signal(sent)
+        said = f"seed {seed}, round {number}: {sent.name} after {after_s:.2f} s"
+        if staying.find(own) is not None:
+            assert staying.stop(own) is not None, said
+        until(lambda: left(own) == [], lambda said=said: f"{said}: {left(own)}")
+
+
+@pytest.mark.parametrize("killed", ["server", "keeper", "both"])
+def test_stop_ends_what_is_left_of_a_killed_one(own, killed):
+    found = staying.start(own, scheduler="local")
+    marked = processes.marked(processes.MARK, found.mark)
+    assert found.pid in marked
+    (keeper,) = marked - {found.pid}
+    for pid in {"server": [found.pid], "keeper": [keeper], "both": [keeper, found.pid]}[killed]:
+        os.kill(pid, signal.SIGKILL)
+
+    assert staying.stop(own) == found
+    until(lambda: left(own) == [])
+    assert not staying.place(own).exists()
+    assert staying.stop(own) is None
+
+
+def test_the_end_of_an_older_one_leaves_the_file_of_the_living(own):
+    older = staying.start(own, scheduler="local")
+    staying.place(own).unlink()
+    living = staying.start(own, scheduler="local")
+
+    os.kill(older.pid, signal.SIGTERM)
+
+    until(lambda: not Path(older.folder).exists())
+    assert staying.find(own) == living

@@ -1,0 +1,259 @@
+"""Somebody else on the same machine: another user, and a web page in the owner's browser. A sandbox lets neither in."""
+
+import contextlib
+import json
+import os
+import traceback
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import product
+from multiprocessing.connection import Client
+from pathlib import Path
+from threading import Barrier
+from urllib.parse import urlsplit
+
+import boto3
+import kubernetes
+import pytest
+from botocore.exceptions import ClientError
+from kubernetes.client.exceptions import ApiException
+
+from launcher.aws.eks import token
+from launcher.aws.session import Session
+from launcher.sandbox import staying
+from launcher.sandbox.cluster.existing import ExistingCluster
+from launcher.sandbox.sandbox import Sandbox
+from tests.sandbox.clients import ONE_TRY, client
+from tests.sandbox.test_sandbox import deploy
+
+NEIGHBOUR = 54321
+CLUSTER = ExistingCluster(
+    name="team",
+    managed=False,
+    instance_type="p5.48xlarge",
+    count=1,
+    capacity_type="ON_DEMAND",
+    zone_id="use1-az1",
+    namespace="default",
+    operators=(),
+    queue=None,
+    priority=None,
+)
+PROOF = "proof"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="being another user takes root")
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    """One that stays, with a cluster of each kind, as its owner has it."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    made = Sandbox.attached(staying.start(os.environ, scheduler="local"), region="us-east-1")
+    made.make_stand_ins(cluster=CLUSTER)
+    deploy(made)
+    client(made, "s3").create_bucket(Bucket="store")
+    yield made
+    staying.stop(os.environ)
+    patch.undo()
+
+
+def as_neighbour(attempt):
+    """What an attempt gives when another user makes it, in a process of theirs; its exception's text where it fails."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NEIGHBOUR)
+            os.setuid(NEIGHBOUR)
+            answer = attempt()
+        except BaseException:  # noqa: BLE001 - it is told to the test
+            answer = traceback.format_exc()
+        os.write(writer, json.dumps(str(answer)).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        answer = json.loads(stream.read())
+    os.waitpid(child, 0)
+    return answer
+
+
+def ports():
+    """The ports on loopback that somebody listens on, as everybody can read them."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return sorted({int(each[1].partition(":")[2], 16) for each in lines if each[3] == "0A"})
+
+
+def stranger(sandbox, service):
+    """A client with keys that somebody might guess."""
+    return client(sandbox, service, aws_access_key_id="SANDBOX", aws_secret_access_key="sandbox", config=ONE_TRY)
+
+
+def refused(call):
+    """The code with which a call is refused."""
+    try:
+        call()
+    except ClientError as problem:
+        return problem.response["Error"]["Code"]
+    return PROOF
+
+
+def api_of(sandbox, own):
+    """The client of the cluster's Kubernetes, with a token that `own` credentials have signed."""
+    address = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
+    signs = Session(environment={**own, "AWS_ENDPOINT_URL": sandbox.endpoint}, region="us-east-1")
+    configuration = kubernetes.client.Configuration(host=address)
+    configuration.api_key = {"authorization": f"Bearer {token(signs, 'team')}"}
+    configuration.retries = False
+    return kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+
+
+POD = {
+    "metadata": {"name": "theirs"},
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x:1", "command": ["id"]}]},
+}
+
+
+@as_root
+def test_another_user_runs_reads_and_writes_nothing(sandbox):
+    def attempt():
+        s3, sts = stranger(sandbox, "s3"), stranger(sandbox, "sts")
+        found = {
+            "list": refused(s3.list_buckets),
+            "put": refused(lambda: s3.put_object(Bucket="store", Key="k", Body=b"theirs")),
+            "role": refused(lambda: sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")),
+            "stack": refused(
+                lambda: stranger(sandbox, "cloudformation").create_stack(
+                    StackName="theirs", TemplateBody=json.dumps({"Resources": {"C": {"Type": "AWS::EKS::Cluster"}}})
+                )
+            ),
+        }
+        try:
+            guessed = {"AWS_ACCESS_KEY_ID": "SANDBOX", "AWS_SECRET_ACCESS_KEY": "sandbox"}
+            api_of(sandbox, guessed).create_namespaced_pod("default", POD)
+            found["pod"] = PROOF
+        except ApiException as problem:
+            found["pod"] = problem.status
+        return json.dumps(found)
+
+    told = json.loads(as_neighbour(attempt))
+
+    assert told == {
+        "list": "InvalidAccessKeyId",
+        "put": "InvalidAccessKeyId",
+        "role": "InvalidClientTokenId",
+        "stack": "InvalidClientTokenId",
+        "pod": 401,
+    }
+    # The owner does all of it.
+    assert client(sandbox, "s3").list_objects_v2(Bucket="store")["KeyCount"] == 0
+    assert api_of(sandbox, sandbox.environment).list_namespaced_pod("default").items == []
+
+
+@as_root
+def test_no_port_gives_another_user_a_credential(sandbox):
+    """Every port of the sandbox is asked for what a metadata service gives, by every path that can be known."""
+    paths = ("/latest/api/token", "/latest/meta-data/iam/security-credentials/", "/moto-api/data.json", "/api/v1/pods")
+    api = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
+    own = {urlsplit(url).port for url in (sandbox.endpoint, api, *(each.metadata for each in sandbox.nodes("demo")))}
+
+    def attempt():
+        told = []
+        for port, path, method in product(own & set(ports()), paths, ("GET", "PUT")):
+            headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers)
+            with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(request, timeout=2) as answer:
+                told.append((port, path, answer.status))
+        return json.dumps(told)
+
+    assert own <= set(ports())
+    assert json.loads(as_neighbour(attempt)) == []
+
+
+@as_root
+def test_another_user_reads_no_file_and_reaches_no_socket(sandbox):
+    place, found = staying.place(os.environ), sandbox.stays
+
+    def attempt():
+        told = []
+        for path in (place, Path(found.folder) / "ready.json", Path(f"/proc/{found.pid}/environ")):
+            with contextlib.suppress(OSError):
+                told.append(path.read_text(encoding="utf-8"))
+        with contextlib.suppress(OSError), Client(found.control, "AF_UNIX", authkey=b"guessed"):
+            told.append("control")
+        return json.dumps(told)
+
+    # The folder above the file is the owner's as well in a home; here pytest's may be open.
+    assert place.stat().st_mode & 0o077 == 0
+    assert json.loads(as_neighbour(attempt)) == []
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://example.org"}, {"Host": "rebound.example.org"}])
+def test_a_web_page_gets_nothing_even_with_the_keys(sandbox, headers):
+    """A presigned address that leaks into a page is of no use to it."""
+    client(sandbox, "s3").put_object(Bucket="store", Key="seen", Body=b"x")
+    url = client(sandbox, "s3").generate_presigned_url("get_object", Params={"Bucket": "store", "Key": "seen"})
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        assert answer.read() == b"x"
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5)
+    with told.value:
+        assert told.value.code == 403
+    client(sandbox, "s3").delete_object(Bucket="store", Key="seen")
+
+
+def test_what_its_own_services_hand_out_opens_it(sandbox):
+    sts, iam = client(sandbox, "sts"), client(sandbox, "iam")
+    iam.create_user(UserName="ada")
+    lasting = iam.create_access_key(UserName="ada")["AccessKey"]
+    given = [
+        sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="abc")["Credentials"],
+        sts.get_session_token()["Credentials"],
+        sts.get_federation_token(Name="ada")["Credentials"],
+    ]
+    for each in given:
+        own = {"aws_access_key_id": each["AccessKeyId"], "aws_secret_access_key": each["SecretAccessKey"]}
+        opened = client(sandbox, "s3", **own, aws_session_token=each["SessionToken"])
+        assert [bucket["Name"] for bucket in opened.list_buckets()["Buckets"]] == ["store"]
+        assert refused(client(sandbox, "s3", **own, config=ONE_TRY).list_buckets) == "InvalidToken"
+    own = {"aws_access_key_id": lasting["AccessKeyId"], "aws_secret_access_key": lasting["SecretAccessKey"]}
+    assert client(sandbox, "sts", **own).get_caller_identity()["Arn"].endswith(":user/ada")
+    iam.update_access_key(UserName="ada", AccessKeyId=lasting["AccessKeyId"], Status="Inactive")
+    assert refused(client(sandbox, "sts", **own, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
+
+
+def test_a_node_gets_credentials_that_open_it(sandbox, monkeypatch):
+    (node, *_) = sandbox.nodes("demo")
+    for name in [each for each in os.environ if each.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", node.metadata)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    made = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=sandbox.endpoint)
+
+    assert [bucket["Name"] for bucket in made.list_buckets()["Buckets"]] == ["store"]
+
+
+def test_it_listens_on_loopback_alone(sandbox):
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    listening = [
+        each[1] for each in lines if each[3] == "0A" and int(each[1].partition(":")[2], 16) == sandbox.stays.port
+    ]
+    assert [each.partition(":")[0] for each in listening] == ["0100007F"]
+
+
+def test_two_first_launches_at_once_meet_one_cluster_that_answers(sandbox):
+    """Whoever comes second waits until it is there: before that EKS names a host of AWS."""
+    api, together = client(sandbox, "eks"), Barrier(4)
+
+    def launch(name):
+        together.wait()
+        sandbox.make_stand_ins(cluster=replace(CLUSTER, name=name))
+        return api.describe_cluster(name=name)["cluster"]["endpoint"]
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            (address,) = set(pool.map(launch, [f"shared-{number}"] * 4))
+            assert address.startswith("http://127.0.0.1:")

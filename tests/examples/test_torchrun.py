@@ -1,0 +1,48 @@
+"""A notice under torchrun: its ranks get the signal that they catch, torchrun itself gets none."""
+
+import signal
+import sys
+
+import pytest
+
+from tests.examples.conftest import TORCHRUN, code_of
+
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
+
+RANK = """
+import json, os, signal, sys, time
+from pathlib import Path
+rank, stop = os.environ["RANK"], []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+place = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"], "checkpoint-7")
+with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
+    metrics.write(json.dumps({"step": 1, "loss": 1.0}) + "\\n")
+while not stop:
+    time.sleep(0.01)
+place.mkdir(exist_ok=True)
+for part in range(3):
+    (place / f"shard-{rank}-{part}").write_text(rank)
+    time.sleep(0.2)
+(Path("left") / rank).touch()
+while len(list(Path("left").iterdir())) < 2:
+    time.sleep(0.01)
+print(f"rank {rank} saved", flush=True)
+sys.exit(1)
+"""
+
+
+def test_ranks_that_save_on_sigterm_in_place_lose_nothing(life, store):
+    """As Megatron's --exit-signal-handler; its torchrun ends with 1."""
+    environment, keys = store
+    run = life("bash", "-c", f"{sys.executable} -m torch.distributed.run rank.py; exit $?", **TORCHRUN, **environment)
+    (run.folder / "rank.py").write_text(RANK)
+    (run.folder / "left").mkdir()
+    agent = run.supervised(mode="agent")
+    run.wait_until(lambda: len(run.metrics()) == 2)
+    agent.send_signal(signal.SIGUSR1)
+    assert code_of(agent) == 75, run.output()
+    (signalled,) = run.events("signalled")
+    assert (signalled["signal"], len(signalled["processes"])) == ("SIGTERM", 2)
+    assert [event["code"] for event in run.events("command-ended")] == [1]
+    assert [event["step"] for event in run.events("checkpoint-uploaded")] == [7]
+    assert {key.rpartition("/")[2] for key in keys()} >= {f"shard-{rank}-{part}" for rank in "01" for part in range(3)}

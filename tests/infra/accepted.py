@@ -1,0 +1,166 @@
+"""Findings of cdk-nag that stay, each on one resource of a stack and with its reason."""
+
+import re
+
+CLUSTERS = (
+    (
+        r"AwsSolutions-S1",
+        r"-checkpoints/Store/Bucket/Resource",
+        "a log of every request costs, and one cluster reads these objects: the plan chooses (storage.access_log)",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::[^\]]*/\*\]",
+        r"-training/NodePolicy/Policy",
+        "objects of jobs do not exist yet; the wildcard ends at the jobs' prefix",
+    ),
+    (
+        r"AwsSolutions-IAM5\[(Action::s3:(Get|List)\*|Resource::.*(s3\.data-source\.lustre\.fsx|corpus-of-the-team/tokens).*/\*)\]",
+        r"-training/ProviderAccess/Policy",
+        "FSx makes the linked role, the objects are the user's; the wildcards end at one service, bucket or prefix",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::[^\]]*(:rule/\*|slipway-\*-pclustercustom\*)\]",
+        r"-training/ProviderAccess/Policy",
+        "the provider names its rules and its bucket itself",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "descriptions of instances and metrics cannot be allowed by resource; reporting is limited to one namespace",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*/\.guard/.*/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "what jobs leave there does not exist yet; the wildcard ends at the stack's own folder",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::arn:<AWS::Partition>:ec2:[a-z0-9-]+:<AWS::AccountId>:instance/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "EC2 chooses the ids of ParallelCluster's machines; conditions on their tags tell them from all others",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|[^\]]*:log-group:<SessionLog\w+>:\*)\]",
+        r"-training/(SessionLog/Policy|EnteredPolicy)",
+        "log streams are named by the session, below one group; the agent's own calls take no resource",
+    ),
+)
+"""Of all clusters: rule, construct and why."""
+
+HYPERPOD = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerClusterInstanceRolePolicy\]",
+        r"-training/MachineRole/Role/Resource",
+        "AWS's own policy for HyperPod's instances, which follows what the service needs of them",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:us-east-2:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
+        r"-training/MachineRole/Role/Resource",
+        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:us-east-2:.*:cluster/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+    ),
+)
+"""Of HyperPod with Slurm, beside those of all clusters: rule, construct and why."""
+
+EKS = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
+        r"-training/Eks/Role/Resource",
+        "AWS's own policy for EKS's control plane, which follows what the service needs",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/Amazon(EKSWorkerNode|EKS_CNI_|EC2ContainerRegistryPullOnly|SSMManaged).*\]",
+        r"-training/NodeRole/Resource",
+        "AWS's own policies for nodes: joining, addresses of pods, images, sessions",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:eks:[a-z0-9-]+:.*:nodegroup/slipway-[a-z0-9-]+/workers/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "EKS ends a node group's ARN with an id of its own choice",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
+        r"-training/Eks/Lends/Resource",
+        "EKS ends the ARN of a pod identity association with an id of its own choice",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Pods/Role/Resource",
+        "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
+    ),
+)
+"""Of EKS, beside those of all clusters: rule, construct and why."""
+
+HYPERPOD_EKS = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",
+        r"-training/Eks/Role/Resource",
+        "AWS's own policy for EKS's control plane, which follows what the service needs",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/Amazon(SageMakerClusterInstanceRolePolicy|EC2ContainerRegistryPullOnly)\]",
+        r"-training/MachineRole/Role/Resource",
+        "AWS's own policies for HyperPod's instances: the service's needs, images",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::arn:.*:eks:.*:podidentityassociation/slipway-[a-z0-9-]+/\*\]",
+        r"-training/Eks/Lends/Resource",
+        "EKS ends the ARN of a pod identity association with an id of its own choice",
+    ),
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AmazonSageMakerHyperPodTrainingOperatorAccess\]",
+        r"-training/OperatorRole/Resource",
+        "AWS's own policy for HyperPod's training operator",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*:ec2:[a-z0-9-]+:\*:[a-z-]+/.*|.*/slipway-hyperpod/[0-9a-f]{64}/\*)\]",
+        r"-training/MachineRole/Role/Resource",
+        "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Chart/Role/Resource",
+        "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:[a-z0-9-]+:.*:cluster/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+    ),
+)
+"""Of HyperPod with EKS, beside those of all clusters: rule, construct and why."""
+
+ENDPOINTS = (
+    (
+        r"AwsSolutions-S1",
+        r"-serving/Store/Bucket/Resource",
+        "a log of every request would cost as much as the requests; what is kept is the requests themselves",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*s3:::.*/\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
+        r"-serving/Containers/Role/Resource",
+        "a registry's token and metrics cannot be allowed by resource; objects end at the model's or a queue's folder",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|<StoreBucket\w+\.Arn>/\w+/\*)\]",
+        r"-serving/Callers/Policy",
+        "a bearer token is checked before its endpoint is known; objects end at the queue's folders",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-serving/Guardrails/Guard/Role/Resource",
+        "metrics and lists of components cannot be allowed by resource; reporting is limited to one namespace",
+    ),
+)
+"""Of endpoints: rule, construct and why."""
+
+
+def accepted(findings, rule, construct):
+    """The place of a violation in a list of rules, constructs' ends (both patterns) and reasons, or None."""
+    for index, (rule_pattern, construct_pattern, _) in enumerate(findings):
+        if re.fullmatch(rule_pattern, rule) and re.search(f"{construct_pattern}$", construct):
+            return index
+    return None

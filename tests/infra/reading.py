@@ -1,0 +1,113 @@
+"""What tests of several targets read from an assembly: its guard, its tags, its order, its assets."""
+
+import json
+import re
+
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.names import symbolic_names
+from tests.infra.registry import schemas
+
+PARTS = ("network", "checkpoints", "training")
+OWN = {"CostCenter": "ML-42", "owner": "team@example.com"}
+
+
+def variables(assembly):
+    made = assembly.resources("training", "AWS::Lambda::Function").items()
+    (guard,) = (each for key, each in made if key.startswith("GuardrailsGuard"))
+    return guard["Environment"]["Variables"]
+
+
+def rules(assembly):
+    found = assembly.resources("training", "AWS::Events::Rule")
+    return {key.removeprefix("Guardrails")[:-8]: each for key, each in found.items()}
+
+
+def alarms(assembly):
+    return {each["MetricName"]: each for each in assembly.resources("training", "AWS::CloudWatch::Alarm").values()}
+
+
+def behind(assembly, key):
+    """Everything that a resource waits for, directly or not: DependsOn, Ref and GetAtt."""
+    made = assembly.template("training")["Resources"]
+    found, left = set(), [key]
+    while left:
+        each = made[left.pop()]
+        text = json.dumps(each)
+        named = set(each.get("DependsOn", ())) | set(re.findall(r'"Ref": "(\w+)"', text))
+        named |= set(re.findall(r'"Fn::GetAtt": \["(\w+)"', text))
+        for other in (named & made.keys()) - found:
+            found.add(other)
+            left.append(other)
+    return found
+
+
+def key_of(assembly, kind, **properties):
+    """The one logical id of a type whose properties are these."""
+    (key,) = (
+        key
+        for key, each in assembly.resources("training", kind).items()
+        if all(each.get(name) == value for name, value in properties.items())
+    )
+    return key
+
+
+def shown(assembly, catalog):
+    """The files of the cluster as they are shown, by their paths."""
+    job = JobSettings(run="r", checkpoint_interval_s=600.0)
+    names = symbolic_names(assembly.plan)
+    files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job).files
+    return {each.path: each.text for each in files}
+
+
+def with_words(found, shown):
+    """A template's value with every intrinsic replaced by what stands in its place in the rendered file."""
+    if (
+        isinstance(found, dict)
+        and len(found) == 1
+        and (next(iter(found)) == "Ref" or next(iter(found)).startswith("Fn::"))
+    ):
+        assert isinstance(shown, str)
+        return shown
+    if isinstance(found, dict) and isinstance(shown, dict):
+        return {key: with_words(value, shown.get(key)) for key, value in found.items()}
+    if isinstance(found, list) and isinstance(shown, list) and len(found) == len(shown):
+        return [with_words(value, other) for value, other in zip(found, shown, strict=True)]
+    return found
+
+
+def garbage(assembly):
+    """Assets that `cdk gc` would take from a stack that exists.
+
+    Its rule (aws-cdk of package-lock.json, lib/api/garbage-collection): an object's key up to its first dot stands in
+    no stack's template as CloudFormation gives it back.
+    """
+    texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
+    found = []
+    for path in assembly.folder.glob("*.assets.json"):
+        for each in json.loads(path.read_text(encoding="utf-8"))["files"].values():
+            (place,) = each["destinations"].values()
+            name = place["objectKey"].split(".")[0]
+            if not each["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
+                found.append(place["objectKey"])
+    return found
+
+
+def lacking(assembly, wanted=OWN):
+    """Resources that the registry calls taggable and that lack a tag."""
+    found = []
+    for template in assembly.templates.values():
+        for name, resource in template["Resources"].items():
+            tagging = schemas().get(resource["Type"], {}).get("tagging", {})
+            if not tagging.get("taggable"):
+                continue
+            key = tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2]
+            if given(resource.get("Properties", {}).get(key, ())).items() >= wanted.items():
+                continue
+            found.append((resource["Type"], name))
+    return found
+
+
+def given(tags):
+    """Tags as a mapping, whichever of the two forms they have."""
+    return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}

@@ -1,0 +1,220 @@
+"""Templates and quotes of clusters without ParallelCluster agree: what is deployed is counted from raw templates."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES
+from tests.infra.counted import (
+    GUARD_CALLS_AN_HOUR,
+    GUARD_METRICS,
+    GUARD_REQUESTS,
+    HEALTH_H,
+    MONTH_H,
+    START_UP_H,
+    by_the_hour,
+    change_group,
+    differences,
+    drop,
+    groups_of,
+    hours_up,
+    named,
+    resources,
+)
+
+IDLE_VALUES = 3
+OPTIONS = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block", "ON_DEMAND": "on-demand"}
+NODE_METRICS, CONTROLLER_METRICS, REPORTS_AN_HOUR, JOB_METRICS, JOB_REPORTS_AN_HOUR = 3, 1, 60, 1, 12
+UNPRICED = "trn2-on-demand"
+COUNT_METRICS, COUNT_REQUESTS = 1, 2
+"""Of pods, which the guard writes and reads back."""
+
+
+def of_eks(templates, quote):
+    up_h, runs = hours_up(quote)
+    groups = {each["NodegroupName"]: each for each in resources(templates, "AWS::EKS::Nodegroup")}
+    machines = named(templates, "AWS::EC2::LaunchTemplate")
+    data = {name: machines[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups.items()}
+    workers = groups["workers"]
+    # A block's nodes are set when it begins.
+    count = workers["ScalingConfig"]["MaxSize" if workers["CapacityType"] == "CAPACITY_BLOCK" else "DesiredSize"]
+    made = {
+        f"{count} x {data['workers']['InstanceType']} {OPTIONS[workers['CapacityType']]}": None,
+        f"system node {data['system']['InstanceType']}": groups["system"]["ScalingConfig"]["DesiredSize"] * up_h,
+        "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
+        **by_the_hour(templates, up_h),
+    }
+    gib = {name: each["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for name, each in data.items()}
+    made["EBS gp3 root volumes"] = (gib["system"] * up_h + gib["workers"] * count * runs) / MONTH_H
+    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
+    looks = GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
+    made["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + looks * runs) / 1000
+    return made
+
+
+def of_hyperpod(templates, quote):
+    hours = quote["hours"]["mid"]
+    up_h, runs = hours_up(quote)
+    groups = groups_of(templates)
+    workers = groups["workers"]
+    count, type_ = workers["InstanceCount"], workers["InstanceType"]
+    planned = "TrainingPlanArn" in workers
+    made = {f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours}
+    if not planned:
+        made["start-up of the machines"] = count * (
+            START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
+        )
+    made[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
+    if "login" in groups:
+        logins = groups["login"]["InstanceCount"]
+        made[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * up_h
+    for each in resources(templates, "AWS::FSx::FileSystem"):
+        gib, speed = each["StorageCapacity"], each["LustreConfiguration"]["PerUnitStorageThroughput"]
+        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
+    made |= by_the_hour(templates, up_h)
+    months = up_h / MONTH_H
+    of_nodes = (NODE_METRICS * count + JOB_METRICS) * runs / MONTH_H
+    made["custom metrics"] = (GUARD_METRICS + CONTROLLER_METRICS) * months + of_nodes
+    calls = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS + REPORTS_AN_HOUR
+    looks = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (1 + JOB_METRICS)
+    made["CloudWatch requests"] = (calls * up_h + looks * runs) / 1000
+    return made
+
+
+def of_hyperpod_eks(templates, quote):
+    up_h, runs = hours_up(quote)
+    groups = groups_of(templates)
+    workers = groups["workers"]
+    shares = [
+        (each["InstanceType"], each["Count"])
+        for quota in resources(templates, "AWS::SageMaker::ComputeQuota")
+        for each in quota["ComputeQuotaConfig"]["ComputeQuotaResources"]
+    ]
+    # What a team may use is what is paid for.
+    assert shares in ([], [(workers["InstanceType"], workers["InstanceCount"])])
+    bought = {"CapacityRequirements": "spot", "TrainingPlanArn": "training-plan"}
+    how = next((word for key, word in bought.items() if key in workers), "on-demand")
+    made = {
+        f"{workers['InstanceCount']} x {workers['InstanceType']} {how}": None,
+        f"system node {groups['system']['InstanceType']}": groups["system"]["InstanceCount"] * up_h,
+        "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
+        **by_the_hour(templates, up_h),
+    }
+    trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
+    if how != "training-plan":
+        made["start-up of the machines"] = workers["InstanceCount"] * (START_UP_H + trial)
+    functions = resources(templates, "AWS::Lambda::Function")
+    looks = any("PODS_FUNCTION" in each["Environment"]["Variables"] for each in functions)
+    made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H
+    nodes_up_h = looks * runs
+    requests = GUARD_REQUESTS * up_h + COUNT_REQUESTS * nodes_up_h
+    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * requests / 1000
+    return made
+
+
+def change_nodes(name, key, value):
+    def change(templates):
+        groups = resources(templates, "AWS::EKS::Nodegroup")
+        next(each for each in groups if each["NodegroupName"] == name)["ScalingConfig"][key] = value
+
+    return change
+
+
+def change_volume(templates):
+    for each in resources(templates, "AWS::EC2::LaunchTemplate"):
+        each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] += 1
+
+
+def change_file_system(templates):
+    resources(templates, "AWS::FSx::FileSystem")[0]["StorageCapacity"] += 2400
+
+
+class Kind(NamedTuple):
+    """A target: its plan files, what counts its templates, the lines that they decide, and changes of one plan's.
+
+    `deployed` gives quantities by the quote's name of the line; None: more than one is to be said.
+    """
+
+    files: dict[str, Path]
+    deployed: Callable
+    decided: str
+    changed: str
+    changes: list[Callable]
+
+
+ALWAYS_MADE = ("AWS::EC2::NatGateway", "AWS::CloudWatch::Alarm", "AWS::Lambda::Function")
+KINDS = {
+    "eks": Kind(
+        EKS_FILES,
+        of_eks,
+        "system node|control plane",
+        "trn1-spot",
+        [
+            change_nodes("workers", "DesiredSize", 3),
+            change_nodes("system", "DesiredSize", 2),
+            change_volume,
+            *map(drop, ("AWS::EKS::Cluster", *ALWAYS_MADE)),
+        ],
+    ),
+    "hyperpod-slurm": Kind(
+        HYPERPOD_FILES,
+        of_hyperpod,
+        "controller|login",
+        "p5en-lustre",
+        [
+            change_group("workers", "InstanceCount", 7),
+            change_group("workers", "InstanceType", "ml.p5.48xlarge"),
+            change_group("controller", "InstanceType", "ml.m6i.4xlarge"),
+            change_group("controller", "InstanceCount", 2),
+            change_file_system,
+            *map(drop, ("AWS::FSx::FileSystem", "AWS::EC2::EIP", "AWS::CloudWatch::Dashboard", *ALWAYS_MADE)),
+            drop("AWS::Budgets::Budget"),
+        ],
+    ),
+    "hyperpod-eks": Kind(
+        HYPERPOD_EKS_FILES,
+        of_hyperpod_eks,
+        "system|control plane|EBS",
+        "p5en-spot",
+        [
+            change_group("workers", "InstanceCount", 7),
+            change_group("workers", "InstanceType", "ml.p5.48xlarge"),
+            change_group("workers", "OnStartDeepHealthChecks", []),
+            change_group("system", "InstanceType", "ml.m6i.4xlarge"),
+            change_group("system", "InstanceCount", 2),
+            *map(drop, ("AWS::EKS::Cluster", *ALWAYS_MADE)),
+        ],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def sides(both_sides, tmp_path_factory):
+    """Of an example, with a rate where none is known."""
+    folder = tmp_path_factory.mktemp("plans")
+
+    def both(kind, name):
+        path = KINDS[kind].files[name]
+        if name == UNPRICED:
+            own = '  option: on-demand\n  price_overrides: {"ml.trn2.48xlarge/on-demand": "40"}\n'
+            text = path.read_text(encoding="utf-8").replace("  option: on-demand\n", own)
+            path = folder / path.name
+            path.write_text(text, encoding="utf-8")
+        return both_sides(path)[1:]
+
+    return both
+
+
+@pytest.mark.parametrize("kind, name", [(kind, name) for kind, each in KINDS.items() for name in sorted(each.files)])
+def test_what_is_deployed_is_what_is_quoted(sides, kind, name):
+    templates, quote = sides(kind, name)
+    assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) == set()
+
+
+@pytest.mark.parametrize("kind, change", [(kind, change) for kind, each in KINDS.items() for change in each.changes])
+def test_each_quantity_changed_is_seen(sides, kind, change):
+    templates, quote = sides(kind, KINDS[kind].changed)
+    change(templates)
+    assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) != set()

@@ -1,0 +1,91 @@
+"""How the guard counts: each look once, however often Lambda delivers its event."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.infra.guard_account import NOW, aws, guard_of, module
+from tests.infra.guard_modules import guard_module
+
+pytestmark = pytest.mark.xdist_group("guard")
+__all__ = ["aws", "guard_of", "module"]
+
+LOOK = timedelta(minutes=5)
+SUM = {
+    "STOP_AT_USD": "500",
+    "STOP_URI": "s3://slipway-tiny-checkpoints/jobs/.budget/stack/500.json",
+    "STOP_SETTLE_MINUTES": "5",
+    "STOP_RESERVE_MINUTES": "15",
+    "STOP_ENDING_MINUTES": "5",
+    "NODES": "2",
+    "USD_PER_HOUR_BESIDE": "1",
+    "USD_PER_NODE_HOUR": "55",
+    "IDLE_MINUTES": "0",
+}
+
+
+@pytest.fixture
+def deliver(module, guard_of):
+    """Have Lambda deliver the event of a look, so many minutes late and so often."""
+
+    def call(due, *, late=0, times=1, **variables):
+        for number in range(times):
+            guard = guard_of(age_h=3, now=due + timedelta(minutes=late, seconds=20 * number), **variables)
+            guard.made_at = lambda: NOW - timedelta(hours=3)
+            module.respond(guard, {"detail-type": "Scheduled Event", "time": due.isoformat()})
+
+    return call
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_look_that_is_delivered_often_counts_once(aws, deliver, times):
+    """80 minutes of two nodes at $55 and $1 beside are $148; counted for each delivery they would be $444."""
+    aws.nodes(2)
+    for step in range(16):
+        deliver(NOW - LOOK * (15 - step), times=times, **SUM)
+    assert aws.metric("NodeHours") == [pytest.approx(2 * 80 / 60)]
+    assert aws.metric("EstimatedSpend") == [pytest.approx(2 * 80 / 60 * 55)]
+    assert aws.messages == []
+
+
+def test_it_is_recorded_under_the_time_at_which_it_was_due(aws, deliver):
+    aws.nodes(1)
+    deliver(NOW, late=4)
+    assert aws.metric("RunningNodes") == [1]
+
+
+@pytest.mark.parametrize("event", [{}, {"time": "soon"}, {"time": None}, {"time": "2026-11-20T12:00:00"}])
+def test_an_event_without_its_time_is_due_now(event):
+    with guard_module("looks") as looks:
+        assert looks.scheduled_at(event, NOW) == NOW
+
+
+class Kept:
+    """CloudWatch after the days in which it keeps minutes: one value for each hour, with its number of samples."""
+
+    def __init__(self, *points):
+        self.points = points
+
+    def get_metric_statistics(self, **asked):
+        assert asked["Statistics"] == ["Average", "SampleCount"]
+        return {"Datapoints": [{"Timestamp": at, "Average": value, "SampleCount": n} for at, value, n in self.points]}
+
+
+@pytest.mark.parametrize(
+    "samples, looks",
+    [(12.0, 12), (36.0, 12), (5.0, 5)],
+)
+def test_an_hour_of_which_averages_are_left_counts_its_looks(samples, looks):
+    began, hour = datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 3, 4, tzinfo=UTC)
+    with guard_module("looks") as module:
+        (period,) = module.counted(
+            Kept((hour, 2.0, samples)), "tiny", "RunningNodes", began, began + timedelta(days=40)
+        )
+    assert (period.looks, period.total) == (looks, 2.0 * looks)
+
+
+def test_a_day_of_an_old_cluster_holds_as_many_looks_as_fit_into_it():
+    began, day = datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 3, tzinfo=UTC)
+    with guard_module("looks") as module:
+        (period,) = module.counted(Kept((day, 2.0, 900.0)), "tiny", "RunningNodes", began, began + timedelta(days=80))
+    assert period.looks == 288

@@ -1,0 +1,90 @@
+"""A guard that lacks a right: it does what it still can, tells people which right is missing, and its call fails."""
+
+from contextlib import nullcontext
+from datetime import timedelta
+
+import boto3
+import pytest
+
+from tests.infra.guard_account import NOW, aws, client, guard_of, module
+
+pytestmark = pytest.mark.xdist_group("guard")
+__all__ = ["aws", "guard_of", "module"]
+
+BUCKET = "slipway-tiny-checkpoints"
+LOOK = timedelta(minutes=5)
+CANNOT_STOP = {"dynamodb:GetItem", "dynamodb:UpdateItem", "cloudformation:DescribeStacks"}
+"""Without the first two nothing stops a fleet, without the last nobody knows its age."""
+NEEDED = (
+    "ec2:DescribeInstances",
+    "cloudformation:DescribeStacks",
+    "cloudwatch:GetMetricStatistics",
+    "cloudwatch:PutMetricData",
+    "dynamodb:GetItem",
+    "dynamodb:UpdateItem",
+    "s3:ListObjectsV2",
+    "sns:Publish",
+)
+
+
+@pytest.fixture
+def look(aws, guard_of):
+    """A look under a role without a right, at a cluster of two nodes whose time is over."""
+    client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    there = aws.nodes(2)
+
+    def call(refused, step, *, fails=True):
+        if aws.fleet == "STOP_REQUESTED":
+            # As ParallelCluster does; the guard tells of those that stay.
+            aws.ec2.terminate_instances(InstanceIds=there)
+        service, _, operation = refused.partition(":")
+        lacking = boto3.client(service)
+
+        def refuse(**_):
+            message = (
+                f"User: arn:aws:sts::1:assumed-role/guard/x is not authorized to perform: {refused} on resource: x"
+            )
+            error = {"Error": {"Code": "AccessDeniedException", "Message": message}}
+            raise lacking.exceptions.ClientError(error, operation)
+
+        lacking.meta.events.register(f"before-call.{service}.{operation}", refuse)
+        guard = guard_of(now=NOW + step * LOOK, TTL_HOURS="2", FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/stack")
+        made = {service: lacking}
+        guard.client = lambda name: made.get(name) or client(name)
+        for name in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns"):
+            setattr(guard, name, guard.client(name))
+        del guard.deployed_at
+        age = timedelta(hours=9)
+        described = type(guard).deployed_at
+        guard.deployed_at = lambda: min(described(guard), NOW - age)
+        with pytest.raises(Exception, match="is not authorized") if fails else nullcontext():
+            guard.watch()
+
+    return call
+
+
+@pytest.mark.parametrize("right", NEEDED)
+def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, look, right):
+    for step in range(3):
+        # A fleet that is stopped needs neither.
+        look(right, step, fails=step == 0 or right != "sns:Publish")
+    told = dict(aws.messages)
+    assert (aws.fleet == "STOP_REQUESTED") == (right not in CANNOT_STOP)
+    if right == "sns:Publish":
+        assert told == {}, "the alarm on the function's errors tells"
+        return
+    failed = told.pop("slipway tiny: the guard could not act")
+    assert f"Missing right of the guard's role: {right}" in failed
+    assert "It is tried again every 5 minutes." in failed
+    assert "By hand: slipway down tiny" in failed
+    assert set(told) == (set() if right in CANNOT_STOP else {"slipway tiny: compute fleet stopped"})
+    look(right, 3)
+    assert aws.messages == []
+
+
+def test_nodes_that_cannot_be_counted_are_no_zero(aws, look):
+    look("ec2:DescribeInstances", 0)
+    assert aws.metric("RunningNodes") == [], "the alarm on silence hears it"
+    look("dynamodb:UpdateItem", 1, fails=False)
+    listed = client("cloudwatch").list_metrics(Namespace="Slipway", MetricName="RunningNodes")["Metrics"]
+    assert listed, "what it can count, it reports"

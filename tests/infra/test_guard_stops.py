@@ -1,0 +1,201 @@
+"""What each target's guard stops, in every state that the vendor's API knows, for every reason that it has."""
+
+import json
+from contextlib import nullcontext
+from datetime import timedelta
+
+import boto3
+import botocore.session
+import pytest
+from botocore.stub import Stubber
+
+from tests.infra.guard_account import NOW, REGION, SlurmAccount, account_of, client
+from tests.infra.guard_modules import guard_module
+
+pytestmark = pytest.mark.xdist_group("guard")
+
+NAME, BUCKET, WORD = "slipway-tiny", "slipway-tiny-checkpoints", "jobs/.budget/stack/1.json"
+FLEET = ("STOPPED", "RUNNING", "STOPPING", "STARTING", "STOP_REQUESTED", "START_REQUESTED", "UNKNOWN", "PROTECTED")
+"""aws-parallelcluster 3.16.1, pcluster/models/compute_fleet_status_manager.py, ComputeFleetStatus."""
+REASONS = {
+    "time": {"TTL_HOURS": "2"},
+    "idle": {"IDLE_MINUTES": "5"},
+    "sum": {
+        "STOP_AT_USD": "1",
+        "STOP_URI": f"s3://{BUCKET}/{WORD}",
+        "STOP_SETTLE_MINUTES": "5",
+        "STOP_RESERVE_MINUTES": "15",
+        "STOP_ENDING_MINUTES": "5",
+        "NODES": "1",
+        "USD_PER_HOUR_BESIDE": "6",
+        "USD_PER_NODE_HOUR": "60",
+    },
+    "none": {},
+}
+
+
+def statuses(service, shape):
+    return tuple(botocore.session.get_session().get_service_model(service).shape_for(shape).enum)
+
+
+def answers(account, service, *calls):
+    """A client that is answered through the Stubber: (operation, answer or error code) in turn."""
+    made = boto3.client(service)
+    account.stub = Stubber(made)
+    for operation, answer in calls:
+        if isinstance(answer, str):
+            account.stub.add_client_error(operation, answer, "no", http_status_code=400)
+        else:
+            account.stub.add_response(operation, answer)
+    account.stub.activate()
+    return made
+
+
+class Fleet:
+    module, kind, variable = "guard", "Guard", "PARALLELCLUSTER"
+    states, gone = FLEET, ("STOPPED", "STOPPING", "STOP_REQUESTED")
+    service, operation = "dynamodb", "UpdateItem"
+
+    @staticmethod
+    def play(account, state, *, stops, refused):
+        # Changed just now: machines of a fleet that has been stopped for longer are ended (test_guard.py).
+        account.set_fleet(state, str(NOW))
+        made = boto3.client("dynamodb")
+        if refused:
+            made.meta.events.register("before-call.dynamodb.UpdateItem", lambda **_: refuse("UpdateItem", refused))
+        account.done = lambda: account.fleet == "STOP_REQUESTED" and (state != "STOP_REQUESTED")
+        return made
+
+
+def refuse(operation, code):
+    raise boto3.client("sts").exceptions.ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+
+class Group:
+    module, kind, variable = "eks", "EksGuard", "EKS"
+    states, gone = statuses("eks", "NodegroupStatus"), ("DELETING",)
+    service, operation = "eks", "UpdateNodegroupConfig"
+
+    @staticmethod
+    def play(account, state, *, stops, refused):
+        group = {"status": state, "scalingConfig": {"minSize": 2, "maxSize": 4, "desiredSize": 2}}
+        calls = [("describe_nodegroup", {"nodegroup": group})] if stops is not None else []
+        calls += [("update_nodegroup_config", refused or {"update": {}})] if stops else []
+        return answers(account, "eks", *calls)
+
+
+class Workers:
+    module, kind, variable = "hyperpod", "HyperPodGuard", "HYPERPOD"
+    states, gone = statuses("sagemaker", "ClusterInstanceStatus"), ("ShuttingDown", "NotFound")
+    service, operation = "sagemaker", "BatchDeleteClusterNodes"
+
+    @staticmethod
+    def play(account, state, *, stops, refused):
+        worker = {
+            "InstanceGroupName": "workers",
+            "InstanceId": "i-1",
+            "InstanceType": "ml.p5.48xlarge",
+            "LaunchTime": NOW - timedelta(hours=5),
+            "InstanceStatus": {"Status": state},
+        }
+        listed = ("list_cluster_nodes", {"ClusterNodeSummaries": [worker]})
+        calls = [listed] * (2 if stops is not None else 1)
+        calls += [("batch_delete_cluster_nodes", refused or {"Successful": ["i-1"]})] if stops else []
+        return answers(account, "sagemaker", *calls)
+
+
+class Endpoint:
+    module, kind, variable = "endpoint", "EndpointGuard", "HYPERPOD"
+    states, gone = statuses("sagemaker", "EndpointStatus"), ("Deleting",)
+    service, operation = "sagemaker", "DeleteEndpoint"
+
+    @staticmethod
+    def play(account, state, *, stops, refused):
+        described = {
+            "EndpointName": NAME,
+            "EndpointArn": f"arn:aws:sagemaker:{REGION}:123456789012:endpoint/{NAME}",
+            "EndpointStatus": state,
+            "CreationTime": NOW,
+            "LastModifiedTime": NOW,
+        }
+        calls = [("describe_endpoint", described)] * (2 if stops is not None else 1)
+        if stops:
+            calls += [("list_inference_components", {"InferenceComponents": []}), ("delete_endpoint", refused or {})]
+        return answers(account, "sagemaker", *calls)
+
+
+TARGETS = (Fleet, Group, Workers, Endpoint)
+NEVER_IDLE = {Endpoint}
+BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
+
+
+@pytest.fixture
+def look(monkeypatch):
+    """One look of a target's guard, with the word to its job given long ago; what people were told."""
+    with account_of(monkeypatch, SlurmAccount) as account:
+        s3 = client("s3")
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+        long_ago = json.dumps({"at": (NOW - timedelta(hours=1)).isoformat()})
+        s3.put_object(Bucket=BUCKET, Key=WORD, Body=long_ago.encode())
+
+        def start(target, state, reason, *, refused=None, now=NOW):
+            stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
+            wanted = (state not in target.gone) if stops else None
+            own = target.play(account, state, stops=wanted, refused=refused)
+            variables = {
+                "CLUSTER": "tiny",
+                target.variable: NAME,
+                "STACK": account.stack,
+                "TOPICS": account.topic,
+                "AWS_REGION": REGION,
+                "PREPAID": "false",
+                "IDLE_MINUTES": "0",
+                **REASONS[reason],
+            }
+            if target is Endpoint:
+                variables.pop("STOP_URI", None)
+            with guard_module(target.module) as module:
+                clients = {target.service: own}
+                settings = module.Settings.of(variables)
+                made = getattr(module, target.kind)(settings, lambda name: clients.get(name) or client(name), now)
+                made.deployed_at = lambda: NOW - timedelta(hours=3)
+                made.made_at = made.deployed_at
+                if target is Fleet or target is Group:
+                    made.nodes = lambda: [{"InstanceId": "i-1"}, {"InstanceId": "i-2"}]
+                if target not in NEVER_IDLE:
+                    made.all_idle = lambda _: reason == "idle"
+                with nullcontext() if refused is None or not wanted else pytest.raises(Exception, match=refused):
+                    made.watch()
+            if target is Fleet:
+                assert account.done() == bool(wanted and not refused)
+            else:
+                account.stub.assert_no_pending_responses()
+            return account.messages
+
+        yield start
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda each: each.module)
+@pytest.mark.parametrize("reason", REASONS)
+def test_everything_but_what_goes_by_itself_is_stopped(look, target, reason):
+    for state in target.states:
+        if target is Workers and reason == "sum" and state not in BILLED:
+            continue  # nothing is billed
+        told = [subject for subject, _ in look(target, state, reason)]
+        stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
+        assert len(told) == (stops and state not in target.gone), (state, told)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceInUseException"])
+def test_a_refusal_is_told_once_a_day_and_tried_again_at_every_look(look, target, code):
+    state = next(each for each in target.states if each in {"RUNNING", "ACTIVE", "Running", "InService"})
+    for step in range(3):
+        told = look(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))
+        assert len(told) == (step == 0)
+        for subject, text in told:
+            assert subject == "slipway tiny: the guard could not act"
+            assert f"could not stop its nodes: An error occurred ({code})" in text
+    told = look(target, state, "time", refused=code, now=NOW + timedelta(days=1, minutes=5))
+    assert len(told) == 1
+    assert look(target, state, "time", now=NOW + timedelta(days=1, minutes=10))

@@ -1,0 +1,59 @@
+"""The app that the launches of tests are synthesised with leaves what the app does, to the byte."""
+
+import os
+import shutil
+from decimal import Decimal
+
+import pytest
+
+from launcher import plan_file
+from launcher.cdk.commands import Cdk
+from launcher.cdk.runner import SubprocessRunner
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from tests.plans import ROOT
+
+PLAN = ROOT / "examples/p5-spot.yaml"
+AMOUNTS = {"usd_per_hour": Decimal("98.32")}
+TRACES, TIMES = "*.metadata.json", "perf*"
+"""Where in the program a construct was made, and how long it took."""
+ENVIRONMENT = {"CDK_DEFAULT_ACCOUNT": "123456789012"}
+
+
+@pytest.fixture
+def synth(tmp_path, catalog):
+    """Synthesises a plan by the CDK CLI as the launcher does; the files by name."""
+    cdk = Cdk(runner=SubprocessRunner(), environment={**os.environ, **ENVIRONMENT})
+
+    def run(path):
+        folder = tmp_path / "cdk.out"
+        shutil.rmtree(folder, ignore_errors=True)
+        cdk.synth(path, pinned_plan(plan_file.load(PLAN), catalog).digest, folder, AMOUNTS)
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file() and not path.match(TRACES) and not path.match(TIMES)
+        }
+
+    return run
+
+
+def test_its_assembly_is_that_of_the_app(synth, warm_app):
+    real = synth(PLAN)
+    with warm_app.used():
+        first, second = synth(PLAN), synth(PLAN)
+    assert len(real) > 10
+    assert first == real
+    assert second == real
+
+
+def test_its_refusal_is_that_of_the_app(synth, tmp_path, warm_app):
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.read_text().replace("target:\n", "target:\n  cluster: shared\n"))
+    with pytest.raises(ImpossibleError) as real:
+        synth(path)
+    with warm_app.used(), pytest.raises(ImpossibleError) as warm:
+        synth(path)
+    assert "target.cluster: shared exists" in warm.value.message
+    # The CLI names what it started.
+    assert warm.value.message.splitlines()[:-1] == real.value.message.splitlines()[:-1]

@@ -1,0 +1,32 @@
+"""The sign of life that a job's nodes leave for the guard: while the command runs, and that it is over."""
+
+import json
+
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
+
+FOLDER = ".guard/stack/trouble"
+URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"
+
+
+def beats(bucket):
+    return [json.loads(bucket.read(key)) for key in bucket.all_keys() if key.startswith(f"{FOLDER}/running/")]
+
+
+def test_it_is_there_while_the_command_runs_and_says_that_it_is_over(node, bucket):
+    node.job(command=("sleep", "60"), word_uri=URI)
+    agent = node.start()
+    node.wait_until(lambda: beats(bucket))
+    (said,) = beats(bucket)
+    assert (said["schema"], said["job"], said["attempt"], said["part"]) == ("slipway.heartbeat/1", "tiny", 1, 0)
+    assert said["over"] is False
+    agent.terminate()
+    agent.wait()
+    (said,) = beats(bucket)
+    assert said["over"] is True
+
+
+def test_a_store_that_takes_none_does_not_hold_the_job_up(node, bucket, front):
+    front.rule = lambda method, path: 503 if method == "PUT" and "/running/" in path else None
+    node.job(command=("true",), word_uri=URI)
+    assert node.run() == 0
+    assert beats(bucket) == []

@@ -1,0 +1,169 @@
+"""Frameworks by what they write: stored from one node, restored on another with what they find it by.
+
+Each player writes what the framework's own source writes; `launcher/agent/checkpoint/layouts.csv` names file and line.
+"""
+
+import json
+
+import pytest
+
+PLAYERS = {
+    "megatron": (
+        "mkdir iter_0000100; echo w >iter_0000100/model; printf 100 >latest_checkpointed_iteration.txt",
+        'cd "$SLIPWAY_RESUME_DIR"; echo "$(cat latest_checkpointed_iteration.txt)"; cat iter_0000100/model',
+        ["100", "w"],
+        100,
+    ),
+    "deepspeed": (
+        "mkdir global_step25; echo w >global_step25/states; printf global_step25 >latest",
+        'cd "$SLIPWAY_RESUME_DIR"; cat "$(cat latest)/states"',
+        ["w"],
+        25,
+    ),
+    "openrlhf": (
+        "for a in _actor _critic; do t=global_step20; mkdir -p $a/$t; echo $a >$a/$t/s; printf $t >$a/latest; done",
+        'cd "$SLIPWAY_RESUME_DIR"; for a in _actor _critic; do cat "$a/$(cat $a/latest)/s"; done',
+        ["_actor", "_critic"],
+        20,
+    ),
+    "nanotron": (
+        "mkdir 40; echo w >40/model; printf 40 >latest.txt",
+        'cd "$SLIPWAY_RESUME_DIR"; cat "$(cat latest.txt)/model"',
+        ["w"],
+        40,
+    ),
+    "lightning": (
+        'echo w >"epoch=0-step=50.ckpt"; cp "epoch=0-step=50.ckpt" last.ckpt',
+        'cat "$SLIPWAY_RESUME_DIR" "$SLIPWAY_CHECKPOINT_DIR/last.ckpt"',
+        ["w", "w"],
+        50,
+    ),
+    "composer": (
+        "for r in 0 1; do echo $r >ep0-ba100-rank$r.pt; ln -s ep0-ba100-rank$r.pt latest-rank$r.pt; done",
+        'cd "$SLIPWAY_RESUME_DIR"; cat latest-rank0.pt latest-rank1.pt',
+        ["0", "1"],
+        100,
+    ),
+    "hf": (
+        "mkdir checkpoint-50; echo w >checkpoint-50/model.safetensors; echo {} >checkpoint-50/trainer_state.json",
+        'cat "$SLIPWAY_RESUME_DIR/model.safetensors"',
+        ["w"],
+        50,
+    ),
+}
+
+
+def shell(*words):
+    return ("sh", "-c", "; ".join(words))
+
+
+@pytest.mark.parametrize("layout", PLAYERS)
+def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, layout):
+    writes, reads, found, step = PLAYERS[layout]
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', writes))
+    assert node.run() == 0
+    (event,) = node.events("checkpoint-uploaded")
+    assert (event["step"], event["layout"]) == (step, layout)
+    assert [each["layout"] for each in node.events("checkpoint-layout")] == [layout]
+    assert bucket.whole() == [step]
+    assert bucket.manifest(step).layout == layout
+
+    node.job(command=shell(reads), run="r2")
+    assert node.run(node="elsewhere") == 0
+    assert node.output("elsewhere") == found
+    # On a node that has it already, of another run: the same, from what lies there.
+    node.job(command=shell(reads), run="r3")
+    assert node.run(attempt=2) == 0
+    assert node.output() == found
+    assert not node.events("checkpoint-dropped")
+
+
+def test_an_attempt_that_finds_nothing_whole_goes_by_what_an_earlier_one_has_decided(node, bucket):
+    writes = shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["megatron"][0])
+    node.job(command=writes)
+    assert node.run() == 0
+    assert json.loads(bucket.read("layout.json"))["layout"] == "megatron/step"
+    for key in bucket.sizes():
+        bucket.delete(key)  # it was killed before the commit
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir step-5; echo w >step-5/_DONE"))
+    assert node.run(attempt=2, node="elsewhere") == 0
+    assert node.events("checkpoint-uploaded", attempt=2) == []
+    (told,) = node.events("checkpoints-not-recognised", attempt=2)
+    assert "this run's are of layout megatron" in told["reason"]
+
+
+def test_shards_of_two_nodes_of_which_one_alone_has_the_tracker(node, bucket):
+    """DeepSpeed on folders of the nodes' own: `latest` is rank 0's."""
+    node.job(
+        command=shell(
+            'cd "$SLIPWAY_CHECKPOINT_DIR"',
+            "mkdir global_step25; echo $SLURM_NODEID >global_step25/shard$SLURM_NODEID",
+            "[ $SLURM_NODEID = 1 ] || printf global_step25 >latest",
+        )
+    )
+    common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+    assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+    assert [file.path for file in bucket.manifest(25).files] == ["shard0", "shard1"]
+    node.job(command=shell('cd "$SLIPWAY_RESUME_DIR"', 'cat "$(cat latest)"/shard*'), run="r2")
+    agents = [
+        node.start(node=f"new{rank}", SLURM_NODEID=str(rank), **common | {"SLURM_JOB_ID": "8"}) for rank in (0, 1)
+    ]
+    assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+    assert [node.output(f"new{rank}") for rank in (0, 1)] == [["0", "1"], ["0", "1"]]
+
+
+def test_one_that_never_got_its_tracker_is_told(node, bucket):
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir global_step25", "echo w >global_step25/states"))
+    assert node.run() == 0
+    (dropped,) = node.events("checkpoint-dropped")
+    assert dropped["reason"] == "it was not finished when the command ended: latest does not name it"
+    (told,) = node.events("checkpoints-not-recognised")
+    assert told["reason"].endswith("global_step25; global_step25: latest does not name it")
+    assert bucket.whole() == []
+
+
+class TestAStoreOfAnotherLayout:
+    @pytest.fixture
+    def stored(self, node, bucket):
+        node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["deepspeed"][0]))
+        assert node.run() == 0
+        return node
+
+    def test_the_layout_stays_and_what_the_new_framework_writes_is_told(self, stored, bucket):
+        stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2")
+        assert stored.run(node="elsewhere") == 0
+        (told,) = stored.events("checkpoints-not-recognised")
+        assert told["reason"] == (
+            "none is known as a checkpoint, so none is stored: checkpoint-50; this run's are of layout deepspeed, and "
+            "these look like hf: name it as checkpoint.layout, or begin anew with --fresh"
+        )
+        assert bucket.whole() == [25]
+
+    def test_a_plan_that_names_the_new_one_begins_anew_and_says_so(self, stored, bucket):
+        stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2", layout="hf")
+        assert stored.run(node="elsewhere") == 0
+        (skipped,) = stored.events("restore-skipped")
+        assert skipped["reason"].startswith("it is of layout deepspeed: name it as checkpoint.layout")
+        assert bucket.whole() == [25, 50]
+
+    def test_one_of_a_pattern_that_the_plan_has_no_more_stops_the_start(self, stored, bucket):
+        stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "echo w >run-60k"), run="r2", pattern=r"run-(\d+)k")
+        assert stored.run(node="second") == 0
+        stored.job(command=("true",), run="r3")
+        assert stored.run(node="third") == 74
+        (failed,) = [event for event in stored.events("failed") if event["run"] == "r3"]
+        assert "step 60: it is of layout pattern: name it as checkpoint.layout" in failed["reason"]
+
+
+def test_what_an_earlier_version_stored_is_read_as_before(node, bucket):
+    node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir tmp", "echo w >tmp/model", "mv tmp checkpoint-7"))
+    assert node.run() == 0
+    document = json.loads(bucket.read("step-7/manifest.json"))
+    assert document["schema"] == "slipway.checkpoint/1"
+    assert "layout" not in document
+    writes = ('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0])
+    node.job(command=shell('cat "$SLIPWAY_RESUME_DIR/model"', *writes), run="r2")
+    assert node.run(node="elsewhere") == 0
+    assert node.output("elsewhere") == ["w"]
+    assert bucket.whole() == [7, 50]

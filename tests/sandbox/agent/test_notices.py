@@ -1,0 +1,151 @@
+"""What a notice does to trainers as they are: which signal they get, and that what they save on it counts.
+
+The trainers write as the field's do: in place, with no marker, and leave with whatever code.
+"""
+
+import signal
+import sys
+
+import pytest
+
+TRAINER = """
+import os, signal, sys, time
+from pathlib import Path
+step, saving, leaving = 0, [], sys.argv[2]
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+step = int(resume.rpartition("-")[2]) if resume else 0
+print(f"start {step}", flush=True)
+
+def save(name):
+    place = folder / f"checkpoint-{name}"
+    place.mkdir(exist_ok=True)
+    for part in ("model", "optimizer", "trainer"):
+        (place / part).write_text(f"{part} at {name}")
+        time.sleep(0.1)
+
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+if sys.argv[1] != "none":
+    signal.signal(getattr(signal, sys.argv[1]), lambda *_: saving.append(1))
+while step < 400:
+    step += 1
+    time.sleep(0.05)
+    if step == 5:
+        save(step)
+    if saving:
+        if leaving == "late":
+            time.sleep(11)
+        save(step)
+        print(f"SAVED AT {step}", flush=True)
+        sys.exit(1 if leaving == "1" else 0)
+"""
+
+
+@pytest.fixture
+def trainer(node):
+    (node.folder / "train.py").write_text(TRAINER)
+    return node
+
+
+def noticed(node):
+    """A notice after the first checkpoint; the agent's exit code."""
+    agent = node.start()
+    node.wait_until(lambda: list(node.folder.glob("node/*/*/checkpoints/checkpoint-5/trainer")))
+    agent.send_signal(signal.SIGUSR1)
+    return agent.wait(timeout=90)
+
+
+def signals(node):
+    return [event["signal"] for event in node.events("signalled")]
+
+
+def saved_at(node):
+    (line,) = [line for line in node.output() if line.startswith("SAVED AT")]
+    return int(line.split()[2])
+
+
+@pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
+@pytest.mark.parametrize("code", ["0", "1"])
+def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer, bucket, number, code):
+    trainer.job(number, code)
+    assert noticed(trainer) == 75
+    assert signals(trainer) == [number]
+    assert not trainer.events("checkpoint-dropped")
+    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
+    manifest = bucket.manifest(saved_at(trainer))
+    assert {file.path for file in manifest.files} == {"model", "optimizer", "trainer"}
+
+
+def test_one_that_saves_on_sigterm_has_the_whole_grace_time(trainer, bucket):
+    trainer.job("SIGTERM", "late", grace_seconds=40.0)
+    assert noticed(trainer) == 75
+    assert signals(trainer) == ["SIGTERM"]
+    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
+
+
+def test_one_that_handles_neither_trains_on_until_the_grace_time_ends(trainer, bucket):
+    trainer.job("none", "0", grace_seconds=11.0)
+    assert noticed(trainer) == 75
+    (event,) = trainer.events("signal-not-handled")
+    assert "neither SIGUSR1 nor SIGTERM has a handler in train.py (process " in event["reason"]
+    assert signals(trainer) == ["SIGTERM"]
+    assert trainer.steps("checkpoint-uploaded") == [5]  # its ten quiet seconds passed meanwhile
+
+
+def test_what_was_torn_by_the_kill_does_not_count(trainer, bucket):
+    trainer.job("SIGTERM", "late", grace_seconds=1.0)
+    assert noticed(trainer) == 75
+    assert signals(trainer) == ["SIGTERM", "SIGKILL"]
+    assert trainer.steps("checkpoint-uploaded") == []
+    assert [event["folder"] for event in trainer.events("checkpoint-dropped")] == ["checkpoint-5"]
+
+
+@pytest.mark.parametrize("name,sent", [("SIGTERM", ["SIGTERM"]), ("none", ["SIGTERM"])])
+def test_the_plan_may_name_the_signal(trainer, bucket, name, sent):
+    trainer.job("SIGUSR1" if name == "none" else "SIGTERM", "0", grace_seconds=2.0, signal=name)
+    assert noticed(trainer) == 75
+    assert signals(trainer) == sent
+    assert not trainer.events("signal-not-handled")
+    assert bool([line for line in trainer.output() if line.startswith("SAVED")]) == (name == "SIGTERM")
+
+
+def test_a_shell_and_its_helpers_are_not_signalled(trainer, bucket):
+    """bash dies of SIGUSR1, and so do tee and sleep."""
+    line = f"sleep 100 & {sys.executable} train.py SIGUSR1 0 > >(tee -a copy.txt); echo the shell goes on; kill %1"
+    trainer.job(command=("bash", "-c", line))
+    assert noticed(trainer) == 75
+    assert trainer.output()[-1] == "the shell goes on"
+    assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
+    assert (trainer.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
+
+
+LATE = f"""
+import signal, time
+time.sleep(6)
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+{TRAINER.replace("import os, signal, sys, time", "import os, sys")}
+"""
+
+
+def test_a_handler_that_is_installed_late_is_found(node, bucket):
+    (node.folder / "train.py").write_text(LATE)
+    node.job("SIGTERM", "0")
+    agent = node.start()
+    node.wait_for("command-started")
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.wait(timeout=90) == 75
+    assert node.events("signal-not-handled")
+    assert node.steps("checkpoint-uploaded")[-1] == saved_at(node)
+
+
+@pytest.mark.parametrize("order", [(signal.SIGUSR1, signal.SIGTERM), (signal.SIGTERM, signal.SIGUSR1)])
+def test_a_requeue_within_a_notice_is_no_cancel(trainer, bucket, order):
+    """Slurm ends a job that is requeued with SIGTERM, as one that is cancelled."""
+    trainer.job("none", "0", grace_seconds=2.0, signal="none")
+    agent = trainer.start()
+    trainer.wait_for("command-started")
+    agent.send_signal(order[0])
+    trainer.wait_for("notice")
+    agent.send_signal(order[1])
+    assert agent.wait(timeout=90) == 75
+    (ended,) = trainer.events("interrupted")
+    assert ended["ended_by"] == "scheduler-signal"

@@ -1,0 +1,98 @@
+"""Outputs: what the plan names comes to the store when the command ends, and from there to this machine."""
+
+import signal
+
+import pytest
+
+from launcher.agent.output_manifest import parse_outputs
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
+from tests.sandbox.agent.conftest import BUCKET, PREFIX
+
+WRITES = """
+set -e
+mkdir -p out/model/deep "$SLIPWAY_CHECKPOINT_DIR/final"
+printf weights-$SLIPWAY_ATTEMPT >out/model/deep/weights
+printf same >out/model/config
+printf merged >"$SLIPWAY_CHECKPOINT_DIR/final/merged"
+printf log >"$SLIPWAY_CHECKPOINT_DIR/trainer.log"
+"""
+NAMED = ("out/model", "${SLIPWAY_CHECKPOINT_DIR}/final")
+HELD = {"out/model/deep/weights": "weights-1", "out/model/config": "same", "final/merged": "merged"}
+
+
+def job(node, then="", outputs=NAMED, **changes):
+    changes = {"plan_uri": f"s3://{BUCKET}/{PREFIX.rstrip('/')}", **changes}
+    node.job(command=("bash", "-c", WRITES + then), outputs=outputs, **changes)
+
+
+def manifest(bucket):
+    return parse_outputs(bucket.read("outputs/r1/manifest.json").decode())
+
+
+def held(folder):
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_path):
+    job(node)
+    assert node.run() == 0
+    (stored,) = node.events("outputs-stored")
+    assert (stored["files"], stored["bytes"]) == (3, len("weights-1samemerged"))
+    target = tmp_path / "here"
+    fetch_outputs(objects, stored_outputs(objects, None), target, lambda _: None)
+    assert held(target) == HELD
+    with pytest.raises(ImpossibleError, match="is there already"):
+        fetch_outputs(objects, stored_outputs(objects, "r1"), target, lambda _: None)
+    with pytest.raises(ImpossibleError, match="no outputs of the run r2"):
+        stored_outputs(objects, "r2")
+
+
+def test_what_else_is_left_in_the_checkpoint_folder_is_named(node, bucket):
+    job(node)
+    assert node.run() == 0
+    (left,) = node.events("files-left")
+    assert left["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder go with the node")
+    assert left["bytes"] == 3
+
+
+@pytest.mark.parametrize("mode", ["agent", "none"])
+def test_at_a_notice_too_and_a_later_attempt_replaces_them(node, bucket, mode):
+    job(node, "trap 'exit 0' USR1; while :; do sleep 0.1; done", mode=mode)
+    agent = node.start()
+    node.wait_until(lambda: list(node.folder.glob("node/*/*/checkpoints/trainer.log")))
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.wait(timeout=60) == 75
+    first = {file.path: file for file in manifest(bucket).files}
+    assert set(first) == set(HELD)
+    job(node, mode=mode)
+    assert node.run(attempt=2) == 0
+    second = {file.path: file for file in manifest(bucket).files}
+    same = {path for path in HELD if second[path].key == first[path].key}
+    assert same == {"out/model/config", "final/merged"}
+    assert bucket.read(second["out/model/deep/weights"].key) == b"weights-2"
+    assert first["out/model/deep/weights"].key in bucket.expiring()
+
+
+def test_one_that_is_not_there_is_named_and_the_rest_stored(node, bucket):
+    job(node, outputs=("no/such", "out/model"))
+    assert node.run() == 0
+    (missing,) = node.events("output-missing")
+    assert missing["path"].endswith("/no/such")
+    assert len(manifest(bucket).files) == 2
+
+
+def test_a_completed_job_whose_outputs_cannot_be_stored_has_failed(node, bucket):
+    job(node, plan_uri="s3://no-such-bucket/x", final_upload_s=1.0)
+    assert node.run() == 74
+    assert "its outputs are not in the store" in node.events("failed")[0]["reason"]
+
+
+def test_one_damaged_object_leaves_nothing_here(node, bucket, objects, tmp_path):
+    job(node)
+    assert node.run() == 0
+    key = next(file.key for file in manifest(bucket).files if file.path == "final/merged")
+    bucket.write(key, b"MERGED")
+    with pytest.raises(ImpossibleError, match="final/merged has SHA-256"):
+        fetch_outputs(objects, stored_outputs(objects, None), tmp_path / "here", lambda _: None)
+    assert not (tmp_path / "here").exists()

@@ -1,0 +1,60 @@
+"""Offerings of Capacity Blocks and training plans, as EC2 and SageMaker describe them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+NOW = datetime.now(UTC)
+BLOCK = {"InstanceType": "p5.48xlarge", "InstanceCount": 2, "CapacityDurationHours": 48, "AllAvailabilityZones": True}
+PLAN = {
+    "InstanceType": "ml.p5.48xlarge",
+    "InstanceCount": 2,
+    "DurationHours": 48,
+    "TargetResources": ["hyperpod-cluster"],
+}
+
+
+def test_a_block_is_offered_from_one_turn_to_another_at_a_fee(client):
+    ec2 = client("ec2")
+    after = NOW + timedelta(days=10)
+    (first,) = ec2.describe_capacity_block_offerings(**BLOCK)["CapacityBlockOfferings"]
+    (later,) = ec2.describe_capacity_block_offerings(**BLOCK, StartDateRange=after)["CapacityBlockOfferings"]
+    assert first["StartDate"] > NOW
+    assert later["StartDate"] >= after
+    assert (first["EndDate"] - first["StartDate"], f"{first['EndDate']:%H:%M}") == (timedelta(hours=48), "11:30")
+    (longer,) = ec2.describe_capacity_block_offerings(**BLOCK | {"CapacityDurationHours": 96})["CapacityBlockOfferings"]
+    assert float(longer["UpfrontFee"]) == pytest.approx(2 * float(first["UpfrontFee"]), abs=0.01)
+    for window in ({"EndDateRange": NOW + timedelta(hours=30)}, {"StartDateRange": NOW + timedelta(weeks=9)}):
+        assert not ec2.describe_capacity_block_offerings(**BLOCK, **window)["CapacityBlockOfferings"]
+    assert not ec2.describe_capacity_block_offerings(**BLOCK | {"InstanceType": "g6.xlarge"})["CapacityBlockOfferings"]
+
+
+@pytest.mark.parametrize(
+    "changes,code",
+    [
+        ({"CapacityDurationHours": 30}, "InvalidParameterValue"),
+        ({"CapacityDurationHours": 24 * 15}, "InvalidParameterValue"),
+        ({"CapacityDurationHours": 24 * 189}, "InvalidParameterValue"),
+        ({"InstanceCount": 65}, "InvalidParameterValue"),
+        ({"UltraserverType": "u-p6e-gb200x72"}, "InvalidParameterCombination"),
+    ],
+)
+def test_a_block_that_is_not_sold_is_refused(client, changes, code):
+    with pytest.raises(ClientError) as refused:
+        client("ec2").describe_capacity_block_offerings(**BLOCK | changes)
+    assert refused.value.response["Error"]["Code"] == code
+
+
+def test_a_training_plan_is_offered_for_its_target(client):
+    sagemaker = client("sagemaker")
+    (offered,) = sagemaker.search_training_plan_offerings(**PLAN, StartTimeAfter=NOW)["TrainingPlanOfferings"]
+    (capacity,) = offered["ReservedCapacityOfferings"]
+    assert offered["TargetResources"] == ["hyperpod-cluster"]
+    assert (capacity["InstanceCount"], capacity["DurationHours"]) == (2, 48)
+    assert capacity["EndTime"] - capacity["StartTime"] == timedelta(hours=48)
+    assert float(offered["UpfrontFee"]) > 0
+    for changes in ({"InstanceType": "ml.g6.xlarge"}, {"TargetResources": ["notebook"]}):
+        with pytest.raises(ClientError, match="failed to satisfy constraint") as refused:
+            sagemaker.search_training_plan_offerings(**PLAN | changes)
+        assert refused.value.response["Error"]["Code"] == "ValidationException"

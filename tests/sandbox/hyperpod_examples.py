@@ -1,0 +1,43 @@
+"""HyperPod's examples in the sandbox: a copy that can be priced, what `down` says of it, what is left of it."""
+
+import json
+import os
+import subprocess
+import sys
+
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from tests.plans import EXAMPLES
+from tests.sandbox.example_plans import copied
+
+RATE = "option: on-demand\n  price_overrides: {ml.trn2.48xlarge/on-demand: 25}"
+
+
+def example(name, root, changes=()):
+    """A copy of an example, with a rate where nobody knows one."""
+    rate = [("option: on-demand", RATE)] if name == "trn2-on-demand" else []
+    return copied(EXAMPLES / "hyperpod" / f"{name}.yaml", root, [*rate, *changes])
+
+
+def down(path, box, root):
+    """What `slipway down FILE` says, as JSON, in a folder that knows no run: the environment says where AWS is."""
+    words = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
+    environment = box.process_environment(os.environ)
+    elsewhere = root / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    done = subprocess.run(words, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def remains(box):
+    """What the sandbox still has of a cluster on HyperPod."""
+    session = Session(environment=box.process_environment({}), region=box.region)
+    fsx = session.client("fsx")
+    return {
+        "stacks": sorted(each for each in stacks.names(session) if each.startswith("slipway-")),
+        "schedulers": list(box.clusters()),
+        "clusters": session.client("sagemaker").list_clusters()["ClusterSummaries"],
+        "file systems": fsx.describe_file_systems()["FileSystems"],
+        "links": fsx.describe_data_repository_associations()["Associations"],
+    }

@@ -1,0 +1,53 @@
+"""Runs a training script unchanged, and disturbs it by optimizer steps, not by seconds: `pace.py SCRIPT WORDS...`.
+
+In attempt 1 it waits after `PACE_HOLD` steps until a signal has been handled, and goes on slowly; in attempt 2, as
+slow, it fails after `PACE_CRASH` steps. At the end it prints a digest of what was trained.
+"""
+
+import hashlib
+import itertools
+import os
+import runpy
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+ATTEMPT = os.environ.get("SLIPWAY_ATTEMPT", "0")
+HOLD, CRASH = int(os.environ.get("PACE_HOLD", "0")), int(os.environ.get("PACE_CRASH", "0"))
+reads, writes = os.pipe2(os.O_NONBLOCK)
+counter, optimizers = itertools.count(1), {}
+
+
+def paced(optimizer, *_):
+    """Called after each step of any optimizer."""
+    steps = next(counter)
+    optimizers[id(optimizer)] = optimizer
+    if ATTEMPT == "2" and steps == CRASH:
+        raise RuntimeError("crash on purpose")
+    if ATTEMPT == "1" and steps == HOLD:
+        select.select([reads], [], [])
+    if ATTEMPT == "2" or (ATTEMPT == "1" and steps > HOLD):
+        time.sleep(0.3)  # so that what was saved some steps before is quiet when the command fails
+
+
+signal.set_wakeup_fd(writes)
+register_optimizer_step_post_hook(paced)
+sys.argv = sys.argv[1:]
+sys.path[0] = str(Path.cwd())
+if sys.argv[0] == "-m":
+    sys.argv = sys.argv[1:]
+    kept = runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+else:
+    kept = runpy.run_path(sys.argv[0], run_name="__main__")
+digest = hashlib.sha256()
+for optimizer in optimizers.values():
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            local = parameter.to_local() if hasattr(parameter, "to_local") else parameter
+            digest.update(local.detach().to(torch.float32).contiguous().cpu().numpy().tobytes())
+sys.stdout.write(f"trained {digest.hexdigest()}\n")

@@ -1,0 +1,298 @@
+"""What each framework writes, in the order of its own source, and what the agent makes of it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from launcher.agent.checkpoint.layouts import Layouts, described, layouts_of, names, table, write_back
+from launcher.agent.checkpoint.watch import CheckpointWatch
+from launcher.agent.errors import JobSpecError
+from launcher.agent.job import CheckpointSpec
+from launcher.agent.manifest import HERE
+from launcher.model.enums import CheckpointLayout
+
+
+def write(folder, path, content="x"):
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(content)
+
+
+# What each writes for one step, its marker or tracker last. The file and line of its source stand in layouts.csv.
+PLAYERS: dict[str, tuple[int, list[Any]]] = {
+    "hf": (50, ["checkpoint-50/model.safetensors", "checkpoint-50/optimizer.pt", "checkpoint-50/trainer_state.json"]),
+    "dcp": (75, ["step-75/__0_0.distcp", "step-75/__1_0.distcp", "step-75/.metadata"]),
+    "slipway": (7, ["step-7/weights"]),
+    "megatron": (
+        100,
+        [
+            "iter_0000100/mp_rank_00/model_optim_rng.pt",
+            "iter_0000100/train_state.pt",
+            ("latest_checkpointed_iteration.txt", "100"),
+        ],
+    ),
+    "deepspeed": (25, ["global_step25/mp_rank_00_model_states.pt", ("latest", "global_step25")]),
+    "openrlhf": (
+        20,
+        [
+            "_actor/global_step20/mp_rank_00_model_states.pt",
+            ("_actor/latest", "global_step20"),
+            "_critic/global_step20/mp_rank_00_model_states.pt",
+            ("_critic/latest", "global_step20"),
+        ],
+    ),
+    "verl": (10, ["global_step_10/actor/model.pt", ("latest_checkpointed_iteration.txt", "10")]),
+    "aws-fsdp": (50, ["llama_v3-50steps/__0_0.distcp", "llama_v3-50steps/.metadata"]),
+    "nxd": (30, ["step_30/model/dp_rank_00.pt", "step_30/done"]),
+    "nanotron": (40, ["40/model/weights.safetensors", ("latest.txt", "40")]),
+    "torchtune": (2, ["epoch_2/adapter_0.pt", "recipe_state/recipe_state.pt"]),
+    "nemo": (99, ["model--val_loss=1.25-step=99-consumed_samples=800.0/weights/common.pt"]),
+    "lightning": (50, ["epoch=0-step=50.ckpt"]),
+    "composer": (100, ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]),
+    "accelerate": (25, ["step_25/model.safetensors"]),
+}
+
+
+def play(folder, layout):
+    for each in PLAYERS[layout][1]:
+        write(folder, *(each if isinstance(each, tuple) else (each,)))
+
+
+def taken(folder, **options):
+    """What a watch finds in 10 quiet seconds."""
+    watch = CheckpointWatch(folder, **options)
+    assert watch.poll(0) + watch.poll(9.9) == []
+    return watch.poll(10)
+
+
+@pytest.mark.parametrize("layout", PLAYERS)
+def test_auto_recognises_what_each_writes(tmp_path, layout):
+    told = []
+    play(tmp_path, layout)
+    (found,) = taken(tmp_path, on_layout=lambda row: told.append(row.layout))
+    assert (found.layout, found.step) == (layout, PLAYERS[layout][0])
+    assert told == [layout]
+
+
+@pytest.mark.parametrize("layout", [name for name in PLAYERS if name != "slipway"])
+def test_a_plan_that_names_it_gets_the_same(tmp_path, layout):
+    play(tmp_path, layout)
+    layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
+    assert [found.step for found in taken(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
+
+
+@pytest.mark.parametrize("layout", ["megatron", "deepspeed", "verl", "aws-fsdp", "nxd", "nanotron", "openrlhf", "nemo"])
+def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
+    layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
+    watch = CheckpointWatch(tmp_path, layouts=layouts)
+    if layout == "nemo":
+        write(tmp_path, "model--val_loss=1.25-step=99-consumed_samples=800.0-unfinished")
+        play(tmp_path, layout)
+    else:
+        for each in PLAYERS[layout][1][:-1]:
+            write(tmp_path, *(each if isinstance(each, tuple) else (each,)))
+    assert watch.poll(0) + watch.poll(100) + watch.settle(101, clean=False) == []
+    (reason,) = watch.unfinished().values()
+    assert reason.startswith("it was not finished when the command ended: ")
+
+
+def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):
+    play(tmp_path, "deepspeed")
+    write(tmp_path, "global_step50/mp_rank_00_model_states.pt")
+    assert [found.step for found in taken(tmp_path)] == [25]
+
+
+def test_a_tracker_that_names_the_best_one_names_the_other_of_its_step(tmp_path):
+    """OpenRLHF 0.9.9, trainer/ppo_trainer.py:536-544: it saves the step, evaluates, and saves it again as the best."""
+    for name in ("global_step20", "best_global_step20"):
+        write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
+    write(tmp_path, "_actor/latest", "best_global_step20")
+    (found,) = taken(tmp_path)
+    assert (found.layout, found.step, found.entries) == ("openrlhf", 20, ("_actor/global_step20",))
+
+
+@pytest.mark.parametrize("name", ["epoch_1", "step_40"])
+def test_torchtune_of_2026_keeps_its_state_in_the_checkpoint(tmp_path, name):
+    write(tmp_path, f"{name}/model-00001-of-00001.safetensors")
+    write(tmp_path, f"{name}/recipe_state.pt")
+    assert [found.layout for found in taken(tmp_path)] == ["torchtune"]
+
+
+def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
+    play(tmp_path, "hf")
+    watch = CheckpointWatch(tmp_path)
+    assert watch.poll(0) == []
+    write(tmp_path, "checkpoint-50/rng_state_1.pth")  # another rank is not done
+    assert watch.poll(9) + watch.poll(18) == []
+    assert [found.step for found in watch.poll(19)] == [50]
+
+
+@pytest.mark.parametrize("quiet_s,whole", [(1, False), (2, True)])
+def test_with_its_marker_two_quiet_seconds_before_a_crash_are_enough(tmp_path, quiet_s, whole):
+    play(tmp_path, "hf")
+    watch = CheckpointWatch(tmp_path)
+    watch.poll(0)
+    assert bool(watch.settle(quiet_s, clean=False)) == whole
+
+
+@pytest.mark.parametrize(
+    "layout,before",
+    [
+        ("hf", ["checkpoint-50/model.safetensors", "checkpoint-50/training_args.bin"]),
+        ("hf", ["checkpoint-50/adapter_model.safetensors", "checkpoint-50/rng_state_0.pth"]),
+        ("dcp", ["step-75/__0_0.distcp"]),
+    ],
+)
+def test_a_framework_that_pauses_before_its_marker_is_waited_for(tmp_path, layout, before):
+    told = []
+    for path in before:
+        write(tmp_path, path)
+    watch = CheckpointWatch(tmp_path, on_layout=lambda row: told.append(row.layout))
+    assert watch.poll(0) + watch.poll(60) == []
+    play(tmp_path, layout)
+    assert watch.poll(61) == []
+    assert [found.layout for found in watch.poll(71)] == told == [layout]
+
+
+def test_a_marker_that_comes_late_corrects_the_layout(tmp_path):
+    told = []
+    write(tmp_path, "checkpoint-50/model.safetensors")
+    watch = CheckpointWatch(tmp_path, on_layout=lambda row: told.append(row.layout))
+    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["slipway"]
+    write(tmp_path, "checkpoint-50/trainer_state.json")
+    assert watch.poll(11) == []
+    assert [(found.layout, found.step) for found in watch.poll(21)] == [("hf", 50)]
+    assert told == ["slipway", "hf"]
+    write(tmp_path, "checkpoint-60/model.safetensors")
+    assert watch.poll(22) + watch.poll(60) == []
+
+
+def test_another_node_follows_the_correction(tmp_path):
+    lead = ["slipway/step"]
+    write(tmp_path, "step-5/__8_0.distcp")
+    watch = CheckpointWatch(tmp_path, lead=lambda: lead[0])
+    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["slipway"]
+    lead[0] = "dcp/step"
+    write(tmp_path, "step-7/__8_0.distcp")
+    assert [found.layout for found in watch.poll(11) + watch.poll(21)] == ["dcp"]
+
+
+def test_a_trainer_of_its_own_with_such_names_still_counts(tmp_path):
+    for path in ("config.json", "model.safetensors", "optimizer.pt"):
+        write(tmp_path, f"checkpoint-50/{path}")
+    assert [found.layout for found in taken(tmp_path)] == ["slipway"]
+
+
+def test_a_bare_number_counts_after_a_rename(tmp_path):
+    watch = CheckpointWatch(tmp_path)
+    write(tmp_path, "300/model")
+    assert watch.poll(0) + watch.poll(100) == []
+    write(tmp_path, "400.orbax-checkpoint-tmp/model")
+    (tmp_path / "400.orbax-checkpoint-tmp").rename(tmp_path / "400")
+    assert [(found.step, found.layout) for found in watch.poll(101)] == [(400, "orbax")]
+
+
+def test_a_file_that_is_renamed_into_place_is_finished_at_once(tmp_path):
+    watch = CheckpointWatch(tmp_path)
+    write(tmp_path, "partial")
+    (tmp_path / "partial").rename(tmp_path / "epoch=1-step=75.ckpt")
+    (found,) = watch.poll(0)
+    assert (found.folder, found.entries, [file.path for file in found.files]) == (
+        HERE,
+        ("epoch=1-step=75.ckpt",),
+        ["epoch=1-step=75.ckpt"],
+    )
+
+
+def test_what_repeats_another_is_no_checkpoint(tmp_path):
+    play(tmp_path, "lightning")
+    write(tmp_path, "last.ckpt")
+    (tmp_path / "step=60-link.ckpt").symlink_to("epoch=0-step=50.ckpt")
+    assert [found.step for found in taken(tmp_path)] == [50]
+
+
+def test_the_files_of_one_step_are_one_checkpoint(tmp_path):
+    play(tmp_path, "composer")
+    (found,) = taken(tmp_path)
+    assert [file.path for file in found.files] == ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]
+
+
+def test_the_layout_stays_for_the_run_and_the_rest_is_told(tmp_path):
+    play(tmp_path, "megatron")
+    watch = CheckpointWatch(tmp_path)
+    watch.poll(0)
+    assert [found.layout for found in watch.poll(10)] == ["megatron"]
+    write(tmp_path, "checkpoint-500/trainer_state.json")
+    assert watch.poll(11) + watch.poll(30) + watch.settle(40, clean=True) == []
+
+
+def test_another_node_goes_by_what_the_first_has_found(tmp_path):
+    lead = [""]
+    write(tmp_path, "global_step25/zero_pp_rank_8_mp_rank_00_optim_states.pt")
+    watch = CheckpointWatch(tmp_path, lead=lambda: lead[0])
+    assert watch.poll(0) + watch.poll(50) == []
+    lead[0] = "deepspeed/step"
+    assert watch.poll(51) == []
+    assert [found.step for found in watch.poll(61)] == [25]
+
+
+def test_another_node_that_never_heard_offers_what_it_has_at_the_end(tmp_path):
+    write(tmp_path, "global_step25/zero_pp_rank_8_mp_rank_00_optim_states.pt")
+    watch = CheckpointWatch(tmp_path, lead=str)
+    assert watch.poll(0) == []
+    assert [found.step for found in watch.settle(1, clean=True)] == [25]
+
+
+@pytest.mark.parametrize("layout", [name for name in PLAYERS if name not in ("slipway", "torchtune")])
+def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
+    """Trackers and links come back as the framework writes them; the evidence holds again."""
+    play(tmp_path, layout)
+    (row,) = {found.layout for found in Layouts().only(f"{layout}/step").found(tmp_path)}
+    (found,) = Layouts([row]).found(tmp_path)
+    for name in Layouts([row]).belongings(tmp_path):
+        if name not in found.names:
+            (tmp_path / name).unlink()
+    write_back(row, tmp_path, found.names)
+    assert [row.missing(tmp_path, name, renamed=False) for name in found.names] == [""] * len(found.names)
+    for each in PLAYERS[layout][1]:
+        if isinstance(each, tuple):
+            assert (tmp_path / each[0]).read_text() == each[1]
+    links = {path.name: str(path.readlink()) for path in tmp_path.iterdir() if path.is_symlink()}
+    assert links == {
+        "megatron": {"latest_train_state.pt": "iter_0000100/train_state.pt"},
+        "lightning": {"last.ckpt": "epoch=0-step=50.ckpt"},
+        "composer": {"latest-rank0.pt": "ep0-ba100-rank0.pt", "latest-rank1.pt": "ep0-ba100-rank1.pt"},
+    }.get(layout, {})
+
+
+class TestAPattern:
+    def test_with_a_tracker(self, tmp_path):
+        row = described(r"run7_(\d+)k", {"file": "newest", "text": "at {step}"})
+        write(tmp_path, "run7_12k/weights")
+        assert taken(tmp_path, layouts=Layouts([row])) == []
+        write(tmp_path, "newest", "at 12\n")
+        (found,) = taken(tmp_path, layouts=Layouts([row]))
+        assert (found.layout, found.step) == ("pattern", 12)
+
+    @pytest.mark.parametrize("pattern", ["step", "(", r"(\d+)-(\d+)"])
+    def test_one_without_one_group_is_refused(self, pattern):
+        with pytest.raises(JobSpecError, match=r"checkpoint\.pattern"):
+            layouts_of(CheckpointSpec(uri="s3://bucket/x", pattern=pattern))
+
+    def test_a_layout_that_does_not_exist_is_refused(self):
+        with pytest.raises(JobSpecError, match="allowed: auto, hf, dcp"):
+            layouts_of(CheckpointSpec(uri="s3://bucket/x", layout="megatorn"))
+
+
+def test_every_line_is_used_and_has_a_source():
+    assert {row.layout for row in table()} == {*names()} - {"auto"}
+    for row in table():
+        assert row.source
+        assert re.compile(row.names).groupindex["step"]
+        assert row.kind in ("folder", "entry", "group")
+        assert row.resume in ("self", "parent")
+
+
+def test_a_plan_can_name_every_layout():
+    assert sorted(CheckpointLayout) == sorted(names())

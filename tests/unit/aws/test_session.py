@@ -1,0 +1,72 @@
+"""What goes wrong in any call to AWS is one of our errors, and says what to do about credentials."""
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOTokenLoadError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+from botocore.parsers import ResponseParserError
+
+from launcher.aws import stacks
+from launcher.aws.session import CredentialsError, Session, translated
+from launcher.model.errors import AwsError
+
+
+def answer(code):
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "DescribeStacks")
+
+
+@pytest.mark.parametrize(
+    "problem, hint",
+    [
+        (UnauthorizedSSOTokenError(), "aws sso login"),
+        (SSOTokenLoadError(error_msg="token expired"), "aws sso login"),
+        (TokenRetrievalError(provider="sso", error_msg="refresh failed"), "aws sso login"),
+        (answer("ExpiredToken"), "aws sso login"),
+        (answer("RequestExpired"), "aws sso login"),
+        (NoCredentialsError(), "aws configure sso"),
+        (PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"), "AWS_PROFILE"),
+        (ProfileNotFound(profile="nobody"), "AWS_PROFILE"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
+)
+def test_unusable_credentials_say_what_to_do(problem, hint):
+    with pytest.raises(CredentialsError, match="stack x: ") as caught, translated("stack x"):
+        raise problem
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "problem, said",
+    [
+        (answer("Throttling"), "stack x: Throttling: no"),
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:9"), "stack x: Could not connect"),
+        (ResponseParserError("half an answer"), "stack x: the answer is cut short"),
+    ],
+)
+def test_other_problems_do_not_ask_for_a_login(problem, said):
+    with pytest.raises(AwsError, match=said) as caught, translated("stack x"):
+        raise problem
+    assert not isinstance(caught.value, CredentialsError)
+
+
+def test_a_session_that_has_ended_is_told_by_any_call(tmp_path, monkeypatch):
+    """The profile is one of IAM Identity Center whose token is not there: the call itself finds that out."""
+    (tmp_path / "config").write_text(
+        "[profile work]\nsso_start_url = https://example.awsapps.com/start\nsso_region = us-east-1\n"
+        "sso_account_id = 123456789012\nsso_role_name = Admin\nregion = us-east-1\n"
+    )
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(CredentialsError) as caught:
+        stacks.find(Session(environment={"AWS_PROFILE": "work"}, region="us-east-1"), "x")
+    assert "aws sso login" in caught.value.hint

@@ -1,0 +1,50 @@
+"""Where the newest run went, sandbox or account and region: every command that takes a name looks there."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.records import run_folder
+from launcher.records.command_record import FILE
+
+COMMANDS = [["down", "tiny", "--dry-run"], *(["endpoint", what, "tiny"] for what in ("url", "test", "load", "token"))]
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    """A run folder, and an account that does not answer."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "x"), ("ENDPOINT_URL", "http://127.0.0.1:9")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+    def make(command):
+        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+        facts = {"schema": "slipway.command/1", "pid": 1, "started_at": "2026-11-20T12:00:00+00:00", "ended": "done"}
+        folder.write_json(FILE, {**facts, "command": command})
+        folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_run_of_a_sandbox_that_has_ended_asks_no_account(ran, slipway, words):
+    ran("launch --sandbox")
+
+    code, _, said = slipway(*words)
+
+    assert code == 5
+    assert "the sandbox of this run has ended" in said
+    assert "--region asks your account instead" in said
+    assert "127.0.0.1:9" not in said
+
+
+@pytest.mark.parametrize("more", [[], ["--region", "us-east-2"]], ids=["by its run", "by its region"])
+def test_a_run_of_an_account_asks_that(ran, slipway, more):
+    ran("launch" if not more else "launch --sandbox")
+
+    code, _, said = slipway("down", "tiny", "--dry-run", *more)
+
+    assert (code, "127.0.0.1:9" in said) == (1, True), said

@@ -1,0 +1,63 @@
+"""Output of a job on a terminal: no sequence steers it, in whole or in pieces."""
+
+import random
+import re
+
+import pytest
+
+from launcher.answers.html.page import document
+from launcher.cli.output import save_html
+from launcher.cli.terminal_text import TerminalText, shown
+from launcher.model.errors import ImpossibleError
+
+STEERING = (
+    *(
+        "\x1b]0;title\x07",
+        "\x1b]52;c;cm0gLXJm\x1b\\",
+        "\x1b[2J",
+        "\x1b[6n",
+        "\x1bc",
+        "\x1b(0",
+        "\x1bP1$r\x1b\\",
+        "\x9b2J",
+    ),
+    *("\x1b[?1049h", "\x07", "\x08", "\x1b_app\x1b\\", "\x1b^pm\x1b\\", "\x1bXsos\x1b\\", "\x1b]8;;http://x\x1b\\"),
+)
+KEPT = ("step 1 loss 2.5\n", "\x1b[1;31mred\x1b[0m", "ü漢\t", "50%|█████\r", "]0;plain")
+
+
+@pytest.mark.parametrize("sequence", STEERING)
+def test_it_is_left_out_and_the_rest_stays(sequence):
+    found = shown(f"before {sequence} after")
+    assert found.startswith("before ")
+    assert found.endswith(" after")
+    assert not re.search("[\x1b\x07\x08\x80-\x9f]", found)
+
+
+def test_pieces_and_the_whole_are_shown_alike():
+    for seed in range(300):
+        chance = random.Random(seed)
+        text = "".join(chance.choice((*STEERING, *KEPT)) for _ in range(30))
+        data, filtered, pieces = text.encode(), TerminalText(), []
+        while data:
+            size = chance.randint(1, 9)
+            pieces.append(filtered.taken(data[:size]))
+            data = data[size:]
+        assert b"".join([*pieces, filtered.rest()]).decode() == shown(text), seed
+        assert not re.search(r"\x1b(?!\[[0-9;:]*m)|[\x80-\x9f\x07]", shown(text)), seed
+
+
+def test_a_sequence_without_an_end_holds_nothing_back_for_long():
+    filtered = TerminalText()
+    assert filtered.taken(b"a\x1b]0;" + b"x" * 100) == b"a"
+    assert filtered.taken(b"y" * 5000).endswith(b"y" * 5000)
+
+
+def test_a_page_replaces_pages_alone(tmp_path):
+    path = tmp_path / "page.html"
+    for _ in range(2):
+        save_html(path, document("x", []), show=False)
+    (tmp_path / "plan.yaml").write_text("slipway: 1")
+    with pytest.raises(ImpossibleError, match="is no page of slipway: it is not replaced"):
+        save_html(tmp_path / "plan.yaml", document("x", []), show=False)
+    assert (tmp_path / "plan.yaml").read_text() == "slipway: 1"

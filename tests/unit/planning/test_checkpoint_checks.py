@@ -1,0 +1,65 @@
+"""The names of checkpoints in a plan: a layout, or a pattern with one group and its tracker."""
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.planning.checks import check
+from tests.plans import laid_over, request_of
+
+BASE = {
+    "slipway": 1,
+    "name": "n",
+    "workload": {"train": {"model": "llama-3.1-8b", "method": "full", "hours": 2}},
+    "target": {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+    "run": {"command": ["python", "train.py"]},
+}
+
+
+def found(**checkpoint):
+    findings = check(request_of(laid_over(BASE, {"checkpoint": checkpoint})), load())
+    return [(each.path, each.message) for each in findings if each.path.startswith("checkpoint")]
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        {"layout": "megatron"},
+        {"pattern": r"llama_v3-(\d+)steps"},
+        {"pattern": r"run-(\d+)", "tracker": {"file": "newest.txt", "text": "run-{step}"}},
+        {"mode": "own", "uri": "s3://team/runs", "kms_key_arn": "arn:aws:kms:us-east-2:123456789012:key/1"},
+    ],
+    ids=["layout", "pattern", "tracker", "own"],
+)
+def test_what_is_allowed(checkpoint):
+    assert found(**checkpoint) == []
+
+
+@pytest.mark.parametrize(
+    "checkpoint,path,message",
+    [
+        ({"pattern": "run-"}, "checkpoint.pattern", "'run-' has 0 groups; it must have one, the step"),
+        ({"pattern": "run-("}, "checkpoint.pattern", "'run-(' is no pattern: missing ), unterminated subpattern"),
+        (
+            {"pattern": r"run-(\d+)", "layout": "hf"},
+            "checkpoint.layout",
+            "layout hf and a pattern: both name the checkpoints",
+        ),
+        ({"tracker": {"file": "latest"}}, "checkpoint.tracker", "a tracker belongs to a pattern"),
+        (
+            {"pattern": r"run-(\d+)", "tracker": {"file": "latest", "text": "newest"}},
+            "checkpoint.tracker.text",
+            "'newest' names no checkpoint",
+        ),
+        ({"mode": "own"}, "checkpoint.uri", "mode own names no place where the trainer keeps its checkpoints"),
+        ({"uri": "/fsx/runs"}, "checkpoint.uri", "got /fsx/runs; mode agent stores checkpoints in S3"),
+        (
+            {"mode": "own", "uri": "/fsx/runs"},
+            "checkpoint.uri",
+            "/fsx/runs is lost with its node unless a shared file system is mounted there",
+        ),
+    ],
+)
+def test_what_is_refused(checkpoint, path, message):
+    ((where, words),) = found(**checkpoint)
+    assert (where, words[: len(message)]) == (path, message)

@@ -1,0 +1,111 @@
+"""Methods of the field: what each costs beside full training, and what tokens do not price."""
+
+import pytest
+
+from launcher.model.enums import Level, Method
+from launcher.model.errors import ImpossibleError
+from launcher.planning import flops, memory
+from launcher.planning.shape import TrainingShape
+from tests.unit.pricing.conftest import price_over
+
+ONE_NODE = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}
+
+
+def priced(nodes=1, **train):
+    job = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 1.0, **train}
+    return price_over({"workload": {"train": job}, "target": {**ONE_NODE, "nodes": nodes}})
+
+
+def errors(refused):
+    return [each for each in refused.findings if each.level is Level.ERROR]
+
+
+def shape(catalog, method):
+    chip = catalog.accelerators["H100-SXM"] if "H100-SXM" in catalog.accelerators else catalog.accelerators["H100"]
+    return TrainingShape(
+        params_b=8.03,
+        active_params_b=8.03,
+        layers=32,
+        hidden=4096,
+        accelerator=chip,
+        chips=8,
+        chips_per_node=8,
+        method=method,
+    )
+
+
+@pytest.mark.parametrize("method, passes", [("sft", 3.0), ("orpo", 3.0), ("dpo", 4.0), ("kto", 4.0)])
+def test_a_reference_model_adds_a_forward_pass_and_its_weights(catalog, method, passes):
+    full, other = shape(catalog, Method.FULL), shape(catalog, Method(method))
+    assert flops.per_token(other) / flops.per_token(full) == pytest.approx(passes / 3)
+    copies = memory.state_bytes(other) - memory.state_bytes(full)
+    assert copies == (pytest.approx(2 * 8.03e9) if passes > 3 else 0)
+
+
+def test_sft_is_full_training():
+    assert priced(method="sft").quote(1).usd == priced(method="full").quote(1).usd
+
+
+def test_dpo_says_that_both_answers_count():
+    found = {finding.code: finding.message for finding in priced(method="dpo").findings}
+    assert "chosen and the rejected" in found["tokens-of-pairs"]
+
+
+@pytest.mark.parametrize("method", ["grpo", "ppo", "rft"])
+def test_generation_is_not_priced_by_tokens(method):
+    with pytest.raises(ImpossibleError) as refused:
+        priced(method=method)
+    (finding,) = errors(refused.value)
+    assert (finding.code, finding.path) == ("not-by-tokens", "workload.train.method")
+    for way in ("workload.train.hours", "throughput_tokens_per_s", "slipway spike"):
+        assert way in finding.hint
+    assert priced(method=method, throughput_tokens_per_s=20_000).quote(1).usd is not None
+    assert priced(method=method, tokens_b=None, hours=12).quote(1).usd is not None
+
+
+def test_audio_is_not_priced_by_tokens():
+    with pytest.raises(ImpossibleError) as refused:
+        priced(model="whisper-large-v3")
+    assert "reads audio" in refused.value.findings[0].message
+    assert priced(model="whisper-large-v3", tokens_b=None, hours=12).quote(1).usd is not None
+
+
+@pytest.mark.parametrize("name, near", [("gemma-4-31b", ""), ("lama-3.1-8b", "did you mean llama-3.1-8b?")])
+def test_an_unknown_model_is_answered_with_the_ways_and_a_guess_of_its_own_size(name, near):
+    with pytest.raises(ImpossibleError) as refused:
+        priced(model=name)
+    hint = refused.value.findings[0].hint
+    assert hint.startswith(near)
+    assert "params_b" in hint
+    assert "hours" in hint
+    assert ("did you mean" in hint) is bool(near)
+
+
+def test_fp16_is_as_fast_as_bf16():
+    assert priced(precision="fp16").quote(1).hours == priced(precision="bf16").quote(1).hours
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", {"params_b": 46.7, "experts": 8, "top_k": 2}])
+def test_a_mixture_of_experts_says_how_well_it_is_known(model):
+    mixture = {finding.code for finding in priced(nodes=4, model=model).quote(1).findings}
+    dense = {finding.code for finding in priced().quote(1).findings}
+    assert "mixture-of-experts" in mixture - dense
+
+
+def test_a_mixture_by_its_experts_is_priced_by_what_a_token_passes_through():
+    by_experts, dense = (
+        priced(nodes=4, model={"params_b": 46.7, **more}).quote(1) for more in ({"experts": 8, "top_k": 2}, {})
+    )
+    known = priced(nodes=4, model="mixtral-8x7b").quote(1)
+    assert by_experts.hours.mid == pytest.approx(known.hours.mid, rel=0.1)
+    assert by_experts.hours.mid < 0.6 * dense.hours.mid
+
+
+@pytest.mark.parametrize(
+    "experts,path",
+    [({"experts": 8}, "top_k"), ({"top_k": 2}, "experts"), ({"experts": 8, "top_k": 9}, "top_k")],
+)
+def test_half_a_mixture_is_refused(experts, path):
+    with pytest.raises(ImpossibleError) as refused:
+        priced(nodes=4, model={"params_b": 46.7, **experts})
+    assert [each.path for each in errors(refused.value)] == [f"workload.train.model.{path}"]

@@ -1,0 +1,85 @@
+"""Guardrails that end a job before it is done are told, with the chance; retries follow the failures expected."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.model.money import Range
+from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.training_candidate import TrainingCandidate
+from tests.unit.pricing.conftest import price_over
+
+BIG = {
+    "workload": {"train": {"model": "llama-3.1-70b", "hours": None, "tokens_b": 10.0}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 4, "region": "us-east-1"},
+}
+
+
+def codes(quoted):
+    return {finding.code: finding for finding in quoted.findings}
+
+
+def test_a_time_to_live_below_the_job_is_told_with_the_chance():
+    quoted = price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1)
+    finding = codes(quoted)["ttl-too-short"]
+    assert finding.path == "guardrails.ttl_h"
+    assert "100% to be cut off" in finding.message
+    assert "ttl-too-short" not in codes(price_over({**BIG, "guardrails": {"ttl_h": 2_000}}).quote(1))
+    joined = price_over({**BIG, "target": {**BIG["target"], "cluster": "team"}, "guardrails": {"ttl_h": 48}}).quote(1)
+    assert "ttl-too-short" not in codes(joined), "the guard of somebody else's cluster goes by its own"
+
+
+def test_a_time_limit_within_the_range_is_told():
+    plain = price_over(BIG).quote(1)
+    limit = (plain.hours.mid + plain.hours.high) / 2
+    finding = codes(price_over({**BIG, "run": {"time_limit_h": limit}}).quote(1))["time-limit-too-short"]
+    chance = chance_above(plain.hours, limit)
+    assert 0.05 < chance < 0.5
+    assert f"{chance:.0%} to be cut off" in finding.message
+
+
+def test_a_stop_between_low_and_high_is_told():
+    plain = price_over(BIG).quote(1)
+    stop = math.ceil((plain.usd.mid + plain.usd.high) / 2)
+    found = codes(price_over({**BIG, "budget": {"stop_at_usd": stop}}).quote(1))
+    assert "to be stopped before it is done" in found["stop-within-estimate"].message
+    assert "stop-below-estimate" not in found
+
+
+def test_retries_that_are_too_few_are_told_and_auto_has_enough():
+    found = price_over({**BIG, "run": {"retries": 0}}).quote(1)
+    assert "auto, or" in codes(found)["too-few-retries"].hint
+    assert found.retries == 0
+    auto = price_over(BIG)
+    candidate = auto.candidates[0]
+    assert isinstance(candidate, TrainingCandidate)
+    failures = candidate.failures
+    assert failures > 1
+    assert auto.quote(1).retries == enough_retries(failures)
+    assert "too-few-retries" not in codes(auto.quote(1))
+    policies = {policy.name: policy.value for policy in auto.quote(1).policies}
+    assert policies["retries after a failure"] == str(enough_retries(failures))
+
+
+@given(st.floats(0, 2_000))
+def test_enough_retries_are_enough_and_one_fewer_is_not(failures):
+    count = enough_retries(failures)
+    if failures <= 500:
+        assert chance_of_at_most(failures, count) >= ENOUGH
+        assert count == 0 or chance_of_at_most(failures, count - 1) < ENOUGH
+    else:
+        assert failures < count < failures * 1.1
+
+
+@pytest.mark.parametrize("limit", [0.1, 1.0, 9.0, 10.0, 11.0, 100.0])
+def test_a_span_without_width_is_above_a_limit_or_not(limit):
+    assert chance_above(Range(low=10.0, mid=10.0, high=10.0), limit) == (1.0 if limit < 10 else 0.0)
+
+
+@given(st.floats(1, 100), st.floats(0, 3), st.floats(0, 3), st.floats(0.01, 1_000), st.floats(0.01, 1_000))
+def test_the_chance_falls_as_the_limit_rises(mid, down, up, first, second):
+    span = Range(low=mid * math.exp(-down), mid=mid, high=mid * math.exp(up))
+    low, high = sorted((first, second))
+    assert 0 <= chance_above(span, high) <= chance_above(span, low) <= 1

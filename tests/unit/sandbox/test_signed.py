@@ -1,0 +1,260 @@
+"""Requests that the SDK signs are taken; one that differs in anything that is signed is not."""
+
+import base64
+import os
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+
+from launcher.aws.eks import token as eks_token
+from launcher.aws.session import Session
+from launcher.sandbox import signed
+from launcher.sandbox.keys import AccessKey, KeyRing
+from launcher.sandbox.kubernetes import tokens
+from launcher.sandbox.signed import AccessError, Refusal, Request
+
+ENDPOINT = "http://localhost:4566"
+NAMES = ("a b", "é/+", "x%20y", "//deep//", "~_-.", "=&?", "plain")
+
+
+def sent(service, call, key, *, region="us-west-2", **given):
+    """What the SDK sends for a call, with its body."""
+    client = boto3.client(
+        service,
+        endpoint_url=ENDPOINT,
+        region_name=region,
+        aws_access_key_id=key.id,
+        aws_secret_access_key=key.secret,
+        aws_session_token=key.token or None,
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    caught = []
+
+    def stop(request, **_):
+        caught.append(request)
+        raise KeyboardInterrupt
+
+    client.meta.events.register("before-send", stop)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(client, call)(**given)
+    (request,) = caught
+    body = request.body.read() if hasattr(request.body, "read") else request.body or b""
+    text = {
+        name.lower(): value.decode() if isinstance(value, bytes) else value for name, value in request.headers.items()
+    }
+    headers = {"host": "localhost:4566", **text}
+    target = request.url.removeprefix(ENDPOINT)
+    body = body.encode() if isinstance(body, str) else body
+    return Request(method=request.method, target=target, headers=headers, body=lambda: body)
+
+
+def presigned(key, *, region, name, **more):
+    """A presigned address of an object, as somebody asks for it."""
+    own = {"aws_access_key_id": key.id, "aws_secret_access_key": key.secret, "aws_session_token": key.token or None}
+    client = boto3.client("s3", endpoint_url=ENDPOINT, region_name=region, **own)
+    url = client.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": name}, **more)
+    return Request(method="GET", target=url.removeprefix(ENDPOINT), headers={"host": "localhost:4566"})
+
+
+def why(request, keys):
+    """Why a request is refused, None where it is taken."""
+    try:
+        signed.check(request, keys)
+    except AccessError as problem:
+        return problem.refusal
+    return None
+
+
+@pytest.fixture
+def keys():
+    return KeyRing()
+
+
+@pytest.fixture(params=["the owner's", "for a time"])
+def key(request, keys):
+    return keys.owner if request.param == "the owner's" else keys.grant(timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    "service, call, given",
+    [
+        ("sts", "get_caller_identity", {}),
+        ("dynamodb", "get_item", {"TableName": "t", "Key": {"id": {"S": "é"}}}),
+        ("eks", "describe_cluster", {"name": "a b"}),
+        ("sagemaker-runtime", "invoke_endpoint", {"EndpointName": "e", "Body": b"{}", "CustomAttributes": "a  b"}),
+        *(("s3", "put_object", {"Bucket": "b", "Key": name, "Body": b"x", "Metadata": {"k_k": "v"}}) for name in NAMES),
+        *(("s3", "list_objects_v2", {"Bucket": "b", "Prefix": name}) for name in NAMES),
+    ],
+)
+def test_what_the_sdk_signs_is_taken(service, call, given, keys, key):
+    request = sent(service, call, key, **given)
+
+    assert signed.check(request, keys) == key
+    assert why(request, KeyRing()) is Refusal.KEY
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_presigned_addresses_are_taken_until_they_end(name, region, keys, key):
+    """In us-east-1 the SDK makes them in version 2."""
+    request = presigned(key, region=region, name=name)
+
+    assert why(request, keys) is None
+    assert why(replace(request, method="PUT"), keys) is Refusal.SIGNATURE
+    other = replace(request, target=request.target.replace("/bucket/", "/bucked/"))
+    assert why(other, keys) is Refusal.SIGNATURE
+    assert why(presigned(key, region=region, name=name, ExpiresIn=-5), keys) in (Refusal.EXPIRED, Refusal.UNSIGNED)
+
+
+def test_a_key_for_a_time_needs_its_token_and_ends(keys):
+    held = keys.grant(timedelta(hours=1))
+    bare = AccessKey(id=held.id, secret=held.secret)
+
+    assert why(sent("sts", "get_caller_identity", bare), keys) is Refusal.SESSION
+    ended = keys.grant(timedelta(seconds=-1))
+    assert why(sent("sts", "get_caller_identity", ended), keys) is Refusal.EXPIRED
+
+
+def test_keys_are_random_and_those_that_ended_are_forgotten():
+    first, second = KeyRing(), KeyRing()
+
+    assert (first.owner.id, first.owner.secret) != (second.owner.id, second.owner.secret)
+    ended = first.grant(timedelta(seconds=-1))
+    first.grant(timedelta(hours=1))
+    assert first.find(ended.id) is None
+
+
+def test_another_body_is_refused(keys):
+    request = sent("s3", "put_object", keys.owner, Bucket="b", Key="k", Body=b"mine")
+
+    assert why(replace(request, body=lambda: b"thine"), keys) is Refusal.BODY
+
+
+def test_a_request_of_another_hour_is_refused(keys):
+    for minutes, refused in ((-16, Refusal.TIME), (-14, None), (14, None), (16, Refusal.TIME)):
+        moment = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y%m%dT%H%M%SZ")
+        assert why(_signed_at(keys.owner, moment), keys) is refused
+
+
+def _signed_at(key, moment):
+    """A request signed at another time, which the SDK does not do."""
+    signer = SigV4Auth(Credentials(key.id, key.secret), "sts", "us-east-1")
+    made = AWSRequest("GET", f"{ENDPOINT}/", headers={"host": "localhost:4566", "X-Amz-Date": moment})
+    made.context["timestamp"] = moment
+    signature = signer.signature(signer.string_to_sign(made, signer.canonical_request(made)), made)
+    scope = f"{key.id}/{moment[:8]}/us-east-1/sts/aws4_request"
+    said = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature={signature}"
+    headers = {"host": "localhost:4566", "x-amz-date": moment, "authorization": said}
+    return Request(method="GET", target="/", headers=headers)
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:1", "[::1]:1", "bucket.localhost:1"])
+def test_a_program_on_this_machine_is_let_to_the_door(host):
+    signed.refuse_foreign(host, None)
+
+
+@pytest.mark.parametrize(
+    "host, origin",
+    [
+        ("rebound.example.org:1", None),
+        ("localhost.example.org", None),
+        ("", None),
+        ("localhost:1", "http://localhost:1"),
+        ("localhost:1", "null"),
+    ],
+)
+def test_what_a_web_page_sends_is_refused(host, origin):
+    with pytest.raises(AccessError, match=r"localhost alone|no web page"):
+        signed.refuse_foreign(host, origin)
+
+
+class TestTokensOfEks:
+    def token(self, key, cluster="train", endpoint="http://localhost:4566"):
+        own = {"AWS_ACCESS_KEY_ID": key.id, "AWS_SECRET_ACCESS_KEY": key.secret, "AWS_ENDPOINT_URL": endpoint}
+        own |= {"AWS_SESSION_TOKEN": key.token} if key.token else {}
+        return eks_token(Session(environment=own, region="us-east-2"), cluster)
+
+    def test_one_that_a_key_has_signed_is_taken(self, keys, key):
+        assert tokens.Tokens("train", keys).allows(self.token(key))
+
+    def test_one_of_another_key_or_of_another_cluster_is_not(self, keys):
+        taken = tokens.Tokens("train", keys)
+        forged = AccessKey(id=keys.owner.id, secret="guessed")
+        refused = (self.token(KeyRing().owner), self.token(keys.owner, cluster="other"), self.token(forged))
+
+        assert [taken.allows(each) for each in refused] == [False, False, False]
+        assert tokens.refusal(refused[0], "train", keys, datetime.now(UTC)).startswith("access key SANDBOX")
+
+    @pytest.mark.parametrize("minutes, taken", [(14, True), (16, False)])
+    def test_it_holds_for_fifteen_minutes_whatever_its_address_says(self, keys, monkeypatch, minutes, taken):
+        before = datetime.now(UTC) - timedelta(minutes=minutes)
+        monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: before)
+
+        assert tokens.Tokens("train", keys).allows(self.token(keys.owner)) is taken
+
+    def test_one_that_is_changed_is_not(self, keys):
+        body = self.token(keys.owner).removeprefix(tokens.PREFIX)
+        url = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+        longer = url.replace("X-Amz-Expires=60", "X-Amz-Expires=900")
+        assert longer != url
+        changed = tokens.PREFIX + base64.urlsafe_b64encode(longer.encode()).decode().rstrip("=")
+
+        assert not tokens.Tokens("train", keys).allows(changed)
+
+
+ROUNDS = [pytest.param(150, id="few"), pytest.param(20_000, id="all", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_nothing_that_was_changed_on_its_way_is_taken(rounds, keys, capsys):
+    seed = int(os.environ.get("SLIPWAY_ATTACK_SEED") or random.randrange(1 << 32))
+    with capsys.disabled():
+        print(f"\nchanged on its way: SLIPWAY_ATTACK_SEED={seed}")  # noqa: T201
+    chance = random.Random(seed)
+    held = keys.grant(timedelta(hours=1))
+    taken = [
+        sent("s3", "put_object", keys.owner, Bucket="b", Key="k", Body=b"x", Metadata={"m": "v"}),
+        sent("dynamodb", "list_tables", held),
+        presigned(keys.owner, region="us-east-1", name="k"),
+        presigned(held, region="us-west-2", name="k"),
+    ]
+    assert [why(each, keys) for each in taken] == [None] * len(taken)
+    for number in range(rounds):
+        after = _changed(chance.choice(taken), chance)
+        assert why(after, keys) is not None, (seed, number, after)
+
+
+def _changed(request, chance):
+    """The request with one letter of a part that is signed changed: of a presigned address neither body nor host."""
+    in_header = "authorization" in request.headers
+    parts = [
+        "method",
+        "target",
+        *(["body"] if in_header else []),
+        *(SIGNED & set(request.headers) if in_header else []),
+    ]
+    part = chance.choice(sorted(parts))
+    if part == "method":
+        return replace(request, method=chance.choice([each for each in METHODS if each != request.method]))
+    if part == "body":
+        body = request.body() + bytes([chance.randrange(256)])
+        return replace(request, body=lambda: body)
+    text = request.target if part == "target" else request.headers[part]
+    place = chance.randrange(len(text))
+    letter = chance.choice([each for each in LETTERS if each.lower() != text[place].lower()])
+    made = text[:place] + letter + text[place + 1 :]
+    if part == "target":
+        return replace(request, target=made)
+    return replace(request, headers={**request.headers, part: made})
+
+
+METHODS = ("GET", "PUT", "POST", "DELETE", "HEAD")
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+SIGNED = {"authorization", "host", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256", "x-amz-meta-m"}

@@ -1,0 +1,255 @@
+"""The stories of `endpoint` against a stand-in of a deployed one: an answer, every way it can fail, and a load test."""
+
+import base64
+import json
+from urllib.parse import parse_qs
+
+import pytest
+from typer.testing import CliRunner
+
+from launcher.aws.endpoints import bearer_token
+from launcher.aws.session import Session
+from launcher.cli.app import application
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.workflow.cluster.endpoint import asker, probe, served, settled, state_of
+from tests.stand_ins import endpoint_runtime
+from tests.stand_ins.endpoint_runtime import NAME, Runtime
+
+pytestmark = pytest.mark.xdist_group("endpoint")
+
+
+@pytest.fixture
+def runtime():
+    with endpoint_runtime.served(Runtime()) as state:
+        yield state
+
+
+@pytest.fixture
+def session(runtime):
+    return Session(environment=runtime.environment(), region="us-east-1")
+
+
+@pytest.fixture
+def ask(session):
+    """One request of the endpoint, whatever its kind."""
+
+    def once(**more):
+        endpoint = served("small", session)
+        return asker(endpoint, session, **more)()
+
+    return once
+
+
+class TestChat:
+    def test_an_answer_is_read_token_by_token(self, runtime, ask):
+        runtime.first_s, runtime.token_s, runtime.tokens = 0.2, 0.02, 10
+        reply = ask()
+        assert (reply.kind, reply.input_tokens, reply.output_tokens) == ("chat", 12, 10)
+        assert 0.2 <= reply.first_s < reply.whole_s
+        assert reply.tokens_per_s > 0
+        assert reply.shown.startswith("word0 word1")
+
+    def test_it_is_asked_as_openai_clients_ask(self, runtime, ask):
+        ask(most_tokens=5)
+        ((_, asked, headers),) = runtime.asked
+        assert (asked["model"], asked["stream"], asked["max_tokens"]) == ("", True, 5)
+        assert headers["Authorization"].startswith("Bearer sagemaker-api-key-")
+
+    def test_tokens_are_counted_where_nobody_says_how_many(self, runtime, ask):
+        runtime.usage = False
+        assert ask().output_tokens == 8
+
+    @pytest.mark.long
+    @pytest.mark.parametrize(
+        "how, said",
+        [
+            ({"refuse": 500}, "the endpoint answered 500"),
+            ({"refuse": 403}, "the endpoint answered 403"),
+            ({"empty": True}, "answered without a token"),
+            ({"break_after": 3}, "the answer broke off after 3 tokens"),
+            ({"stall_after": 3}, "no word of the answer for"),
+            ({"rubbish": True}, "the endpoint's answer holds what is not JSON: .*<html>"),
+        ],
+    )
+    def test_every_failure_has_a_name(self, runtime, ask, how, said):
+        for name, value in how.items():
+            setattr(runtime, name, value)
+        with pytest.raises(DeploymentFailedError, match=said):
+            ask(timeout_s=0.5)
+
+    def test_nobody_there_is_told(self, runtime, session):
+        send = asker(served("small", session), session)
+        runtime.url = "gone"
+        with endpoint_runtime.served(Runtime()) as other:
+            gone = other.url
+        endpoint = served("small", session)
+        lost = type(endpoint)(**{**values(endpoint), "base_url": f"{gone}/endpoints/x/openai/v1"})
+        assert send().output_tokens == 8
+        with pytest.raises(AwsError, match="chat with 127"):
+            asker(lost, session)()
+
+
+def values(endpoint):
+    return {name: getattr(endpoint, name) for name in endpoint.__dataclass_fields__}
+
+
+class TestOtherKinds:
+    def test_an_embedding_is_numbers(self, runtime, session):
+        endpoint = served("small", session)
+        reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+        assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "3 numbers")
+        assert runtime.asked[0][1]["input"]
+
+    def test_a_component_is_named(self, runtime, session):
+        runtime.mode = "components"
+        endpoint = served("small", session)
+        asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+        headers = {key.lower(): value for key, value in runtime.asked[0][2].items()}
+        assert headers["x-amzn-sagemaker-inference-component"] == NAME
+
+    def test_an_empty_embedding_is_a_failure(self, runtime, session):
+        runtime.empty = True
+        endpoint = served("small", session)
+        with pytest.raises(DeploymentFailedError, match="without an embedding"):
+            asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
+
+    def test_a_queue_is_asked_until_it_answers(self, runtime, ask, monkeypatch):
+        monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
+        runtime.mode, runtime.queue_s = "asynchronous", 0.2
+        reply = ask()
+        assert (reply.kind, reply.output_tokens, reply.shown) == ("asynchronous", 8, "one two")
+        assert reply.first_s is None
+
+    @pytest.mark.parametrize(
+        "how, patience_s, said",
+        [
+            ({"queue_fails": True}, 60, "failed on a request"),
+            ({"queue_s": 600}, 0.6, "gave no answer in 1 s"),
+            ({"empty": True}, 60, "answered without a token"),
+        ],
+    )
+    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, patience_s, said):  # noqa: PLR0917
+        monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
+        runtime.mode = "asynchronous"
+        for name, value in how.items():
+            setattr(runtime, name, value)
+        with pytest.raises(DeploymentFailedError, match=said):
+            ask(timeout_s=patience_s)
+
+
+class TestState:
+    def test_what_runs_is_what_was_deployed(self, session):
+        state, reply = probe(endpoint := served("small", session), session, asker(endpoint, session))
+        assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
+
+    @pytest.mark.long
+    def test_a_silent_rollback_is_exit_6_with_its_alarm(self, runtime, session):
+        runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
+        with pytest.raises(DeploymentFailedError) as failure:
+            state_of(served("small", session), session)
+        assert failure.value.exit_code == 6
+        assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
+        assert "a tenth of the requests" in failure.value.message
+
+    def test_the_last_trouble_of_its_log_is_told(self, runtime, session):
+        runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
+        with pytest.raises(DeploymentFailedError, match="is Failed; its log: ERROR out of memory"):
+            state_of(served("small", session), session)
+
+    def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, session):
+        runtime.mode, runtime.component = "components", ("InService", "model-old")
+        with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
+            state_of(served("small", session), session)
+
+    def test_a_component_that_is_not_in_service_is_told(self, runtime, session):
+        runtime.mode, runtime.component = "components", ("Failed", "model-new")
+        with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
+            settled(served("small", session), session, print, wait=lambda _: None)
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
+    def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, session, status):
+        runtime.status = status
+        endpoint = served("small", session)
+        with pytest.raises(DeploymentFailedError, match=f"is {status}"):
+            probe(endpoint, session, asker(endpoint, session))
+        assert runtime.asked == []
+
+    def test_one_that_its_guard_has_deleted_is_told(self, runtime, session):
+        runtime.gone = True
+        with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} is gone, and its stack"):
+            settled(served("small", session), session, print)
+
+    def test_it_is_waited_for_and_told_of_at_every_change(self, runtime, session):
+        runtime.before, told, waited = ["Creating", "Creating", "Updating"], [], []
+        state = settled(served("small", session), session, told.append, wait=waited.append)
+        assert state.status == "InService"
+        assert told == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
+        assert len(waited) == 3
+
+    def test_it_is_not_waited_for_without_end(self, runtime, session):
+        runtime.status = "Updating"
+        clock = iter(range(0, 10_000, 600)).__next__
+        with pytest.raises(DeploymentFailedError, match="still, after 60 min"):
+            settled(served("small", session), session, print, limit_s=3600, clock=clock, wait=lambda _: None)
+
+    def test_a_rollback_that_ends_in_service_is_still_caught(self, runtime, session):
+        runtime.before, runtime.config = ["Updating", "RollingBack"], "config-old"
+        with pytest.raises(DeploymentFailedError, match="the update was rolled back"):
+            settled(served("small", session), session, print, wait=lambda _: None)
+
+    def test_one_that_is_not_deployed_is_told(self, runtime, session):
+        runtime.deployed = False
+        with pytest.raises(ImpossibleError, match="there is no stack slipway-small-serving"):
+            served("small", session)
+
+
+def test_a_token_is_a_signed_call_of_its_own_action(session):
+    token = bearer_token(session, 900)
+    signed = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode()
+    host, _, query = signed.partition("/?")
+    asked = parse_qs(query)
+    assert host == "sagemaker.amazonaws.com"
+    assert (asked["Action"], asked["X-Amz-Expires"], asked["Version"]) == (["CallWithBearerToken"], ["900"], ["1"])
+    assert asked["X-Amz-Credential"][0].endswith("/us-east-1/sagemaker/aws4_request")
+    assert "testing" not in asked["X-Amz-Signature"][0]
+
+
+class TestCommands:
+    @pytest.fixture
+    def run(self, runtime, monkeypatch, tmp_path):
+        for name, value in runtime.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        app = application(("endpoint",))
+        return lambda *words: CliRunner().invoke(app, ["endpoint", *words, "--region", "us-east-1"])
+
+    def test_test_shows_the_answer(self, run):
+        done = run("test", "small")
+        assert done.exit_code == 0, done.output
+        assert f"endpoint {NAME} in us-east-1: InService, 2 instances, as deployed" in done.stdout
+        assert "first token after" in done.stdout
+        assert json.loads(run("test", "small", "--json").stdout)["output_tokens"] == 8
+
+    @pytest.mark.long
+    def test_load_shows_every_step(self, run):
+        done = run("load", "small", "--concurrency", "2", "--seconds", "1")
+        assert done.exit_code == 0, done.output
+        assert "measured:" in done.stdout
+        assert "no quote in this folder" in done.stdout
+        assert "2 at once:" in done.stderr
+
+    def test_a_queue_is_not_loaded(self, run, runtime):
+        runtime.mode = "asynchronous"
+        done = run("load", "small")
+        assert isinstance(done.exception, ImpossibleError)
+
+    def test_url_and_token_are_for_clients(self, run, runtime):
+        assert run("url", "small").stdout == f"{runtime.url}/endpoints/{NAME}/openai/v1\n"
+        assert run("token", "small", "--hours", "2").stdout.startswith("sagemaker-api-key-")
+        runtime.mode = "embedding"
+
+    def test_without_a_run_the_region_is_asked_for(self, runtime, monkeypatch, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        done = CliRunner().invoke(application(("endpoint",)), ["endpoint", "url", "small"])
+        assert "no run of small in this folder tells its region" in str(done.exception)

@@ -1,0 +1,106 @@
+"""What makes two deployments the same cluster, what a plan needs of one that exists, and how to get in."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.cdk.difference import without_job
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import ImpossibleError
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.training import fits
+from launcher.workflow.cluster.targets import cluster_of
+from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.steps import DeployOptions
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from tests.plans import EXAMPLES
+
+QUEUE = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="SPOT", maximum=4)
+
+
+def quoted(path: Path):
+    return pick(price(path, datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True)), None)[1]
+
+
+@pytest.mark.parametrize(
+    "instance_type,nodes,option,answer",
+    [
+        ("p5.48xlarge", 4, PurchaseOption.SPOT, True),
+        ("p5.48xlarge", 1, PurchaseOption.SPOT, True),
+        ("p5.48xlarge", 5, PurchaseOption.SPOT, False),
+        ("p5.48xlarge", 1, PurchaseOption.ON_DEMAND, False),
+        ("p5.48xlarge", 1, PurchaseOption.CAPACITY_BLOCK, False),
+        ("p4d.24xlarge", 1, PurchaseOption.SPOT, False),
+    ],
+)
+def test_a_queue_fits_by_type_count_and_way_of_buying(instance_type, nodes, option, answer):
+    assert fits(instance_type, nodes, option, ClusterState(name="team", queues=(QUEUE,))) is answer
+
+
+def test_a_commitment_is_bought_on_demand():
+    owned = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="ONDEMAND", maximum=1)
+    for option in (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED):
+        assert fits("p5.48xlarge", 1, option, ClusterState(name="team", queues=(owned,)))
+
+
+def test_only_what_says_which_job_it_was_is_left_out():
+    def template(digest, rate, idle):
+        tags = [{"Key": "slipway:digest", "Value": digest}, {"Key": "slipway:cluster", "Value": "team"}]
+        guard = {"Variables": {"USD_PER_NODE_HOUR": rate, "IDLE_MINUTES": idle}}
+        return {
+            "Resources": {"Guard": {"Properties": {"Environment": guard, "Tags": tags}}},
+            "Outputs": {"PlanDigest": {"Value": digest}},
+        }
+
+    assert without_job(template("a", "1", "5")) == without_job(template("b", "2", "5"))
+    assert without_job(template("a", "1", "5")) != without_job(template("a", "1", "6"))
+    assert "slipway:cluster" in json.dumps(without_job(template("a", "1", "5")))
+
+
+def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
+    (tmp_path / "plan.yaml").write_text(
+        "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, hours: 1}}\n"
+        "target: {region: us-east-2, instance_type: p5.48xlarge, nodes: 1, cluster: team}\npurchase: {option: spot}\n"
+    )
+    options = DeployOptions(root=tmp_path, sandbox=False, dry_run=True, tell=lambda _: None)
+    priced = price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True))
+
+    with pytest.raises(ImpossibleError, match="cluster team exists") as told:
+        deploy_quote(priced, *pick(priced, None), options)
+
+    assert "slipway launch" in told.value.hint
+    assert not (tmp_path / ".slipway").exists()
+
+
+def test_the_ways_in_name_region_node_login_and_queue():
+    outputs = {
+        "Region": "us-west-2",
+        "HeadNodeInstanceId": "i-0123456789abcdef0",
+        "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0",
+    }
+    plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
+    ways = dict(cluster_of(plan).ways_in(plan, outputs))
+
+    assert ways["shell"].endswith("there: sudo su - ec2-user")
+    assert "--document-name AWS-StartSSHSession" in ways["ssh, within a minute"]
+    assert ways["ssh, within a minute"].endswith("ec2-user@i-0123456789abcdef0")
+    assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in ways["ssh, a key first"]
+    assert "--partition trn1-32xlarge" in ways["a shell on a node, there"]
+    assert "sbatch job.sbatch" in ways["the job, there"]
+
+
+def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
+    outputs = {
+        "Region": "us-west-2",
+        "HeadNodeInstanceId": "i-0123456789abcdef0",
+        "Connect": "aws ssm start-session --region us-west-2 --target i-0123456789abcdef0 --document-name own",
+        "SessionDocument": "own",
+    }
+    plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
+    ways = dict(cluster_of(plan).ways_in(plan, outputs))
+
+    assert "--document-name own, there: sudo su - ec2-user" in ways["shell"]
+    assert not any("AWS-StartSSHSession" in each for each in ways.values())

@@ -1,0 +1,276 @@
+"""HyperPod in the workflow: training plans are looked at first, jobs are refused, and what was made is read back."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from launcher import plan_file
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackResource, StackState
+from launcher.catalog.load import load
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.targets.hyperpod_slurm import readback
+from launcher.targets.hyperpod_slurm.deploy import controller, refuse_job
+from launcher.workflow.cluster.readback.reading import Reading
+from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
+from launcher.workflow.doctor import leftovers
+from tests.plans import NOW, ROOT
+
+ARN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5-december"
+CAPACITY = "arn:aws:sagemaker:us-east-2:123456789012:reserved-capacity/x"
+OUTPUTS = {
+    "ClusterName": "slipway-p5-plan",
+    "PrivateSubnetId": "subnet-0123456789abcdef0",
+    "NodeSecurityGroupId": "sg-1",
+}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    path = ROOT / "examples" / "hyperpod" / "p5-training-plan.yaml"
+    return pinned_plan(plan_file.load(path), load())
+
+
+@pytest.fixture
+def aws():
+    """A session whose SageMaker and FSx answer what a test says."""
+    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    made = {
+        name: boto3.client(name, region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
+        for name in ("sagemaker", "fsx")
+    }
+    session = Session(environment=keys, region="us-east-2", clients=made)
+    with Stubber(made["sagemaker"]) as sagemaker, Stubber(made["fsx"]) as fsx:
+        yield session, sagemaker, fsx
+        sagemaker.assert_no_pending_responses()
+
+
+def bought(**changes):
+    part = {
+        "ReservedCapacityArn": CAPACITY,
+        "InstanceType": "ml.p5.48xlarge",
+        "TotalInstanceCount": 2,
+        "Status": "Scheduled",
+        "AvailabilityZoneId": "use2-az1",
+        **changes.pop("part", {}),
+    }
+    return {
+        "TrainingPlanArn": ARN,
+        "TrainingPlanName": "p5-december",
+        "Status": "Scheduled",
+        "TargetResources": ["hyperpod-cluster"],
+        "TotalInstanceCount": 2,
+        "StartTime": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
+        "EndTime": datetime(2026, 12, 8, 11, 30, tzinfo=UTC),
+        "UpfrontFee": "18000",
+        "CurrencyCode": "USD",
+        "ReservedCapacitySummaries": [part],
+        **changes,
+    }
+
+
+class TestTrainingPlan:
+    def look(self, plan, aws, answer):
+        session, sagemaker, _ = aws
+        sagemaker.add_response("describe_training_plan", answer, {"TrainingPlanName": "p5-december"})
+        refuse_unless_training_plan_fits(plan, session, NOW)
+
+    def refused(self, plan, aws, answer):
+        """The codes of what refuses it."""
+        try:
+            self.look(plan, aws, answer)
+        except ImpossibleError as refusal:
+            return [each.code for each in refusal.findings]
+        return []
+
+    @pytest.mark.parametrize("status", ["Scheduled", "Active"])
+    def test_one_that_fits_is_taken(self, plan, aws, status):
+        assert self.refused(plan, aws, bought(Status=status)) == []
+
+    @pytest.mark.parametrize(
+        "changes, code",
+        [
+            ({"TargetResources": ["training-job"]}, "training-plan-for"),
+            ({"Status": "Expired"}, "training-plan-status"),
+            ({"TotalInstanceCount": 1}, "training-plan-count"),
+            ({"part": {"InstanceType": "ml.p5en.48xlarge"}}, "training-plan-type"),
+            ({"part": {"AvailabilityZoneId": "use2-az3"}}, "training-plan-zone"),
+            ({"EndTime": datetime(2026, 12, 7, 11, 30, tzinfo=UTC)}, "training-plan-window"),
+            ({"StartTime": datetime(2026, 12, 2, 11, 30, tzinfo=UTC)}, "training-plan-window"),
+        ],
+    )
+    def test_what_only_aws_can_tell_is_a_finding(self, plan, aws, changes, code):
+        with pytest.raises(ImpossibleError) as refusal:
+            self.look(plan, aws, bought(**changes))
+        (found,) = refusal.value.findings
+        assert (found.code, bool(found.path), bool(found.hint)) == (code, True, True)
+
+    def test_one_that_is_over_is_refused_whatever_the_file_says(self, plan, aws):
+        with pytest.raises(ImpossibleError) as refusal:
+            self.look(plan, aws, bought(EndTime=datetime(2026, 11, 19, 11, 30, tzinfo=UTC)))
+        over, window = refusal.value.findings
+        assert (over.code, window.code) == ("training-plan-over", "training-plan-window")
+        assert window.hint == "set it to 2026-11-19T11:30:00Z"
+
+    def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, plan, aws):
+        purchase = plan.request.purchase
+        unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
+        asked = replace(plan.request, purchase=replace(purchase, training_plan=unsaid))
+        other = bought(StartTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC))
+        assert self.refused(plan, aws, other) == ["training-plan-window"]
+        assert self.refused(replace(plan, request=asked), aws, other) == []
+
+    def test_one_that_is_not_there_is_said(self, plan, aws):
+        session, sagemaker, _ = aws
+        sagemaker.add_client_error("describe_training_plan", "ResourceNotFound")
+        with pytest.raises(AwsError, match="describe training plan arn:aws:sagemaker"):
+            refuse_unless_training_plan_fits(plan, session, NOW)
+
+
+class TestJobs:
+    def test_without_the_plug_in_the_command_is_told_before_anything_is_deployed(self, plan, tmp_path):
+        with pytest.raises(ImpossibleError) as refusal:
+            refuse_job(plan, {"PATH": str(tmp_path)})
+        assert (
+            "aws ssm start-session --region us-east-2 --target sagemaker-cluster:ID_controller-" in refusal.value.hint
+        )
+        assert "sbatch job.sbatch" in refusal.value.hint
+
+    def test_with_it_the_job_may_go(self, plan, tmp_path):
+        for name in ("aws", "session-manager-plugin"):
+            (tmp_path / name).write_text("#!/bin/sh\n")
+            (tmp_path / name).chmod(0o755)
+        refuse_job(plan, {"PATH": str(tmp_path)})
+        elsewhere = replace(plan.request, target=replace(plan.request.target, cluster="shared"))
+        with pytest.raises(ImpossibleError, match="another plan"):
+            refuse_job(replace(plan, request=elsewhere), {"PATH": str(tmp_path)})
+
+    def test_the_controller_that_runs_is_asked_for(self, plan, aws):
+        def listed(number, group, status):
+            return {
+                "InstanceGroupName": group,
+                "InstanceId": f"i-{number:017x}",
+                "InstanceType": "ml.m6i.xlarge",
+                "LaunchTime": NOW,
+                "InstanceStatus": {"Status": status},
+            }
+
+        session, sagemaker, _ = aws
+        asked = {"ClusterName": "slipway-p5-plan", "InstanceGroupNameContains": "controller"}
+        nodes = [
+            listed(1, "controller", "Failure"),
+            listed(2, "controller", "Running"),
+            listed(3, "controllers", "Running"),
+        ]
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, asked)
+        outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
+        node = controller(plan, outputs, session)
+        assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
+        assert (node.via, node.user) == ("session", "ubuntu")
+        sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
+        with pytest.raises(DeploymentFailedError, match="no controller"):
+            controller(plan, outputs, session)
+
+
+class TestReadBack:
+    @pytest.fixture
+    def reading(self, plan, aws):
+        name = "slipway-p5-plan-training"
+        stack = StackState(id="x", name=name, status="CREATE_COMPLETE", protected=False, outputs=OUTPUTS, tags={})
+        kind = "AWS::FSx::FileSystem"
+        file_system = StackResource(
+            stack=name, logical_id="Lustre", physical_id="fs-0123456789abcdef0", type=kind, status="x"
+        )
+        return Reading(
+            plan=plan,
+            session=aws[0],
+            zone="use2-az1",
+            usd_per_hour=None,
+            deployed_now=True,
+            main=stack,
+            found=(file_system,),
+            cluster=None,
+        )
+
+    def group(self, name, type_, count, part, **more):
+        slurm = {"NodeType": part, **more.pop("slurm", {})}
+        return {
+            "InstanceGroupName": name,
+            "InstanceType": type_,
+            "CurrentCount": count,
+            "TargetCount": count,
+            "SlurmConfig": slurm,
+            **more,
+        }
+
+    def described(self, **changes):
+        workers = self.group(
+            "workers",
+            "ml.p5.48xlarge",
+            2,
+            "Compute",
+            slurm={"PartitionNames": ["p5-48xlarge"]},
+            TrainingPlanArn=ARN,
+            **changes.pop("workers", {}),
+        )
+        return {
+            "ClusterArn": "arn:aws:sagemaker:us-east-2:123456789012:cluster/abcdefghijkl",
+            "ClusterName": "slipway-p5-plan",
+            "ClusterStatus": "InService",
+            "NodeRecovery": "Automatic",
+            "InstanceGroups": [self.group("controller", "ml.m6i.xlarge", 1, "Controller"), workers],
+            "VpcConfig": {"Subnets": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-1"]},
+            **changes,
+        }
+
+    def test_a_cluster_as_planned_agrees(self, aws, reading):
+        aws[1].add_response("describe_cluster", self.described(), {"ClusterName": "slipway-p5-plan"})
+        readback.cluster(reading)
+        assert reading.checks.wrong == []
+        assert any("group workers: ml.p5.48xlarge 2 Compute" in each for each in reading.checks.agreed)
+
+    @pytest.mark.parametrize(
+        "changes, said",
+        [
+            ({"ClusterStatus": "RollingBack"}, "HyperPod cluster"),
+            ({"NodeRecovery": "None"}, "faulty instances"),
+            ({"VpcConfig": {"Subnets": ["subnet-0fedcba9876543210"], "SecurityGroupIds": ["sg-1"]}}, "subnet"),
+            ({"workers": {"TargetCount": 1}}, "group workers"),
+        ],
+    )
+    def test_what_differs_is_said(self, aws, reading, changes, said):
+        answer = self.described(**{key: value for key, value in changes.items() if key != "workers"})
+        answer["InstanceGroups"][1].update(changes.get("workers", {}))
+        aws[1].add_response("describe_cluster", answer, {"ClusterName": "slipway-p5-plan"})
+        readback.cluster(reading)
+        (wrong,) = reading.checks.wrong
+        assert said in wrong
+
+    def test_the_file_system_is_held_against_what_is_priced(self, aws, reading):
+        answer = {
+            "Lifecycle": "AVAILABLE",
+            "StorageCapacity": 2400,
+            "SubnetIds": ["subnet-0123456789abcdef0"],
+            "LustreConfiguration": {"PerUnitStorageThroughput": 250},
+        }
+        aws[2].add_response(
+            "describe_file_systems", {"FileSystems": [answer]}, {"FileSystemIds": ["fs-0123456789abcdef0"]}
+        )
+        readback.file_systems(reading)
+        assert reading.checks.wrong == ["file system, GiB: planned 1200, found 2400"]
+
+
+def test_logs_that_stay_are_named_with_their_price():
+    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    with mock_aws():
+        client = boto3.client("logs", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
+        for name in ("slipway-p5-plan/abcdefghijkl", "slipway-other/abcdefghijkl"):
+            client.create_log_group(logGroupName=f"/aws/sagemaker/Clusters/{name}")
+        session = Session(environment=keys, region="us-east-2", clients={"logs": client})
+        (kept,) = leftovers.kept_logs(session, load(), "us-east-2", "slipway-p5-plan", None)
+    assert kept.name == "/aws/sagemaker/Clusters/slipway-p5-plan/abcdefghijkl"

@@ -1,0 +1,99 @@
+"""What is read back, what may not be read, and what nothing reads."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackResource, StackState
+from launcher.model.errors import AwsError
+from launcher.workflow.cluster.readback.reading import Reading
+from launcher.workflow.cluster.verify import _read
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+
+PLAN = Path(__file__).parents[4] / "examples" / "p5-spot.yaml"
+TOPIC = "arn:aws:sns:us-east-2:123456789012:t"
+
+
+@pytest.fixture
+def sns():
+    client = boto3.client("sns", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
+    with Stubber(client) as stub:
+        yield client, stub
+
+
+def reading(client, *types):
+    """A training stack with one resource of each type."""
+    plan = pick(price(PLAN, datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True)), None)[1].plan
+    training = StackState(
+        id="arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-p5-spot-training/1",
+        name="slipway-p5-spot-training",
+        status="CREATE_COMPLETE",
+        protected=False,
+        outputs={"NotifyTopicArn": TOPIC},
+        tags={},
+    )
+    found = tuple(
+        StackResource(stack=training.name, logical_id=each, physical_id=TOPIC, type=each, status="CREATE_COMPLETE")
+        for each in types
+    )
+    return Reading(
+        plan=plan,
+        session=Session(environment={}, region="us-east-2", clients={"sns": client}),
+        zone=None,
+        usd_per_hour=None,
+        deployed_now=True,
+        main=training,
+        found=found,
+        cluster=None,
+    )
+
+
+def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
+    client, stub = sns
+    stub.add_client_error("get_topic_attributes", "AuthorizationError", "not authorized", http_status_code=403)
+    asked = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
+
+    unread = _read(asked)
+
+    assert set(unread) == {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
+    assert all("not read back: describe topic" in each for each in unread.values())
+    assert asked.checks.wrong == []
+
+
+def test_another_failure_of_a_call_is_one(sns):
+    client, stub = sns
+    stub.add_client_error("get_topic_attributes", "NotFound", "Topic does not exist", http_status_code=404)
+
+    with pytest.raises(AwsError, match="NotFound"):
+        _read(reading(client, "AWS::SNS::Topic"))
+
+
+def test_a_type_without_a_reader_is_named(sns):
+    client, _ = sns
+
+    assert _read(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
+        "AWS::XRay::Group": "made, and nothing here reads it back"
+    }
+
+
+def test_every_difference_is_gathered(sns):
+    client, stub = sns
+    attributes = {"TopicArn": TOPIC, "DisplayName": "another"}
+    stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
+    stub.add_response("list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": TOPIC})
+    asked = reading(client, "AWS::SNS::Topic")
+
+    assert _read(asked) == {}
+
+    publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
+    assert asked.checks.wrong == [
+        "topic: planned slipway p5-spot, found another",
+        f"services that may publish: planned {publishers}, found none",
+        "topic takes TLS only: planned yes, found no",
+    ]
+    assert asked.checks.agreed == ["subscribers: none"]

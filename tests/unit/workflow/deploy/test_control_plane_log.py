@@ -1,0 +1,94 @@
+"""A control plane's log group that EKS made anew after its cluster was gone: it is in the way of the next one."""
+
+import json
+
+import boto3
+import pytest
+
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.workflow.deploy.control_plane_log import remove_left_log
+from launcher.workflow.doctor import leftovers
+from tests.stand_ins import aws_account
+from tests.stand_ins.aws_account import Refused
+
+pytestmark = pytest.mark.server
+
+REGION, NAME = "us-east-2", "/aws/eks/slipway-probe/cluster"
+NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+PLAN = """
+slipway: 1
+name: probe
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {kind: KIND, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture
+def account(one_account, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    aws_account.reset(one_account)
+    for name in (NAME, f"{NAME}-of-another"):
+        client(one_account, "logs").create_log_group(logGroupName=name)
+    return one_account
+
+
+def client(account, service):
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": REGION}
+    return boto3.client(service, endpoint_url=account.moto, **keys)
+
+
+def names(account):
+    return {each["logGroupName"] for each in client(account, "logs").describe_log_groups()["logGroups"]}
+
+
+def removed(account, tmp_path, *, kind="eks"):
+    """What was told; the plan's launch clears the way."""
+    from launcher import plan_file
+
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("KIND", kind))
+    told = []
+    session = Session(environment=account.environment, region=REGION)
+    remove_left_log(pinned_plan(plan_file.load(path), load()), session, told.append)
+    return told
+
+
+@pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
+def test_it_is_removed_with_a_word_before_anything_is_deployed(account, tmp_path, kind):
+    (told,) = removed(account, tmp_path, kind=kind)
+
+    assert told.startswith(f"removed log group {NAME}, which EKS wrote")
+    assert names(account) == {f"{NAME}-of-another"}
+    assert removed(account, tmp_path, kind=kind) == []
+
+
+def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account, tmp_path):
+    eks = client(account, "eks")
+    eks.create_cluster(name="slipway-probe", roleArn="arn:aws:iam::123456789012:role/x", resourcesVpcConfig={})
+    assert removed(account, tmp_path) == []
+    eks.delete_cluster(name="slipway-probe")
+    client(account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=json.dumps(NOTHING))
+    assert removed(account, tmp_path) == []
+    assert removed(account, tmp_path, kind="parallelcluster") == []
+    assert NAME in names(account)
+
+
+def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account, tmp_path):
+    account.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
+
+    with pytest.raises(ImpossibleError, match="is in the way") as refused:
+        removed(account, tmp_path)
+    assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
+
+
+def test_down_lists_it_with_its_command(account):
+    session = Session(environment=account.environment, region=REGION)
+
+    (kept,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
+
+    assert kept.name == NAME
+    assert f"delete-log-group --region {REGION} --log-group-name {NAME}" in kept.reason

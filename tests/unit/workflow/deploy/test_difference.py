@@ -1,0 +1,283 @@
+"""What is shown before the question: what changes in the account, what it costs an hour, and what refuses it."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import boto3
+import pytest
+
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.cdk.commands import Assembly
+from launcher.cdk.runner import RecordingRunner
+from launcher.model.bundle import Bundle
+from launcher.model.errors import AwsError, DeclinedError, ImpossibleError, InterruptedAtQuestionError
+from launcher.records import run_folder
+from launcher.records.deploy_lock import deploying
+from launcher.records.run_folder import undone_if_declined
+from launcher.workflow.deploy.deployment import show_deployment
+from launcher.workflow.deploy.difference import agreed, compared, difference_lines, difference_of, shown_only
+from launcher.workflow.deploy.rates import hourly_rate
+from launcher.workflow.deploy.steps import DeployContext, DeployOptions
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from tests.stand_ins import aws_account
+
+GOLDEN = Path(__file__).parents[3] / "golden/infra"
+REGION = "us-east-2"
+TOPIC = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "told"}}
+GUARD = {"Type": "AWS::Lambda::Function", "Properties": {"Environment": {"Variables": {"USD_PER_NODE_HOUR": "20"}}}}
+NAT = {"Type": "AWS::EC2::NatGateway", "Properties": {}}
+PLAN = """
+slipway: 1
+name: team
+workload: {train: {model: {params_b: 0.1}, hours: 1}}
+target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 1, region: us-east-2}
+purchase: {option: on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}
+"""
+
+
+@pytest.fixture
+def account(one_account):
+    aws_account.reset(one_account)
+    return one_account
+
+
+@pytest.fixture
+def session(account):
+    return Session(environment=account.environment, region=REGION)
+
+
+@pytest.fixture
+def quoted(tmp_path):
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    return pick(price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions()), None)[1]
+
+
+def context(account, told, root=None, approve=lambda: None):
+    return DeployContext(
+        runner=RecordingRunner(),
+        environment=account.environment,
+        account=None,
+        zone=None,
+        catalog=load(),
+        cluster=None,
+        tell=told.append,
+        approve=approve,
+        root=root,
+    )
+
+
+def assembly(folder, **templates):
+    """An assembly of stacks `slipway-team-<part>`, as the CDK leaves one."""
+    folder.mkdir()
+    artifacts = {}
+    for part, template in templates.items():
+        (folder / f"{part}.json").write_text(json.dumps(template))
+        properties = {"stackName": f"slipway-team-{part}", "templateFile": f"{part}.json"}
+        artifacts[part] = {"type": "aws:cloudformation:stack", "properties": properties}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    return Assembly.read(folder)
+
+
+def there(account, name, template):
+    """Make a stack in the account."""
+    client = boto3.client(
+        "cloudformation",
+        endpoint_url=account.moto,
+        region_name=REGION,
+        aws_access_key_id="a",
+        aws_secret_access_key="b",
+    )
+    tags = [{"Key": "slipway:plan", "Value": "team"}, {"Key": "owner", "Value": "ada"}]
+    client.create_stack(StackName=name, TemplateBody=json.dumps(template), Tags=tags)
+    return client
+
+
+def topics(**properties):
+    return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "told", **properties}}}}
+
+
+def test_an_update_lists_what_is_replaced_first_and_counts(account, session, tmp_path):
+    there(account, "slipway-team-training", topics())
+    wanted = topics(TopicName="other")
+    wanted["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
+    found = difference_of(assembly(tmp_path / "cdk.out", training=wanted), session)
+    told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
+    assert told[:2] == ["what changes: in words", "slipway-team-training: 1 new, 1 replaced"]
+    assert told[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
+    assert told[3].split() == ["new", "AWS::SNS::Topic", "More"]
+
+
+def test_what_is_there_already_is_nocompared(account, session, tmp_path):
+    there(account, "slipway-team-training", topics())
+    made = assembly(tmp_path / "cdk.out", training=topics())
+    assert difference_of(made, session).none
+    assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), session).none
+
+
+def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_path):
+    def stack(count):
+        nodes = {"Name": "n", "InstanceType": "p5.48xlarge", "MaxCount": count}
+        configuration = {
+            "HeadNode": {"InstanceType": "m6i.xlarge"},
+            "Scheduling": {"SlurmQueues": [{"Name": "q", "ComputeResources": [nodes]}]},
+        }
+        own = {"Type": "Custom::PclusterCluster", "Properties": {"ClusterConfiguration": configuration}}
+        return {"Resources": {"Cluster": own, "Guard": GUARD}}
+
+    catalog = load()
+    one, four = (hourly_rate([stack(count)], catalog, REGION) for count in (1, 4))
+    head = catalog.on_demand("m6i.xlarge", REGION).usd
+    assert (one.usd, four.usd, one.unknown) == (20 + head, 80 + head, ())
+    made = assembly(tmp_path / "cdk.out", training=stack(4))
+    before = {"slipway-team-training": stack(1)}
+    found = compared(made, dict.fromkeys(before), before)
+    told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
+    assert told[-2] == f"an hour costs ${four.usd:,.2f} while all nodes run; before: ${one.usd:,.2f}"
+    assert told[-1] == f"this changes what is there: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
+
+
+def test_what_has_no_price_is_named_and_not_a_zero():
+    hyperpod = json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())
+    found = hourly_rate([hyperpod], load(), REGION)
+    assert found.unknown == ("2 x p5.48xlarge",)
+    assert found.usd > 0
+    assert "not priced" in found.words
+    assert hourly_rate([{"Resources": {"N": NAT}}], load(), "us-east-1").usd > 0
+
+
+def test_a_kubernetes_cluster_is_its_node_groups_and_its_control_plane():
+    eks = json.loads((GOLDEN / "eks-p5-block/training.json").read_text())
+    catalog = load()
+    expected = catalog.on_demand("m6i.xlarge", REGION).usd + catalog.bill_item("eks.cluster", REGION).usd
+    found = hourly_rate([eks], catalog, REGION)
+    assert (found.usd, found.unknown) == (expected, ("2 x p5.48xlarge",))
+
+
+def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, tmp_path):
+    state = {
+        "StackName": "slipway-team-training",
+        "StackId": "arn:aws:cloudformation:us-east-2:123456789012:stack/x/1",
+        "CreationTime": datetime(2026, 11, 20, 9, 30, tzinfo=UTC),
+        "StackStatus": "UPDATE_IN_PROGRESS",
+        "Tags": [{"Key": "slipway:plan", "Value": "big"}, {"Key": "owner", "Value": "ada"}],
+    }
+    account.canned["cloudformation.DescribeStacks"] = {"Stacks": [state]}
+    with pytest.raises(ImpossibleError) as told:
+        difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
+    assert "is UPDATE_IN_PROGRESS, since 2026-11-20 09:30 UTC, plan big, of ada" in told.value.message
+    state["StackStatus"] = "REVIEW_IN_PROGRESS"
+    found = difference_of(assembly(tmp_path / "again", training=topics()), session)
+    assert found.stacks[0].new
+
+
+def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(account, session, tmp_path, quoted):
+    client = there(account, "slipway-team-training", topics())
+    found = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), session)
+
+    def another():
+        client.update_stack(StackName="slipway-team-training", TemplateBody=json.dumps(topics(DisplayName="x")))
+
+    with pytest.raises(ImpossibleError, match="changed by somebody else since"):  # noqa: SIM117 - what is entered last raises
+        with agreed(found, quoted, context(account, [], approve=another), ["in words"]):
+            pytest.fail("it was deployed")
+
+
+def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account, session, tmp_path, quoted):
+    export = {"Id": {"Value": {"Ref": "Topic"}, "Export": {"Name": "told"}}}
+    there(account, "slipway-team-network", topics() | {"Outputs": export})
+    user = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Tags": [{"Fn::ImportValue": "told"}]}}}}
+    account.canned["cloudformation.GetTemplate"] = lambda sent: {
+        "TemplateBody": json.dumps(user if "training" in sent["StackName"] else topics() | {"Outputs": export})
+    }
+    there(account, "slipway-team-training", topics(TopicName="unused"))
+    made = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
+    found, told = difference_of(made, session), []
+    with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses that"):  # noqa: SIM117
+        with agreed(found, quoted, context(account, told), ["in words"]):
+            pytest.fail("it was deployed")
+    assert any("1 replaced" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    "ended", [DeclinedError("nothing was done"), InterruptedAtQuestionError()], ids=["no", "ctrl-c"]
+)
+def test_a_no_leaves_nothing_behind(account, session, tmp_path, quoted, ended):
+    def no():
+        raise ended
+
+    found = difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
+    earlier = run_folder.create("team", datetime(2026, 11, 1, tzinfo=UTC), tmp_path)
+    for name, before in (("team", earlier.path), ("lonely", None)):
+        folder = run_folder.create(name, datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+        with pytest.raises(type(ended)), undone_if_declined(folder):  # noqa: SIM117
+            with agreed(found, quoted, context(account, [], tmp_path, no), ["in words"]):
+                pytest.fail("it was deployed")
+        assert not folder.path.exists()
+        assert (
+            name not in run_folder.names(tmp_path)
+            if before is None
+            else run_folder.latest(name, tmp_path).path == before
+        )
+    # The name is free again.
+    with deploying(tmp_path, "team", REGION):
+        pass
+
+
+def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, quoted):
+    account.canned["cloudformation.DescribeStacks"] = aws_account.DENIED
+    told = []
+    made = assembly(tmp_path / "cdk.out", training=topics())
+    shown_only(
+        made, Session(environment=account.environment, region=REGION), context(account, told), ["in words"], quoted.plan
+    )
+    assert any("AWS is not asked what is there already" in line for line in told)
+    assert "  1 resources in 1 new stack; an hour costs $0.00 while all nodes run" in told
+    with pytest.raises(AwsError):
+        difference_of(made, Session(environment=account.environment, region=REGION))
+
+
+def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that_it_is_empty(account, tmp_path, quoted):
+    there(account, "slipway-team-training", topics())
+    made = assembly(tmp_path / "cdk.out", training=topics(TopicName="new"))
+    folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    box = SimpleNamespace(process_environment=lambda base: base | account.environment)
+    empty, bundle = {"XDG_CACHE_HOME": str(tmp_path)}, Bundle(digest=quoted.digest, files=())
+    for found, line in ((box, "  slipway-team-training: 1 replaced"), (None, "a sandbox begins empty")):
+        told = []
+        options = DeployOptions(
+            root=tmp_path, sandbox=True, dry_run=True, tell=told.append, box=found, environment=empty
+        )
+        show_deployment(folder, quoted, bundle, made, context=context(account, told), words=["it"], options=options)
+        assert any(line in each for each in told), told
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from launcher.records.deploy_lock import deploying
+with deploying(Path(sys.argv[1]), "team", "us-east-2"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_deployments_of_one_name_the_second_is_refused_and_told_of_the_first(tmp_path):
+    words = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        try:
+            assert first.stdout.readline() == "held\n"
+            with pytest.raises(ImpossibleError, match=f"process {first.pid} of "), deploying(tmp_path, "team", REGION):
+                pytest.fail("both had it")
+            with deploying(tmp_path, "team", "us-west-2"), deploying(tmp_path, "other", REGION):
+                pass
+        finally:
+            first.kill()
+            first.wait()
+    with deploying(tmp_path, "team", REGION):
+        pass

@@ -1,0 +1,137 @@
+"""Whose end a name or a file means, and a removal that its user does not wait for."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from launcher.answers.down import document, page
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.catalog.load import load
+from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
+from launcher.model.removal import Kept, KeptKind, Removal
+from launcher.workflow.deploy.down import Subject, Survey, subject, survey, take_down
+
+ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
+
+
+def write(path, **keys):
+    path.write_text(json.dumps({"slipway": 1, "name": "mine", **keys}))
+    return str(path)
+
+
+class TestSubject:
+    def test_a_name_is_a_cluster_and_the_flag_its_region(self, tmp_path):
+        assert subject("team", "us-west-2", tmp_path, {}) == Subject(cluster="team", region="us-west-2", network=None)
+
+    def test_a_file_is_the_cluster_of_its_plan(self, tmp_path):
+        network = {"name": "lab", "az_ids": ["use2-az1"]}
+        path = write(tmp_path / "plan.json", target={"region": "us-east-2"}, network=network)
+
+        found = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
+
+        assert found == Subject(cluster="mine", region="us-east-2", network="lab")
+
+    def test_the_newest_run_says_more_than_the_environment(self, tmp_path):
+        folder = tmp_path / ".slipway" / "runs" / "mine" / "20261120T120000Z"
+        folder.mkdir(parents=True)
+        write(folder / "plan.json", target={"region": "us-east-1"})
+        (folder.parent / "latest").symlink_to(folder.name)
+
+        assert subject("mine", None, tmp_path, {"AWS_REGION": "eu-west-1"}).region == "us-east-1"
+
+    def test_a_plan_with_several_regions_leaves_it_to_the_environment(self, tmp_path):
+        path = write(tmp_path / "plan.json", target={"region": ["us-east-1", "us-east-2"]})
+
+        assert subject(path, None, tmp_path, {"AWS_DEFAULT_REGION": "us-east-2"}).region == "us-east-2"
+        with pytest.raises(UnreadableInputError, match="which region"):
+            subject(path, None, tmp_path, {})
+
+    @pytest.mark.parametrize("text", ["missing.yaml", "some/where"])
+    def test_what_looks_like_a_file_must_be_one(self, text, tmp_path):
+        with pytest.raises(UnreadableInputError, match="cannot read the plan file"):
+            subject(text, "us-east-2", tmp_path, {})
+
+    def test_a_cluster_of_others_is_not_taken_down_by_a_plan_for_it(self, tmp_path):
+        path = write(tmp_path / "plan.json", target={"cluster": "team", "region": "us-east-2"})
+
+        with pytest.raises(ImpossibleError, match="its jobs go to team"):
+            subject(path, None, tmp_path, {})
+
+
+def test_who_does_not_wait_is_told_that_it_goes_on():
+    stack = StackState(id=ID, name="slipway-a-training", status="CREATE_COMPLETE", protected=False, outputs={}, tags={})
+    asked = Subject(cluster="a", region="us-east-2", network=None)
+    shown = Removal(cluster="a", region="us-east-2", done=False, stacks=(), instances=(), kept=())
+    found = Survey(subject=asked, going=(stack,), buckets=(), erase=False, kept=(), provider_log=None, removal=shown)
+    client = boto3.client("cloudformation", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")
+    event = {
+        "StackId": ID,
+        "StackName": stack.name,
+        "EventId": "1",
+        "LogicalResourceId": stack.name,
+        "PhysicalResourceId": ID,
+        "ResourceType": "AWS::CloudFormation::Stack",
+        "ResourceStatus": "CREATE_COMPLETE",
+        "Timestamp": datetime(2026, 11, 20, tzinfo=UTC),
+    }
+    told = []
+
+    def leave(seconds):
+        raise KeyboardInterrupt
+
+    with Stubber(client) as stub:
+        stub.add_response("describe_stack_events", {"StackEvents": [event]})
+        stub.add_response("delete_stack", {})
+        stub.add_response("describe_stack_events", {"StackEvents": [event]})
+        going = {
+            "StackName": "slipway-a-training",
+            "StackStatus": "DELETE_IN_PROGRESS",
+            "CreationTime": event["Timestamp"],
+        }
+        stub.add_response("describe_stacks", {"Stacks": [{**going, "StackId": event["StackId"]}]})
+        session = Session(environment={}, region="us-east-2", clients={"cloudformation": client})
+        with pytest.raises(KeyboardInterrupt):
+            take_down(found, session, load(), told.append, leave)
+
+    assert told[-1].startswith("CloudFormation goes on with slipway-a-training by itself")
+
+
+def test_a_profile_that_is_not_there_is_a_sentence():
+    session = Session(environment={"AWS_PROFILE": "no-such-profile"}, region="us-east-2")
+    with pytest.raises(AwsError, match="no-such-profile"):
+        survey(Subject(cluster="a", region="us-east-2", network=None), session, load(), erase=False)
+
+
+def test_the_page_adds_up_what_stays():
+    kept = (
+        Kept(kind=KeptKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")),
+        Kept(kind=KeptKind.LOGS, name="/aws/l", reason="kept for ever", gib=0.0, usd_per_month=Decimal(0)),
+        Kept(kind=KeptKind.CLUSTER, name="slipway-a", reason="left behind", unpriced="not counted here"),
+    )
+    removal = Removal(
+        cluster="a",
+        region="us-east-2",
+        done=False,
+        stacks=(("slipway-a-training", "CREATE_COMPLETE"),),
+        instances=(("m5.2xlarge", 1), ("p5.48xlarge", 2)),
+        kept=kept,
+    )
+
+    text = "\n".join(page(removal, 100))
+
+    assert document(removal)["usd_per_month"] == "35.328"
+    assert (
+        document(replace(removal, kept=(replace(kept[0], usd_per_month=Decimal("0.2300")),)))["usd_per_month"] == "0.23"
+    )
+    assert "slipway-a-training  CREATE_COMPLETE" in text
+    assert "1 x m5.2xlarge, 2 x p5.48xlarge run now, and the jobs on them end" in text
+    assert "1,536 GiB; $35.33 a month; 12 objects" in text
+    assert "0 GiB; $0.00 a month; kept for ever" in text
+    assert "unpriced: not counted here; left behind" in text
+    assert "$35.33 a month for what stays, and what has no price here" in text

@@ -1,0 +1,90 @@
+"""What the story of an endpoint leaves running is looked up."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.aws.session import Session
+from launcher.catalog.serving_images import load_images
+from launcher.planning.endpoint import ServingDeployment
+from launcher.workflow.deploy.endpoint import left_behind
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from tests.stand_ins import endpoint_runtime
+from tests.stand_ins.endpoint_runtime import Runtime
+
+EXAMPLE = Path(__file__).parents[4] / "examples/serve/pinned/embedding-inf2.yaml"
+NAME = "embedding-inf2"
+REMOVES = f"slipway down {NAME} removes it"
+STACK = "slipway-small-serving"
+
+pytestmark = pytest.mark.xdist_group("endpoint")
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """One inf2.xlarge, up to three: what was quoted and what was decided."""
+    priced = price(EXAMPLE, datetime(2026, 11, 20, 12, tzinfo=UTC), PriceOptions())
+    _, quoted = pick(priced, None)
+    return quoted, ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images()).endpoint
+
+
+@pytest.fixture
+def look(asked):
+    """What is left when AWS is like this."""
+
+    def once(**how):
+        with endpoint_runtime.served(Runtime(**how)) as state:
+            return left_behind(asked[0], asked[1], Session(environment=state.environment(), region="us-east-1"))
+
+    return once
+
+
+@pytest.fixture(scope="module")
+def rate(asked):
+    quoted, decided = asked
+    assert (quoted.plan.place.nodes, decided.most) == (1, 3)
+    return f"at up to ${3 * quoted.usd_per_hour:.2f} an hour"
+
+
+def test_an_endpoint_costs_what_it_may_scale_to(look, rate):
+    left = look()
+    assert left.words == (
+        f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} asks it, {REMOVES}"
+    )
+    assert left.stack == (STACK, "CREATE_COMPLETE")
+
+
+def test_one_that_an_update_failed_on_stands_as_before(look):
+    assert "runs, InService" in look(stack="UPDATE_ROLLBACK_COMPLETE").words
+
+
+def test_cloudformation_that_goes_on(look, rate):
+    going = look(stack="UPDATE_IN_PROGRESS", status="Updating")
+    assert going.words.startswith(
+        f"CloudFormation goes on (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
+    )
+    coming = look(stack="CREATE_IN_PROGRESS", gone=True)
+    assert coming.words == (
+        f"CloudFormation goes on (CREATE_IN_PROGRESS), and the endpoint may come up, {rate}: {REMOVES}"
+    )
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
+def test_a_stack_without_its_endpoint(look, status):
+    left = look(stack=status, gone=True)
+    assert left.words == f"stack {STACK} is left, {status}, without its endpoint: {REMOVES}"
+
+
+def test_nothing_is_nothing(look):
+    left = look(deployed=False, gone=True)
+    assert (left.words, left.stack) == (None, None)
+
+
+def test_who_cannot_ask_says_so(asked):
+    nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    left = left_behind(asked[0], asked[1], Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
+    assert left.words.startswith("AWS cannot be asked whether the endpoint runs and is billed (")
+    assert left.words.endswith(f": {REMOVES}")
+    assert left.stack is None

@@ -1,0 +1,142 @@
+"""A second launch: what the plan's own stacks hold counts as room, and what another cluster holds does not."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from launcher.model.diagnosis import Outcome
+from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
+from tests.unit.workflow.doctor.test_capacity import BLOCK, HELD
+from tests.unit.workflow.doctor.test_quotas import HYPERPOD
+
+pytestmark = pytest.mark.server
+
+EKS_BLOCK = BLOCK.replace("kind: parallelcluster", "kind: eks")
+NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+
+
+def named(found, words):
+    return next(each for each in found.checks if words in each.name)
+
+
+def standing(account, *names):
+    """The plan's stacks, as a first launch has left them."""
+    for name in names:
+        client(account, "cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(NOTHING))
+
+
+def running(account, tags, count, *, type_="p5.48xlarge", **more):
+    """Instances as EC2 describes them, to who asks for these very tags."""
+
+    def answer(sent):
+        asked = {
+            sent[f"Filter.{number}.Name"]: sent[f"Filter.{number}.Value.1"]
+            for number in range(1, 9)
+            if f"Filter.{number}.Name" in sent
+        }
+        asked = {name.removeprefix("tag:"): value for name, value in asked.items() if name.startswith("tag:")}
+        found = [{"InstanceId": f"i-{number:017x}", "InstanceType": type_, **more} for number in range(count)]
+        return {"Reservations": [{"Instances": found if asked.items() <= tags.items() else []}]}
+
+    account.canned["ec2.DescribeInstances"] = answer
+
+
+def used(account, service, in_use, **changed):
+    """The quotas of a service with the use of all of them as CloudWatch was told it."""
+    account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+        "Quotas": [{**each, "UsageMetric": METRIC} for each in quotas(sent["ServiceCode"], **changed)]
+        if sent["ServiceCode"] == service
+        else quotas(sent["ServiceCode"])
+    }
+    dimensions = [{"Name": name, "Value": value} for name, value in METRIC["MetricDimensions"].items()]
+    point = {"MetricName": METRIC["MetricName"], "Dimensions": dimensions, "Value": in_use}
+    moment = {"Timestamp": NOW - timedelta(minutes=6)}
+    client(account, "cloudwatch").put_metric_data(Namespace=METRIC["MetricNamespace"], MetricData=[{**point, **moment}])
+
+
+@pytest.mark.parametrize(
+    "text, tags",
+    [(BLOCK, {"parallelcluster:cluster-name": "slipway-block"}), (EKS_BLOCK, {"eks:cluster-name": "slipway-block"})],
+    ids=["parallelcluster", "eks"],
+)
+def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(account, examined, plan, text, tags):
+    account.canned["ec2.DescribeCapacityReservations"] = {
+        "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
+    }
+    lives = {"InstanceLifecycle": "capacity-block", "CapacityReservationId": HELD["CapacityReservationId"]}
+    running(account, tags, 2, **lives)
+    assert named(examined(plan(text)), "reservation").result is Outcome.FAILED  # no stack of the plan: not its own
+
+    standing(account, "slipway-block-training")
+    check = named(examined(plan(text)), "reservation")
+    assert check.result is Outcome.OK, check.got
+    assert "0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster" in check.got
+
+
+@pytest.mark.parametrize(
+    "tags, more",
+    [
+        ({"parallelcluster:cluster-name": "slipway-other"}, {"CapacityReservationId": HELD["CapacityReservationId"]}),
+        ({"parallelcluster:cluster-name": "slipway-block"}, {"CapacityReservationId": "cr-0fedcba9876543210"}),
+        ({"parallelcluster:cluster-name": "slipway-block"}, {}),
+    ],
+    ids=["another cluster's", "of another reservation", "of none"],
+)
+def test_instances_that_are_not_its_own_or_not_of_the_block_leave_it_full(account, examined, plan, tags, more):
+    account.canned["ec2.DescribeCapacityReservations"] = {
+        "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
+    }
+    standing(account, "slipway-block-training")
+    running(account, tags, 2, **more)
+    check = named(examined(plan(BLOCK)), "reservation")
+    assert (check.result, "0 of its instances are free" in check.got) == (Outcome.FAILED, True)
+
+
+def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(account, examined, plan):
+    used(account, "ec2", 384.0, L_C4BD4855=384.0)
+    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
+    assert named(examined(plan()), "P5 Spot").result is Outcome.FAILED
+
+    standing(account, "slipway-probe-network", "slipway-probe-training")
+    check = named(examined(plan()), "P5 Spot")
+    assert (check.result, check.got) == (Outcome.OK, "384, 384 of it used, 384 by this plan's own stacks")
+
+
+def test_what_others_use_still_counts_and_so_does_the_wrong_way_of_buying(account, examined, plan):
+    used(account, "ec2", 384.0, L_C4BD4855=384.0)
+    standing(account, "slipway-probe-training")
+    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 1, InstanceLifecycle="spot")
+    check = named(examined(plan()), "P5 Spot")
+    assert (check.result, check.got) == (Outcome.FAILED, "384, 384 of it used, 192 by this plan's own stacks")
+    assert check.fix.endswith("--desired-value 576")
+    running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 2)  # on demand: another quota's
+    assert named(examined(plan()), "P5 Spot").got == "384, 384 of it used"
+
+
+def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(account, examined, plan):
+    used(account, "sagemaker", 5.0, value=5.0)
+    standing(account, "slipway-pod-network", "slipway-pod-training")
+    names = ["ml.p5.48xlarge"] * 4 + ["ml.m6i.xlarge"]
+    nodes = [
+        {
+            "InstanceGroupName": "workers",
+            "InstanceId": f"i-{number:017x}",
+            "InstanceType": name,
+            "LaunchTime": NOW,
+            "InstanceStatus": {"Status": "Running"},
+        }
+        for number, name in enumerate(names)
+    ]
+    account.canned["sagemaker.ListClusterNodes"] = {"NextToken": "", "ClusterNodeSummaries": nodes}
+    found = examined(plan(HYPERPOD))
+    for name, own in (("ml.p5.48xlarge for cluster usage", 4), ("Total number of instances", 5)):
+        check = named(found, name)
+        assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {own} by this plan's own stacks")
+
+
+def test_a_vpc_that_the_plan_has_is_not_needed_twice(account, examined, plan):
+    used(account, "vpc", 5.0, value=5.0)
+    assert named(examined(plan()), "VPCs per Region").result is Outcome.FAILED
+    standing(account, "slipway-probe-network")
+    assert named(examined(plan()), "VPCs per Region").result is Outcome.OK

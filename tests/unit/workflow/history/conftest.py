@@ -1,0 +1,83 @@
+"""Runs that were billed: a run folder with a real quote, and an account that answers what was billed for it."""
+
+import pytest
+
+from launcher.records import run_folder
+from launcher.records.documents import quote_document
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from tests.plans import NOW
+from tests.stand_ins import aws_account
+from tests.unit.workflow.history.billing import ENDED, MADE
+
+PLAN = """
+slipway: 1
+name: %s
+workload: {train: {hours: 10}}
+target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
+purchase: {option: %s}
+"""
+
+
+@pytest.fixture(scope="session")
+def quotes(tmp_path_factory):
+    """The quote document of a pinned plan by how it is bought."""
+    made = {}
+
+    def quote_of(option="on-demand"):
+        if option not in made:
+            path = tmp_path_factory.mktemp("plans") / "plan.yaml"
+            path.write_text(PLAN % ("billed", option), encoding="utf-8")
+            priced = price(path, NOW, PriceOptions(any_age=True))
+            rank, found = pick(priced, None)
+            made[option] = quote_document(found, rank, priced.catalog.instance_types)
+        return made[option]
+
+    return quote_of
+
+
+@pytest.fixture
+def billed_run(tmp_path, monkeypatch, quotes):
+    """A run of 12 hours, in the current folder of the test."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name="billed", *, made=MADE, option="on-demand", simulated=False, quote=None, **purchase):
+        folder = run_folder.create(name, made, tmp_path)
+        folder.write_json("quote.json", quote or quotes(option))
+        folder.write_json("plan.json", {"slipway": 1, "name": name, "target": {}, "purchase": purchase})
+        attempt = {
+            "started_at": made.isoformat(),
+            "ended_at": (made + (ENDED - MADE)).isoformat(),
+            "exit_code": 0,
+            "ended_by": "completed",
+            "resumed_from_step": 0,
+            "last_step": 10,
+        }
+        report = {
+            "schema": "slipway.report/1",
+            "name": name,
+            "status": "succeeded",
+            "scheduler": "slurm",
+            "simulated": simulated,
+            "attempts": [attempt],
+            "quoted": {"usd": "1000", "hours": 10.0, "usd_per_hour": "100", "prices_as_of": "2026-11-01"},
+            "stacks": [],
+            "verified_resources": [],
+            "not_emulated": [],
+        }
+        folder.write_json("report.json", report)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def account(one_account, monkeypatch):
+    """An account whose credentials the command has; botocore does not wait before it tries again."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    aws_account.reset(one_account)
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in one_account.environment.items():
+        monkeypatch.setenv(name, value)
+    return one_account

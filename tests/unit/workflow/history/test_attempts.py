@@ -1,0 +1,69 @@
+"""Attempts read from events."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from launcher.model.job import Attempt as ScheduledAttempt
+from launcher.workflow.history.attempts import attempts, closed, read_events
+
+EVENTS = [
+    {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},
+    {"time": "2026-11-20T12:00:01.000Z", "event": "nothing-restored", "attempt": 1},
+    {"time": "2026-11-20T12:01:00.000Z", "event": "checkpoint-uploaded", "attempt": 1, "step": 90},
+    {"event": "attempt-progress", "attempt": 1, "step": 97},
+    {
+        "time": "2026-11-20T12:02:00.000Z",
+        "event": "interrupted",
+        "attempt": 1,
+        "ended_by": "spot-interruption",
+        "exit_code": 75,
+    },
+    {"time": "2026-11-20T12:03:00.000Z", "event": "attempt-started", "attempt": 2},
+    {"time": "2026-11-20T12:03:01.000Z", "event": "restored", "attempt": 2, "step": 97},
+]
+
+
+def test_an_interrupted_and_a_running_attempt() -> None:
+    first, second = attempts(EVENTS)
+    assert (first.ended_by, first.exit_code, first.resumed_from_step, first.last_step) == (
+        "spot-interruption",
+        75,
+        0,
+        97,
+    )
+    assert first.hours == 120 / 3600
+    assert (second.resumed_from_step, second.ended_at, second.ended_by) == (97, None, None)
+
+
+def test_an_attempt_without_a_word_of_its_end_was_paid_until_the_next_began() -> None:
+    first, second = attempts([EVENTS[0], EVENTS[2], EVENTS[-2]])
+    assert (first.ended_by, first.exit_code, first.hours) == (None, None, 3 / 60)
+    assert second.ended_at is None
+
+
+def test_the_last_one_without_a_word_ended_when_its_scheduler_says() -> None:
+    ran = attempts(EVENTS)
+    known = ScheduledAttempt(
+        number=2,
+        started_at=ran[1].started_at,
+        ended_at=ran[1].started_at + timedelta(hours=2),
+        exit_code=None,
+        signal=9,
+        nodes=("n1",),
+    )
+    assert [each.hours for each in closed(ran, known)] == [120 / 3600, 2.0]
+    assert closed(ran[:1], known) == ran[:1], "its agent has said when"
+    assert closed(ran, replace(known, ended_at=None)) == closed(ran, None) == ran
+    assert closed((), known) == ()
+
+
+def test_no_events_are_no_attempts() -> None:
+    assert attempts([]) == ()
+
+
+def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    assert read_events(path) == []
+    path.write_text('{"event": "agent-built"}\n{"event": "rest')
+    assert read_events(path) == [{"event": "agent-built"}]

@@ -1,0 +1,273 @@
+"""Exports of a bill: those of a generator and of the FinOps Foundation to the cent, every form of a file, damage."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.model.bill import ChargeKind, Period, Upfront
+from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.records.bill_rows import RowReader
+from launcher.workflow.history.bill_exports import export_files, opened
+from launcher.workflow.history.bill_reconciliation import reconcile
+from launcher.workflow.quote.quoted_lines import quoted_lines
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[3]
+NISE = HERE / "nise_cur.csv"
+ALL = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+TAG = ("slipway:cluster", "nised")
+CENT = Decimal("0.01")
+
+
+def rows_of(place, tag=TAG, period=ALL, resources=()):
+    reader = RowReader(tag=tag, period=period, resources=resources)
+    found = []
+    for each in export_files(str(place), {}, "us-east-1"):
+        with opened(each) as lines:
+            found += reader.rows(lines, each.name)
+    return found
+
+
+def test_a_generated_report_is_reconciled_to_the_cent(quotes):
+    """Against sums of the file's own cells."""
+    with NISE.open(encoding="utf-8", newline="") as file:
+        own = [each for each in csv.DictReader(file) if each["resourceTags/user:slipway:cluster"] == "nised"]
+    covered = [each for each in own if each["lineItem/LineItemType"] == "SavingsPlanCoveredUsage"]
+    others = [each for each in own if each not in covered]
+    billed = sum(Decimal(each["lineItem/UnblendedCost"]) for each in own)
+    spread = sum(Decimal(each["lineItem/UnblendedCost"]) for each in others)
+    spread += sum(Decimal(each["savingsPlan/SavingsPlanEffectiveCost"]) for each in covered)
+    lines, rows = quoted_lines(quotes()), rows_of(NISE)
+    assert len(rows) == len(own) == 72
+    paid = reconcile(lines, rows, Upfront.PAID)
+    assert (paid.usd, paid.credits_usd, paid.tax_usd) == (billed, 0, 0)
+    assert reconcile(lines, rows, Upfront.SPREAD).usd == spread
+    assert billed.quantize(CENT) == Decimal("102.92")
+    head = next(each for each in paid.lines if each.line.names == ("head node m6i.xlarge",))
+    assert (head.quantity, head.usd) == (24, Decimal("4.608"))
+    assert {each.usage_type for each in paid.unquoted} >= {"Requests-Tier2", "USE1-EBS:VolumeUsage"}
+
+
+IN_PARQUET = """
+import json, sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+import pyarrow.csv as table, pyarrow.parquet as parquet, pyarrow as pa
+from datetime import UTC, datetime
+from launcher.model.bill import Period
+from launcher.model.errors import SlipwayError
+from launcher.records.bill_rows import RowReader
+from launcher.workflow.history.bill_exports import export_files, opened
+
+folder = Path(sys.argv[2])
+whole = table.read_csv(sys.argv[3])
+period = Period(datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
+
+def read(place):
+    reader, found = RowReader(tag=("slipway:cluster", "nised"), period=period), []
+    for each in export_files(str(place), {}, "us-east-1"):
+        with opened(each) as lines:
+            found += reader.rows(lines, each.name)
+    return found
+
+# As the older report has it: a column a tag.
+parquet.write_table(whole, folder / "older.parquet")
+same = read(folder / "older.parquet") == read(sys.argv[3])
+# As CUR 2.0 has it: other names, moments as timestamps, and all tags in one map column.
+tag = "resourceTags/user:slipway:cluster"
+tags = [[("user_slipway_cluster", value)] if value else [] for value in whole[tag].to_pylist()]
+kept = {}
+for name in whole.column_names:
+    if name.startswith("resourceTags/"):
+        continue
+    group, _, own = name.partition("/")
+    snake = "".join("_" + each.lower() if each.isupper() else each for each in f"{group}_{own[:1].lower()}{own[1:]}")
+    kept[snake] = whole[name]
+kept["resource_tags"] = pa.array(tags, pa.map_(pa.string(), pa.string()))
+parquet.write_table(pa.table(kept), folder / "newer.parquet", compression="snappy")
+data = (folder / "older.parquet").read_bytes()
+(folder / "cut.parquet").write_bytes(data[: len(data) // 2])
+try:
+    read(folder / "cut.parquet")
+    refused = ""
+except SlipwayError as problem:
+    refused = problem.message
+print(json.dumps({"same": same, "newer": read(folder / "newer.parquet") == read(sys.argv[3]), "refused": refused}))
+"""
+
+
+@pytest.mark.focus
+def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
+    """With the pyarrow that the FOCUS validator brings, in a process of its own."""
+    (packages,) = (ROOT / ".venv-focus").glob("lib/python*/site-packages")
+    command = [sys.executable, "-c", IN_PARQUET, packages, tmp_path, NISE]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["same"], found["newer"]) == (True, True)
+    assert found["refused"].startswith("cannot read cut.parquet: ")
+
+
+@pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
+@pytest.mark.parametrize("tag", [("application", "BrightPathMatrix"), ("environment", "prod"), ("Project", "Foo")])
+def test_real_rows_of_focus_are_reconciled_to_the_cent(quotes, tag):
+    path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "focus", "focus_sample.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        own = [
+            each
+            for each in csv.DictReader(file)
+            if each["Tags"] not in ("", "NULL") and json.loads(each["Tags"]).get(tag[0]) == tag[1]
+        ]
+    apart = [each for each in own if each["ChargeCategory"] in ("Credit", "Tax")]
+    rows = rows_of(path, tag)
+    assert len(rows) == len(own) > 10
+    for upfront, column in ((Upfront.PAID, "BilledCost"), (Upfront.SPREAD, "EffectiveCost")):
+        told = reconcile(quoted_lines(quotes()), rows, upfront)
+        assert told.usd == sum(Decimal(each[column]) for each in own if each not in apart)
+        assert told.credits_usd + told.tax_usd == sum(Decimal(each[column]) for each in apart)
+
+
+FOCUS = {
+    "BilledCost": "12.5",
+    "EffectiveCost": "10",
+    "BillingCurrency": "USD",
+    "ChargeCategory": "Usage",
+    "ChargePeriodStart": "2026-11-10T01:00:00Z",
+    "ChargePeriodEnd": "2026-11-10T02:00:00Z",
+    "PricingQuantity": "2",
+    "PricingUnit": "Hours",
+    "ServiceName": "Amazon Elastic Compute Cloud",
+    "Tags": '{"user_slipway_cluster": "nised"}',
+    "ResourceId": "i-1",
+    "CapacityReservationId": "",
+    "x_ServiceCode": "AmazonEC2",
+    "x_UsageType": "USE2-BoxUsage:p5.48xlarge",
+    "InvoiceId": "",
+}
+
+
+def written(path, *changes, columns=FOCUS):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**columns, **each} for each in changes or ({},))
+    data = text.getvalue().encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.name.endswith(".gz"):
+        data = gzip.compress(data)
+    if path.name.endswith(".zip"):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("export.csv", data)
+        data = packed.getvalue()
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.zip"])
+def test_a_file_is_read_however_it_is_packed(tmp_path, name):
+    (row,) = rows_of(written(tmp_path / name))
+    assert (row.service, row.usage_type) == ("AmazonEC2", "USE2-BoxUsage:p5.48xlarge")
+    assert (row.usd, row.spread_usd, row.quantity, row.closed) == (Decimal("12.5"), 10, 2, False)
+
+
+def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
+    data = tmp_path / "out" / "data"
+    old = written(data / "BILLING_PERIOD=2026-10" / "a-00001.csv.gz", {"BilledCost": "1"})
+    first = written(data / "BILLING_PERIOD=2026-11" / "20261111T000000Z-aa" / "a-00001.csv.gz", {"BilledCost": "2"})
+    folder = data / "BILLING_PERIOD=2026-11" / "20261112T000000Z-bb"
+    second = [written(folder / f"a-0000{each}.csv.gz", {"BilledCost": "4"}) for each in (1, 2)]
+    for number, each in enumerate((old, first, *second)):
+        moment = time.time() - 1000 + number
+        os.utime(each, (moment, moment))
+    assert sorted(row.usd for row in rows_of(tmp_path)) == [1, 4, 4]
+
+
+@pytest.mark.parametrize(
+    "tags, found",
+    [
+        ('{"slipway:cluster": "nised"}', 1),
+        ('[["user_slipway_cluster", "nised"]]', 1),
+        ('{"user_slipway_cluster": "nised-2"}', 0),
+        ('{"user_other": "nised"}', 0),
+        ("NULL", 0),
+    ],
+)
+def test_a_tag_is_the_whole_key_and_the_whole_value(tmp_path, tags, found):
+    assert len(rows_of(written(tmp_path / "a.csv", {"Tags": tags}))) == found
+
+
+def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(tmp_path):
+    fee = {
+        "ChargeCategory": "Purchase",
+        "ChargePeriodStart": "2026-10-01T00:00:00Z",
+        "ChargePeriodEnd": "2026-10-01T01:00:00Z",
+        "Tags": "",
+    }
+    others = [{"CapacityReservationId": "cr-2"}, {"CapacityReservationId": "cr-1", "ChargeCategory": "Usage"}]
+    path = written(tmp_path / "a.csv", *({**fee, **each} for each in ({"CapacityReservationId": "cr-1"}, *others)))
+    november = Period(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
+    assert [row.kind for row in rows_of(path, period=november, resources=("cr-1",))] == [ChargeKind.FEE]
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"BilledCost": "much"}, "a.csv, line 2: BilledCost is 'much', expected a number"),
+        ({"BilledCost": "NaN"}, "expected a number"),
+        ({"BillingCurrency": "EUR"}, "the currency is EUR, expected USD"),
+        ({"ChargePeriodStart": "yesterday"}, "expected a time"),
+        ({"ChargeCategory": "Gift"}, "ChargeCategory is 'Gift'"),
+        ({"Tags": "{nised"}, "line 2"),
+        ({"Tags": '"nised"'}, "no JSON object"),
+    ],
+)
+def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, said):
+    with pytest.raises(UnreadableInputError) as refusal:
+        rows_of(written(tmp_path / "a.csv", change))
+    assert said in refusal.value.message
+
+
+def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
+    def refusal(make):
+        path = tmp_path / "x"
+        for each in path.glob("*") if path.is_dir() else ():
+            each.unlink()
+        path.mkdir(exist_ok=True)
+        make(path)
+        with pytest.raises(SlipwayError) as found:
+            rows_of(path)
+        assert found.value.exit_code == 2
+        return f"{found.value.message} {found.value.hint}"
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install pyarrow" in refusal(lambda path: (path / "a.parquet").write_bytes(b"PAR1"))
+    assert "holds no export" in refusal(lambda path: None)
+    assert "no column" in refusal(lambda path: (path / "a.csv").write_text("a,b\n1,2\n"))
+    assert "cannot read a.csv.gz" in refusal(lambda path: (path / "a.csv.gz").write_bytes(b"no gzip"))
+
+    def cut(path):
+        whole = written(path / "a.csv.gz", *[{"ResourceId": str(each)} for each in range(5000)]).read_bytes()
+        (path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
+
+    assert "cannot read a.csv.gz" in refusal(cut)
+
+    def short(path):
+        text = written(path / "a.csv").read_text(encoding="utf-8")
+        (path / "a.csv").write_text(text.rstrip("\n").rpartition(",")[0], encoding="utf-8")
+
+    assert "the file is cut short" in refusal(short)
+    assert "a.csv" in refusal(lambda path: (path / "a.csv").write_bytes(b"\xff\xfe\x00"))
+    with pytest.raises(UnreadableInputError):
+        rows_of(tmp_path / "nothing")

@@ -1,0 +1,341 @@
+"""The ledger of a folder: what is read of run folders, what the index spares, and the command."""
+
+import csv
+import io
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.answers.report import page
+from launcher.cli.app import main
+from launcher.model.ledger import total
+from launcher.model.report import RunStatus
+from launcher.pricing.compute import COMMITTED, WHOLE
+from launcher.records import run_folder
+from launcher.records.codec import money
+from launcher.records.command_record import recorded_command
+from launcher.records.documents import parse_report, quote_document
+from launcher.records.run_folder import RunFolder
+from launcher.workflow.history import ledger_entries
+from launcher.workflow.history.accuracy import run_accuracies
+from launcher.workflow.history.ledger import INDEX, folder_ledger
+from launcher.workflow.history.ledger_entries import lost_hours
+from launcher.workflow.history.run_story import Story
+from launcher.workflow.run.meter import quoted_figures
+from tests.unit.pricing.conftest import price_over
+
+QUOTE = {
+    "target": "parallelcluster",
+    "instance_type": "p5.48xlarge",
+    "nodes": 2,
+    "region": "us-east-2",
+    "purchase_option": "spot",
+    "usd_per_hour": "40",
+    "usd": {"low": "300", "mid": "400", "high": "600"},
+    "hours": {"low": 6.0, "mid": 8.0, "high": 12.0},
+    "serving": None,
+}
+
+
+def at(hour: int, minute: int = 0) -> str:
+    return f"2026-11-20T{hour:02}:{minute:02}:00+00:00"
+
+
+def attempt(begin, end, by, code):
+    return {
+        "started_at": begin,
+        "ended_at": end,
+        "exit_code": code,
+        "ended_by": by,
+        "resumed_from_step": 0,
+        "last_step": 5,
+    }
+
+
+def report(*, simulated=False, status="succeeded"):
+    return {
+        "name": "tiny",
+        "status": status,
+        "scheduler": "slurm",
+        "simulated": simulated,
+        "attempts": [
+            attempt(at(12), at(14), "spot-interruption", 75),
+            attempt(at(14, 30), at(16, 30), "completed", 0),
+        ],
+        "quoted": {"usd": "400", "hours": 8.0, "usd_per_hour": "40", "prices_as_of": "2026-11-20"},
+        "stacks": [],
+        "verified_resources": [],
+        "not_emulated": [],
+    }
+
+
+EVENTS = [
+    {"event": "attempt-started", "attempt": 1, "time": at(12)},
+    {"event": "checkpoint-uploaded", "attempt": 1, "step": 5, "time": at(13, 30)},
+    {"event": "interrupted", "attempt": 1, "time": at(14), "ended_by": "spot-interruption", "exit_code": 75},
+    {"event": "attempt-started", "attempt": 2, "time": at(14, 30)},
+    {"event": "completed", "attempt": 2, "time": at(16, 30), "ended_by": "completed", "exit_code": 0},
+]
+METRICS = [{"step": 1, "tokens": 4_000_000, "epoch": 0.5}, {"step": 2, "tokens": 8_000_000, "epoch": 1.0}, {"step": 3}]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Makes the folder of a run."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name="tiny", hour=12, **changes) -> RunFolder:
+        folder = run_folder.create(name, datetime(2026, 11, 20, hour, tzinfo=UTC), tmp_path)
+        folder.write_json("plan.json", {"tags": {"team": "speech"}})
+        folder.write_json("quote.json", QUOTE)
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in EVENTS))
+        (folder.path / "job").mkdir()
+        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in METRICS))
+        folder.write_json("report.json", report(**changes))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", "ledger", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+class TestEntries:
+    def test_what_a_run_folder_says(self, run, tmp_path):
+        run()
+        (found,) = folder_ledger(tmp_path).entries
+        assert (found.name, found.status, found.hours, found.interruptions, found.lost_h) == (
+            *("tiny", "succeeded", 4.0, 1),
+            0.5,
+        )
+        # Four hours at $40, and the $80 that the quote has beside its eight.
+        assert (found.usd, found.tokens, found.epochs, found.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
+        assert (found.usd_per_million_tokens, found.usd_per_epoch, found.usd_lost) == (30, 240, 20)
+
+    def test_a_bill_counts_once_it_is_there(self, run, tmp_path):
+        folder = run()
+        assert folder_ledger(tmp_path).entries[0].billed_usd is None
+        folder.write_json("billed.json", {"billed_usd": "171.25"})
+        assert folder_ledger(tmp_path).entries[0].usd == Decimal("171.25")
+
+    def test_what_went_to_a_sandbox_and_left_no_report_is_no_real_run(self, run, tmp_path):
+        folder = run()
+        (folder.path / "report.json").unlink()
+        assert not folder_ledger(tmp_path).entries[0].simulated
+        with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
+            pass
+        assert folder_ledger(tmp_path).entries[0].simulated
+
+    def test_a_folder_without_a_quote_is_said_to_have_none(self, run, tmp_path):
+        (run().path / "quote.json").unlink()
+        assert folder_ledger(tmp_path).unread[0][1].endswith("holds no quote.json")
+
+    def test_an_attempt_that_left_no_word_lost_what_came_after_its_last_checkpoint(self):
+        assert lost_hours([*EVENTS[:2], EVENTS[3], EVENTS[4]]) == 1.0
+        # Cancelled, or still running: nothing that anybody wanted.
+        assert lost_hours([*EVENTS[:2], {"event": "cancelled", "time": at(15)}]) == 0
+        assert lost_hours(EVENTS[:2]) == 0
+
+    def test_damage_in_one_run_is_named_and_hides_no_other(self, run, tmp_path, slipway):
+        run()
+        broken = run(hour=13)
+        (broken.path / "quote.json").write_text('{"nodes": "two"}')
+        found = folder_ledger(tmp_path)
+        assert len(found.entries) == 1
+        assert found.unread[0][0] == "tiny/20261120T130000Z"
+        code, out, _ = slipway()
+        assert (code, "? tiny/20261120T130000Z" in out) == (0, True)
+
+
+BLOCK = {"id": "cr-0a1b2c3d4e5f67890", "starts_at": "2026-11-20T11:30:00Z", "ends_at": "2026-11-21T11:30:00Z"}
+TRAINING_PLAN = {"target": {"kind": "hyperpod-slurm"}, "purchase": {"option": "training-plan"}}
+
+
+@pytest.fixture
+def bought(tmp_path, monkeypatch):
+    """A run in AWS of exactly the hours that its real quote says, bought in a way; and that quote."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(purchase, *, after_h=0.0):
+        changes = purchase if "purchase" in purchase else {"purchase": purchase}
+        priced = price_over(changes, any_age=True)
+        quoted = priced.quote(1)
+        begun = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(hours=after_h)
+        folder = run_folder.create("job", begun, tmp_path)
+        folder.write_json("plan.json", json.loads(quoted.plan.text))
+        folder.write_json("quote.json", quote_document(quoted, 1, priced.catalog.instance_types))
+        ended = {"event": "completed", "attempt": 1, "ended_by": "completed", "exit_code": 0}
+        times = (begun, begun + timedelta(hours=quoted.hours.mid))
+        events = [
+            event | {"time": time.isoformat()}
+            for event, time in zip([{"event": "attempt-started", "attempt": 1}, ended], times, strict=True)
+        ]
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        Story(folder=folder, quoted=quoted, simulated=False, status=RunStatus.SUCCEEDED).write()
+        return folder, quoted
+
+    return make
+
+
+class TestUsed:
+    @pytest.mark.parametrize(
+        "purchase",
+        [
+            {"option": "on-demand"},
+            {"option": "spot"},
+            *(
+                {"option": option.value, "term_years": 3, "owned": owned}
+                for option in COMMITTED
+                for owned in (True, False)
+            ),
+            {"option": "capacity-block"},
+            {"option": "capacity-block", "reservation": BLOCK | {"count": 2, "fee_usd": 1800}},
+            TRAINING_PLAN,
+        ],
+        ids=str,
+    )
+    def test_a_run_of_exactly_the_quoted_hours_used_the_quoted_dollars(self, bought, tmp_path, purchase):
+        folder, quoted = bought(purchase)
+        found = folder_ledger(tmp_path).once
+        (entry,), whole = found.entries, total(found.entries)
+        assert round(entry.usd_used + whole.usd_unused, 2) == round(quoted.usd.mid, 2) == round(whole.quoted_usd, 2)
+        report = parse_report(folder.read_json("report.json"))
+        assert round(report.usd_used + report.usd_unused, 2) == round(quoted.usd.mid, 2)
+        # What is prepaid is borne by its hours, whatever was left of it.
+        prepaid = quoted.plan.place.option in WHOLE
+        assert bool(whole.usd_unused) is prepaid
+        (of_run,), _ = run_accuracies(tmp_path)
+        assert (of_run.usd_ratio, of_run.hours_ratio) == pytest.approx((1, 1))
+        agent = quoted_figures(folder)
+        forecast = agent["usd_per_hour"] * quoted.hours.mid + agent["usd_beside"]
+        assert forecast == pytest.approx(float(quoted.usd.mid), abs=0.01)
+
+    def test_two_runs_of_a_block_pay_its_fee_once(self, bought, tmp_path, slipway):
+        purchase = {"option": "capacity-block", "reservation": BLOCK | {"fee_usd": 1800}}
+        (_, quoted), _ = bought(purchase), bought(purchase, after_h=11)
+        whole = total(folder_ledger(tmp_path).once.entries)
+        beside = quoted.usd.mid - 1800
+        assert whole.usd_used + whole.usd_unused == pytest.approx(1800 + 2 * beside, abs=Decimal("0.5"))
+        assert whole.quoted_usd == 1800 + 2 * beside
+        left = 1800 - 2 * 75 * Decimal(repr(quoted.hours.mid))
+        assert round(whole.usd_unused, 2) == round(left, 2)
+        _, out, _ = slipway()
+        assert f"cr-0a1b2c3d4e5f67890: ${left:,.0f} of its fee of $1,800 was used by no run" in out
+        _, out, _ = slipway("--focus")
+        *_, unused = sorted(csv.DictReader(io.StringIO(out)), key=lambda row: row["x_Status"])
+        assert (unused["x_Status"], Decimal(unused["BilledCost"])) == ("unused", whole.usd_unused)
+
+    def test_runs_that_follow_each_other_share_the_lines_of_their_cluster(self, bought, tmp_path):
+        _, quoted = bought({"option": "on-demand"})
+        apart = folder_ledger(tmp_path).entries[0].usd_used
+        bought({"option": "on-demand"}, after_h=quoted.hours.mid)
+        first, second = sorted(folder_ledger(tmp_path).once.entries, key=lambda each: each.started_at)
+        rates = quoted.rates
+        shared = (quoted.usd_per_hour + rates.cluster_usd_per_hour) * Decimal(repr(rates.start_h + rates.tail_h))
+        assert first.usd_used == apart
+        assert float(second.usd_used) == pytest.approx(float(apart - shared), abs=0.01)
+
+    def test_the_list_price_of_spot_is_that_on_demand(self, bought, slipway):
+        _, quoted = bought({"option": "spot"})
+        _, out, _ = slipway("--focus")
+        (row,) = csv.DictReader(io.StringIO(out))
+        hours = Decimal(repr(quoted.hours.mid + quoted.rates.start_h + quoted.rates.tail_h))
+        more = (Decimal("55.04") - quoted.usd_per_hour) * hours
+        assert float(row["ListCost"]) == pytest.approx(float(Decimal(row["BilledCost"]) + more), abs=0.01)
+        assert float(row["ListUnitPrice"]) * float(row["PricingQuantity"]) == pytest.approx(float(row["ListCost"]))
+
+    def test_the_report_says_what_was_used_and_what_a_cluster_costs_when_it_is_left_up(self, bought):
+        folder, quoted = bought({"option": "capacity-block"})
+        document = folder.read_json("report.json") | {"stacks": [{"name": "job-training", "status": "CREATE_COMPLETE"}]}
+        text = " ".join(" ".join(page(parse_report(document), 200)).split())
+        actual = document["actual"]
+        used, unused = Decimal(actual["usd_used"]), Decimal(actual["usd_unused"])
+        assert f"${used:,.0f}: job hours at" in text
+        assert f"left ${unused:,.0f} of the prepaid fee unused: ${quoted.usd.mid:,.0f} in all" in text
+        assert document["left_up_usd_per_hour"] == money(quoted.left_up_usd_per_hour)
+        assert f"Left up it costs ${quoted.left_up_usd_per_hour:,.2f} an hour until slipway down job." in text
+
+
+class TestIndex:
+    def test_only_what_changed_is_read_again(self, run, tmp_path, monkeypatch):
+        changed = run()
+        run(name="other")
+        first = folder_ledger(tmp_path)
+        opened = []
+        real = ledger_entries.entry_of
+        monkeypatch.setattr(ledger_entries, "entry_of", lambda name, folder: opened.append(name) or real(name, folder))
+        assert folder_ledger(tmp_path) == first
+        assert opened == []
+        changed.write_json("report.json", report(status="failed"))
+        assert {each.name: each.status for each in folder_ledger(tmp_path).entries} == {
+            "tiny": "failed",
+            "other": "succeeded",
+        }
+        assert opened == ["tiny"]
+
+    def test_a_run_that_was_removed_is_gone(self, run, tmp_path):
+        folder = run()
+        folder_ledger(tmp_path)
+        folder.path.rename(tmp_path / "elsewhere")
+        assert folder_ledger(tmp_path).entries == ()
+
+    @pytest.mark.parametrize("keep", [0, 1, 40, 120])
+    def test_a_writer_killed_in_the_middle_loses_nothing(self, run, tmp_path, keep):
+        run()
+        whole = folder_ledger(tmp_path)
+        path = tmp_path / INDEX
+        path.write_bytes(path.read_bytes()[:keep])
+        assert folder_ledger(tmp_path) == whole
+        assert folder_ledger(tmp_path) == whole
+
+
+class TestCommand:
+    def test_the_forms(self, run, slipway):
+        run()
+        run(name="toy", hour=13, simulated=True)
+        code, out, _ = slipway("--json", "--by", "type")
+        found = json.loads(out)
+        assert (code, found["schema"], [each["name"] for each in found["runs"]]) == (
+            0,
+            "slipway.ledger/1",
+            ["toy", "tiny"],
+        )
+        assert (found["total"]["usd_used"], found["groups"][0]["key"]) == ("240", "p5.48xlarge")
+        _, out, _ = slipway("--csv")
+        assert [row["usd"] for row in csv.DictReader(io.StringIO(out))] == ["0", "240"]
+        _, out, _ = slipway("--focus")
+        assert sum(Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(out))) == 240
+        _, out, _ = slipway()
+        assert "1 run: $240 used, quoted $400." in out
+        assert "1 interruption; 0.5 h of work was lost ($20.00)." in out
+
+    def test_since(self, run, slipway):
+        run()
+        _, out, _ = slipway("--since", "2026-11-20", "--json")
+        assert len(json.loads(out)["runs"]) == 1
+        _, out, _ = slipway("--since", "2026-11-21", "--json")
+        assert json.loads(out)["runs"] == []
+
+    def test_refusals(self, run, slipway, monkeypatch):
+        assert slipway("--csv", "--json")[0] == 2
+        assert slipway("--csv", "--by", "name")[0] == 2
+        monkeypatch.setenv("SLIPWAY_LEDGER", "/shared/ledger")
+        code, _, said = slipway()
+        assert (code, "expected s3://BUCKET" in said) == (2, True)
+
+    def test_nothing_here(self, slipway, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        code, out, _ = slipway()
+        assert (code, "No runs here." in out) == (0, True)
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,356 @@
+"""What runs are measured at, where that is kept, what quotes make of it, and `slipway accuracy`."""
+
+import json
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.answers import spike as answer
+from launcher.answers.spike import page
+from launcher.catalog.load import load
+from launcher.cli.app import main
+from launcher.model.measurement import Measurement
+from launcher.model.money import Range
+from launcher.model.spike import Spiked, SpikeResult
+from launcher.records import run_folder
+from launcher.records.measurements import (
+    FILE,
+    add_measurement,
+    measurement_document,
+    parse_measurement,
+)
+from launcher.workflow.history.measurement import UnmeasuredError, keep_measurement, measurement_of
+from tests.measured_runs import measurement
+
+CATALOG = load()
+PLAN = {
+    "slipway": 1,
+    "name": "tiny",
+    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0, "sequence_length": 8192}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2"},
+    "purchase": {"option": "on-demand"},
+}
+SPAN = {"low": 8.0, "mid": 10.0, "high": 12.0}
+QUOTE = {
+    **dict.fromkeys(("target",), "parallelcluster"),
+    "instance_type": "p5.48xlarge",
+    "accelerator": "H100",
+    "accelerators": 16,
+    "nodes": 2,
+    "region": "us-east-2",
+    "purchase_option": "on-demand",
+    "usd_per_hour": "110",
+    "serving": None,
+    "hours": SPAN,
+    "usd": {"low": "900", "mid": "1100", "high": "1300"},
+    "training": {"tokens_per_s": {"low": 90_000.0, "mid": 110_000.0, "high": 130_000.0}},
+}
+REPORT = {
+    "name": "tiny",
+    "status": "succeeded",
+    "scheduler": "slurm",
+    "simulated": False,
+    "attempts": [
+        {
+            "started_at": "2026-11-20T12:05:00+00:00",
+            "ended_at": "2026-11-20T23:05:00+00:00",
+            "exit_code": 0,
+            "ended_by": "completed",
+            "resumed_from_step": 0,
+            "last_step": 9,
+        }
+    ],
+    "quoted": {"usd": "1100", "hours": 10.0, "usd_per_hour": "110", "prices_as_of": "2026-11-20"},
+    "stacks": [],
+    "verified_resources": [],
+    "not_emulated": [],
+}
+EVENTS = [
+    {"at": "2026-11-20T12:00:00+00:00", "event": "submitted", "job": "1"},
+    {"time": "2026-11-20T12:05:00Z", "event": "attempt-started", "attempt": 1},
+    {"time": "2026-11-20T18:05:00Z", "event": "restored", "attempt": 1, "step": 5, "seconds": 40.5},
+    {"time": "2026-11-20T23:05:00Z", "event": "completed", "attempt": 1, "exit_code": 0, "ended_by": "completed"},
+]
+
+
+def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
+    """Two attempts that each begin to count their seconds anew, their first steps slow; a million tokens a step."""
+    found = []
+    for first in (0, 10):
+        seconds = 100.0
+        for number in range(1, 11):
+            step = first + number
+            found.append({"step": step, "seconds": round(seconds, 3)} | ({"tokens": step * 10**6} if tokens else {}))
+            seconds += 1e6 / rate * (1.1 if number % 2 else 1 / 1.1)
+    return [*found, {"checkpoint_step": 10, "checkpoint_seconds": 12.0}]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Makes the folder of a run with such lines of metrics."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(metrics, *, plan=PLAN, simulated=False):
+        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+        for name, document in (
+            ("plan.json", plan),
+            ("quote.json", QUOTE),
+            ("report.json", REPORT | {"simulated": simulated}),
+        ):
+            folder.write_json(name, document)
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in EVENTS))
+        (folder.path / "job").mkdir()
+        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in metrics))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def slipway(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["slipway", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+def measured(**changes) -> Measurement:
+    return measurement(**{"global_batch_tokens": 1e6, "step_s": 10.0, "restore_s": 2.0, "revision": "abc"} | changes)
+
+
+class TestFromRun:
+    def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, run):
+        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        assert found.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
+        assert 85_000 < found.tokens_per_s.low < 95_000
+        assert 105_000 < found.tokens_per_s.high < 115_000
+        assert (found.global_batch_tokens, round(found.step_s)) == (1e6, 10)
+        assert (found.boot_s, found.restore_s, found.checkpoint_write_s) == (300.0, 40.5, 12.0)
+
+    def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, run):
+        folder = run(lines(100_000))
+        told = [dict(each) for each in EVENTS]
+        told[2] |= {"event": "read-back", "seconds": 33.0}
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in told))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.restore_s, found.restart_s) == (33.0, None)
+        assert (found.model, found.nodes, found.simulated) == ("llama-3.1-8b", 2, False)
+
+    def test_tokens_may_be_counted_by_the_plan(self, run):
+        train = PLAN["workload"]["train"] | {"global_batch_tokens": 2_000_000}
+        found = measurement_of(
+            "tiny", run(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
+        )
+        assert found.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
+
+    @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
+    def test_too_little_is_said(self, run, metrics):
+        with pytest.raises(UnmeasuredError, match="stretches after the warm-up, 3 are needed"):
+            measurement_of("tiny", run(metrics), CATALOG)
+
+    def test_what_a_run_met_on_its_way_is_kept(self, run):
+        folder = run(lines(100_000))
+        gone = {"ended_by": "spot-interruption", "exit_code": 75}
+        events = [
+            *EVENTS[:2],
+            {"time": "2026-11-20T18:05:00Z", "event": "interrupted", "attempt": 1, **gone},
+            {"time": "2026-11-20T18:15:00Z", "event": "attempt-started", "attempt": 2},
+            {"time": "2026-11-20T18:16:00Z", "event": "restored", "attempt": 2, "step": 5, "seconds": 40.0},
+            {"time": "2026-11-20T20:15:00Z", "event": "interrupted", "attempt": 2, **gone},
+            {"time": "2026-11-20T20:35:00Z", "event": "attempt-started", "attempt": 3},
+            {**EVENTS[-1], "attempt": 3},
+        ]
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.interruptions, found.restarts) == (2, 2)
+        assert found.restart_s == (600 + 1200) / 2 + 40
+        assert found.running_h == pytest.approx(6 + 2 + 2.5)
+        assert (found.region, found.purchase_option) == ("us-east-2", "on-demand")
+
+    def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, run):
+        folder = run(lines(100_000))
+        begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
+        events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert (found.interruptions, found.restarts, found.restart_s) == (1, 0, None)
+        assert found.running_h == pytest.approx(11)
+
+
+class TestFigures:
+    def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, run):
+        told = [
+            {**line, "memory_gib": 60.0 + number % 3} if "step" in line else line
+            for number, line in enumerate(lines(100_000))
+        ]
+        found = measurement_of("tiny", run(told), CATALOG)
+        assert found.step_range_s.low < found.step_range_s.mid == found.step_s < found.step_range_s.high
+        # The first line says 100 seconds for one step of 10.
+        assert found.compile_s == pytest.approx(100.0 - found.step_s)
+        assert found.memory_gib == 62.0
+        assert parse_measurement(measurement_document(found)) == found
+
+    def test_what_the_trainer_says_of_compilation_counts(self, run):
+        assert measurement_of("tiny", run([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s == 42.5
+        assert measurement_of("tiny", run(lines(100_000)), CATALOG).memory_gib is None
+
+
+class TestSetup:
+    SAID = ({"parallel": {"data": 4, "tensor": 4}}, {"software": {"torch": "2.9.0", "python": "3.12.3"}})
+
+    def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, run, tmp_path, slipway):
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        quoted = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]
+        found = measurement_of("tiny", run(lines(100_000)), CATALOG)
+        for name in ("low", "mid", "high"):
+            rate, mfu = getattr(found.tokens_per_s, name), getattr(found.mfu, name)
+            assert mfu / rate == pytest.approx(quoted["mfu"]["mid"] / quoted["tokens_per_s"]["mid"])
+        # 6 x 8.03e9 + 12 x 32 x 4096 x 8192 FLOP a token, 16 chips of 989 TFLOP/s.
+        assert found.mfu.mid == pytest.approx(found.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01)
+
+    def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, run):
+        folder = run([*self.SAID, *lines(100_000)])
+        begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
+        folder.events.write_text("".join(json.dumps(each) + "\n" for each in (EVENTS[0], begun, *EVENTS[2:])))
+        found = measurement_of("tiny", folder, CATALOG)
+        assert found.parallelism == (("data", 4), ("tensor", 4))
+        assert found.software == (("nvidia-driver", "580.95.05"), ("python", "3.12.3"), ("torch", "2.9.0"))
+        document = measurement_document(found)
+        assert document["parallelism"] == {"data": 4, "tensor": 4}
+        assert document["software"]["torch"] == "2.9.0"
+        assert parse_measurement(json.loads(json.dumps(document))) == found
+
+    def test_where_nobody_says_them_there_are_none(self, run):
+        document = measurement_document(measurement_of("tiny", run(lines(100_000)), CATALOG))
+        assert (document["parallelism"], document["software"]) == (None, {})
+
+    @pytest.mark.parametrize(
+        "said, kept",
+        [
+            ({"data": 2, "tensor": 8}, {"data": 2, "tensor": 8}),
+            ({"tensor": 8}, {"tensor": 8}),
+            ({"data": 16, "expert": 8}, {"data": 16, "expert": 8}),
+            ({"data": 3, "tensor": 8}, None),
+            ({"data": 16, "tensor": 2}, None),
+            ({"data": 16, "expert": 3}, None),
+        ],
+    )
+    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(self, run, said, kept):
+        found = measurement_of("tiny", run([{"parallel": {"data": 1}}, {"parallel": said}, *lines(100_000)]), CATALOG)
+        assert measurement_document(found)["parallelism"] == kept
+
+    def test_a_spike_carries_them(self, run):
+        found = measurement_of("tiny", run([*self.SAID, *lines(100_000)]), CATALOG)
+        spiked = Spiked(measurement=found, estimated=found.tokens_per_s)
+        result = SpikeResult(name="tiny", measured=(spiked,), unmeasured=())
+        (only,) = answer.document(result)["measurements"]
+        assert set(measurement_document(found)) < set(only)
+        assert (only["parallelism"], only["mfu"]["mid"]) == ({"data": 4, "tensor": 4}, found.mfu.mid)
+        assert f"{found.mfu.mid:.2g}" in " ".join(page(result, 120))
+
+
+class TestKept:
+    def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, run, tmp_path, slipway):
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        before = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
+        folder, said = run(lines(60_000)), []
+        for _ in range(2):
+            keep_measurement("tiny", folder, tmp_path, CATALOG, said.append)
+        assert len((tmp_path / FILE).read_text().splitlines()) == len(said) == 1
+        after = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
+        assert after["mid"] == pytest.approx(60_000, rel=0.1) != pytest.approx(before["mid"], rel=0.1)
+        assert after["high"] / after["low"] < before["high"] / before["low"]
+        told = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
+        assert "own measurements: 0." in told
+        assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in told
+
+    def test_one_of_the_sandbox_stays_in_its_folder(self, run, tmp_path):
+        folder = run(lines(60_000), simulated=True)
+        assert keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None).simulated
+        assert (folder.path / "measurement.json").is_file()
+        assert not (tmp_path / FILE).exists()
+
+    def test_measurements_that_contradict_each_other_are_named_in_the_quote(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+        slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
+        for each in (measured(), measured(run="b/1", tokens_per_s=slow)):
+            add_measurement(tmp_path / FILE, each)
+        codes = [each["code"] for each in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
+        assert "measurements-contradict" in codes
+
+    def test_what_runs_met_is_in_the_quote(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        spot = {**PLAN, "purchase": {"option": "spot"}}
+        (tmp_path / "plan.json").write_text(json.dumps(spot))
+
+        def quoted():
+            found = json.loads(slipway("quote", "plan.json", "--json")[1])
+            return found, {each["name"]: each for each in found["assumptions"]}
+
+        before, assumed = quoted()
+        met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
+        for run_of in ("a/1", "a/2"):
+            timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
+            add_measurement(tmp_path / FILE, timed)
+        after, told = quoted()
+        starts = "start-up of the machines, billed before the first step"
+        restarts = "restart after an interruption, billed"
+        rate = "interruptions of the job by spot"
+        assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9", "15")
+        assert 20 < float(told[starts]["value"]) <= 30
+        assert 35 < float(told[restarts]["value"]) <= 40
+        assert 0.15 < float(told[rate]["value"]) < 0.2
+        assert float(told[rate]["value"]) > 2 * float(assumed[rate]["value"])
+        for name in (starts, restarts, rate):
+            assert told[name]["source"].startswith("measured, 2 runs, 2026-11-20")
+        assert after["spot"]["interruptions_expected"] > before["spot"]["interruptions_expected"]
+        page = " ".join(slipway("plan", "plan.json", "--explain", "1")[1].split())
+        assert "without a run 9 min (3 to 27)" in page
+        assert "a/1: 20 in 108 node-hours" in page
+
+    def test_what_the_plan_says_of_spot_is_above_what_runs_met(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        said = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
+        (tmp_path / "plan.json").write_text(json.dumps(said))
+        met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
+        add_measurement(tmp_path / FILE, measured(**met))
+        found = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
+        sources = {each["name"]: each["source"] for each in found}
+        assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
+
+    def test_runs_that_contradict_each_other_on_the_way_are_named(self, tmp_path, slipway, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "purchase": {"option": "spot"}}))
+        met = {"purchase_option": "spot", "region": "us-east-2"}
+        add_measurement(tmp_path / FILE, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
+        add_measurement(tmp_path / FILE, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
+        findings = json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]
+        (message,) = [each["message"] for each in findings if each["code"] == "measurements-contradict"]
+        assert message.startswith("own runs contradict each other on interruptions")
+        assert "storm/1" in message
+
+
+class TestAccuracy:
+    def test_quoted_against_measured(self, run, tmp_path, slipway):
+        keep_measurement("tiny", run(lines(100_000)), tmp_path, CATALOG, lambda _: None)
+        code, out, _ = slipway("accuracy", "--json")
+        found = json.loads(out)
+        assert (code, found["schema"], found["tokens_per_s"]) == (
+            *(0, "slipway.accuracy/1"),
+            {"n": 1, "within_25": 1.0, "covered": 1.0},
+        )
+        (only,) = found["runs"]
+        assert (only["hours"]["ratio"], only["hours"]["covered"]) == (1.1, True)
+        assert only["usd"] == {"quoted": QUOTE["usd"], "measured": "1210", "ratio": 1.1, "covered": True}
+        _, out, _ = slipway("accuracy")
+        assert "tokens a second: of 1 run 100% within 0.8 to 1.25 of the quote, 100% in its range." in out
+
+    def test_the_sandbox_stands_in_no_share(self, run, tmp_path, slipway):
+        keep_measurement("tiny", run(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
+        assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
+        assert "1 run in the sandbox: their machines were stand-ins." in slipway("accuracy")[1]

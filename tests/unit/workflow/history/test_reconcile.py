@@ -1,0 +1,170 @@
+"""A quote beside a bill: every dollar in one place, and differences that add up."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launcher.catalog.billed import billed_as
+from launcher.model.bill import BilledRow, ChargeKind, Period, QuotedLine, Upfront
+from launcher.workflow.history.bill_reconciliation import reconcile
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from launcher.workflow.quote.quoted_lines import quoted_lines
+from tests.plans import EXAMPLES, NOW
+
+BEGAN = datetime(2026, 11, 10, tzinfo=UTC)
+
+
+def row(usage_type, quantity, usd, *, service="AmazonEC2", kind=ChargeKind.USAGE, spread=None, hours=1, at=0):
+    begin = BEGAN + timedelta(hours=at)
+    return BilledRow(
+        service=service,
+        usage_type=usage_type,
+        kind=kind,
+        quantity=Decimal(str(quantity)),
+        unit="Hrs",
+        usd=Decimal(str(usd)),
+        spread_usd=Decimal(str(usd if spread is None else spread)),
+        begin=begin,
+        end=begin + timedelta(hours=hours),
+    )
+
+
+def line(usage_type, quantity, usd, *, services=("AmazonEC2",), **more):
+    return QuotedLine(
+        names=(usage_type or "by service",),
+        services=services,
+        usage_type=usage_type,
+        unit="hour",
+        quantity=None if quantity is None else Decimal(str(quantity)),
+        usd=None if usd is None else Decimal(str(usd)),
+        **more,
+    )
+
+
+def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quotes):
+    lines = quoted_lines(quotes())
+    exact = [each for each in lines if each.usage_type]
+    rows = [row(f"USE2-{each.usage_type}", each.quantity, each.usd, service=each.services[0]) for each in exact]
+    told = reconcile(lines, rows, Upfront.PAID)
+    assert len(exact) > 8
+    assert told.unquoted == ()
+    assert {each.difference_usd for each in told.lines if each.line in exact} == {Decimal(0)}
+    assert {each.of_quantity_usd for each in told.lines if each.line in exact} == {Decimal(0)}
+
+
+def test_more_hours_at_a_lower_rate_are_told_apart(quotes):
+    lines = quoted_lines(quotes())
+    machines = lines[0]
+    parts = ("2 x p5.48xlarge on-demand", "failures and restarts", "start-up of the machines", "idle tail")
+    assert machines.names == parts
+    rate = machines.usd / machines.quantity
+    hours = machines.quantity + 4
+    told = reconcile(lines, [row("USE2-BoxUsage:p5.48xlarge", hours, hours * (rate - 1))], Upfront.PAID)
+    found = told.lines[0]
+    assert found.of_quantity_usd == pytest.approx(4 * rate)
+    assert found.of_rate_usd == pytest.approx(-hours)
+    assert found.of_quantity_usd + found.of_rate_usd == found.difference_usd
+
+
+def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
+    own = line("BoxUsage:p5.48xlarge", 10, 100)
+    rows = [
+        row("USE2-BoxUsage:p5.48xlarge", 10, 100, spread=60),
+        row("USE2-BoxUsage:p5.48xlarge", 10, -100, spread=0, kind=ChargeKind.DISCOUNT),
+    ]
+    paid, spread = (reconcile((own,), rows, each).lines[0] for each in Upfront)
+    assert (paid.quantity, paid.usd, paid.of_rate_usd) == (10, 0, -100)
+    assert (spread.quantity, spread.usd, spread.of_rate_usd) == (10, 60, -40)
+
+
+def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_what_is_paid_whole():
+    system, block = line("", None, 50, services=("AmazonFSx",)), line("", None, 900, takes_fees=True)
+    rows = [
+        row("USE2-Lustre-Something", 3, 40, service="AmazonFSx"),
+        row("", 1, 1000, kind=ChargeKind.FEE),
+        row("USE2-EBS:SnapshotUsage", 1, 2),
+    ]
+    told = reconcile((system, block), rows, Upfront.PAID)
+    assert [(each.usd, each.of_quantity_usd) for each in told.lines] == [(40, None), (1000, None)]
+    (left,) = told.unquoted
+    assert (left.usage_type, left.usd) == ("USE2-EBS:SnapshotUsage", 2)
+
+
+def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
+    """Vended logs and GetMetricData; what else CloudWatch bills is in no line."""
+    billed = [("DataProcessing-Bytes", 1), ("EU-VendedLog-Bytes", 8), ("CW:GMD-Metrics", 4), ("DashboardsUsageHour", 2)]
+    rows = [row(name, usd, usd, service="AmazonCloudWatch") for name, usd in (*billed, ("CW:Canary-runs", 16))]
+    told = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
+    usd = {name: each.usd for each in told.lines for name in each.line.names}
+    assert (usd["CloudWatch logs"], usd["CloudWatch requests"], usd["dashboard"]) == (9, 4, 2)
+    assert [each.usage_type for each in told.unquoted] == ["CW:Canary-runs"]
+
+
+def test_one_usage_type_of_two_services_goes_to_the_own_one():
+    stored = line("TimedStorage-ByteHrs", 100, 3, services=("AmazonS3",))
+    logs = line("TimedStorage-ByteHrs", 10, 1, services=("AmazonCloudWatch",))
+    rows = [
+        row("USE2-TimedStorage-ByteHrs", 90, 2, service="AmazonS3"),
+        row("USE2-TimedStorage-ByteHrs", 5, 1, service="AmazonECR"),
+    ]
+    told = reconcile((stored, logs), rows, Upfront.PAID)
+    assert [each.usd for each in told.lines] == [2, 0]
+    assert [each.service for each in told.unquoted] == ["AmazonECR"]
+
+
+AMOUNTS = st.decimals(-1000, 1000, places=9, allow_nan=False)
+ROWS = st.builds(
+    row,
+    st.sampled_from(("USE2-BoxUsage:p5.48xlarge", "BoxUsage:m6i.xlarge", "USE2-NatGateway-Hours", "Odd", "")),
+    st.decimals(0, 1000, places=9),
+    AMOUNTS,
+    service=st.sampled_from(("AmazonEC2", "AmazonFSx", "Other", "")),
+    kind=st.sampled_from(list(ChargeKind)),
+    spread=AMOUNTS,
+)
+
+
+@pytest.mark.long
+@given(st.lists(ROWS), st.sampled_from(list(Upfront)))
+def test_every_dollar_is_in_exactly_one_place(rows, upfront):
+    lines = (
+        line("BoxUsage:p5.48xlarge", 10, 100, takes_fees=True),
+        line("NatGateway-Hours", 7, 3),
+        line("BoxUsage:m6i.xlarge", 3, None),
+        line("", None, 5, services=("AmazonFSx",)),
+    )
+    told = reconcile(lines, rows, upfront)
+    assert told.usd + told.credits_usd + told.tax_usd == sum(each.dollars(upfront) for each in rows)
+    for each in told.lines:
+        if each.of_quantity_usd is not None:
+            assert each.of_quantity_usd + each.of_rate_usd == each.difference_usd
+
+
+@given(st.integers(0, 200), st.sampled_from([1, 24]), st.integers(1, 150), st.integers(0, 59))
+def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour, span, edge, minutes):
+    begin = hour - hour % span
+    one = row("x", 1, 1, hours=span, at=begin)
+    change = BEGAN + timedelta(hours=edge, minutes=minutes)
+    periods = Period(BEGAN, change), Period(change, BEGAN + timedelta(days=60))
+    held = [each.holds(one) for each in periods]
+    # The hour or day in which the next run began is that run's, unless the first one has no other.
+    assert sum(held) == 1 or (held == [True, True] and edge < span)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: str(path.relative_to(EXAMPLES)))
+def test_every_line_of_the_examples_quotes_is_known(path):
+    priced = price(path, NOW, PriceOptions(any_age=True))
+    shown, unknown = {}, set()
+    for rank, each in enumerate(priced.candidates, start=1):
+        shown.setdefault((each.place.target, each.place.option), rank)
+    for rank in shown.values():
+        quoted = priced.quote(rank)
+        unknown |= {each.name for each in quoted.components if each.group != "compute" and billed_as(each.name) is None}
+        machines = [each.name for each in quoted.components if each.group == "compute"]
+        unknown |= {machines[0]} if machines and billed_as(machines[0]) is None else set()
+    assert unknown == set()

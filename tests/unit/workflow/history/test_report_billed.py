@@ -1,0 +1,218 @@
+"""`slipway report NAME --billed`: from Cost Explorer and from exports, on the terminal, as JSON and in the ledger."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.cli import options
+from tests.stand_ins.aws_account import DENIED, THROTTLED
+from tests.unit.workflow.history.billing import MADE, cost, day, explorer
+
+EC2, OTHER = "Amazon Elastic Compute Cloud - Compute", "EC2 - Other"
+P5 = "USE2-BoxUsage:p5.48xlarge"
+
+
+@pytest.fixture(autouse=True)
+def two_weeks_later(monkeypatch):
+    moment = datetime(2026, 11, 24, 9, tzinfo=UTC)
+    monkeypatch.setattr(options, "now", lambda: moment)
+
+
+@pytest.fixture
+def columns(request, monkeypatch):
+    """The width of the terminal."""
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return request.param
+
+
+def billed(slipway, *words, code=0):
+    ended = slipway("report", "billed", "--billed", "--json", *words)
+    assert ended.code == code, ended.err
+    return json.loads(ended.out)
+
+
+def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(account, billed_run, slipway, quotes):
+    folder = billed_run()
+    account.canned["ce.GetCostAndUsage"] = explorer(
+        [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-Odd", cost("2")))],
+        [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")), ("Tax", "NoUsageType", cost("90")))],
+    )
+    found = billed(slipway)["billed"]
+    (_, first), (_, second) = account.asked
+    assert first["TimePeriod"] == {"Start": "2026-11-10", "End": "2026-11-25"}
+    tagged = {"Tags": {"Key": "slipway:cluster", "Values": ["billed"], "MatchOptions": ["EQUALS"]}}
+    assert first["Filter"]["And"][0] == second["Filter"]["And"][0] == tagged
+    assert (found["billed_usd"], found["credits_usd"], found["tax_usd"]) == ("1102", "-100", "90")
+    machines = found["lines"][0]
+    components = [each for each in quotes()["components"] if each["group"] == "compute"]
+    assert Decimal(machines["quoted"]["usd"]) == sum(Decimal(each["usd"]) for each in components)
+    assert machines["billed"] == {"quantity": 20.0, "usd": "1100"}
+    parts = Decimal(machines["of_quantity_usd"]) + Decimal(machines["of_rate_usd"])
+    assert parts == Decimal(machines["difference_usd"]) == 1100 - Decimal(machines["quoted"]["usd"])
+    assert [(each["usage_type"], each["usd"]) for each in found["unquoted"]] == [("USE2-Odd", "2")]
+    assert found["final"] is True
+    assert found["missing"] is None
+    assert json.loads((folder.path / "billed.json").read_text())["billed_usd"] == "1102"
+
+
+def test_the_ledger_has_what_was_billed(account, billed_run, slipway):
+    billed_run()
+    assert json.loads(slipway("ledger", "--json").out)["runs"][0]["billed_usd"] is None
+    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("1100")))])
+    billed(slipway)
+    (run,) = json.loads(slipway("ledger", "--json").out)["runs"]
+    assert (run["billed_usd"], run["usd"]) == ("1100", "1100")
+
+
+def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypatch):
+    billed_run()
+    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
+    found = billed(slipway)["billed"]
+    assert found["billed_usd"] is None
+    assert "13 days after the run" in found["missing"]
+    assert "--billing" in found["missing"]
+    monkeypatch.setattr(options, "now", lambda: MADE + timedelta(hours=14))
+    assert "nothing has arrived yet" in billed(slipway)["billed"]["missing"]
+    assert "Nothing is billed yet under slipway:cluster=billed" in slipway("report", "billed", "--billed").out
+
+
+def test_rows_that_end_before_the_run_does_are_told_by_their_hour(billed_run, slipway, tmp_path):
+    billed_run()
+    rows = [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")]
+    export(tmp_path / "e.csv", rows)
+    found = billed(slipway, "--export", "e.csv")["billed"]
+    assert found["billed_usd"] == "100"
+    assert found["missing"].startswith("what was used from 2026-11-10 07:00 to 12:00 UTC has not arrived")
+
+
+def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
+    billed_run()
+    rows = [(f"2026-11-10T{at:02}:00:00Z", f"2026-11-10T{at + 1:02}:00:00Z", "billed", "1") for at in range(23)]
+    export(tmp_path / "e.csv", [*rows, ("2026-11-10T01:00:00Z", "2026-11-10T02:00:00Z", "another", "1000")])
+    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "23"
+    (tmp_path / ".slipway" / "runs" / "notes" / "of mine").mkdir(parents=True)
+    folder = billed_run(made=MADE + timedelta(hours=13, minutes=20))
+    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "10"
+    (folder.path.parent / "latest").unlink()
+    (folder.path.parent / "latest").symlink_to(f"{MADE:%Y%m%dT%H%M%SZ}")
+    assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "13"
+
+
+def test_fees_are_spread_when_that_is_asked_for(account, billed_run, slipway):
+    billed_run()
+    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("0", "640", quantity="20")))])
+    assert billed(slipway)["billed"]["billed_usd"] == "0"
+    assert billed(slipway, "--upfront", "spread")["billed"]["billed_usd"] == "640"
+
+
+@pytest.mark.parametrize("columns", [80, 120], indirect=True)
+def test_the_page_says_it_in_a_sentence_and_a_table(account, billed_run, slipway, columns, golden):
+    billed_run()
+    account.canned["ce.GetCostAndUsage"] = explorer(
+        [
+            day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs"))),
+            day(
+                "2026-11-11",
+                (OTHER, "USE2-NatGateway-Hours", cost("0.9", quantity="20")),
+                (OTHER, "USE2-EBS:SnapshotUsage", cost("2.31", quantity="46", unit="GB-Mo")),
+                ("Amazon Polly", "USE2-SynthesizeSpeech-Characters", cost("0.001")),
+                estimated=True,
+            ),
+        ],
+        [day("2026-11-10", ("Credit", "NoUsageType", cost("-100")))],
+    )
+    ended = slipway("report", "billed", "--billed")
+    assert ended.code == 0
+    assert max(map(len, ended.out.splitlines())) <= columns
+    golden(f"billed/report-{columns}.txt", ended.out)
+
+
+@pytest.mark.parametrize(
+    "answer, said",
+    [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")],
+)
+def test_a_refusal_of_aws_is_said_and_nothing_is_kept(account, billed_run, slipway, answer, said):
+    folder = billed_run()
+    account.canned["ce.GetCostAndUsage"] = answer
+    ended = slipway("report", "billed", "--billed")
+    assert ended.code == 1
+    assert said in ended.err
+    assert not (folder.path / "billed.json").exists()
+
+
+def test_another_currency_is_refused(account, billed_run, slipway):
+    billed_run()
+    euro = {**cost("5"), "UnblendedCost": {"Amount": "5", "Unit": "EUR"}}
+    account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, euro))])
+    ended = slipway("report", "billed", "--billed")
+    assert (ended.code, "is in EUR, expected USD" in ended.err) == (1, True)
+
+
+def test_a_run_of_the_sandbox_has_no_bill(billed_run, slipway):
+    billed_run(simulated=True)
+    ended = slipway("report", "billed", "--billed")
+    assert ended.code == 5
+    assert "in the sandbox" in ended.err
+
+
+def test_an_export_without_tags_and_several_exports_are_refused(billed_run, slipway, tmp_path):
+    billed_run()
+    export(tmp_path / "bare.csv", [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "1")], tags=False)
+    ended = slipway("report", "billed", "--billed", "--export", "bare.csv")
+    assert (ended.code, "has no tags" in ended.err) == (5, True)
+    for name in ("one", "two"):
+        folder = tmp_path / "both" / name / "data" / "BILLING_PERIOD=2026-11"
+        folder.mkdir(parents=True)
+        export(folder / "a.csv", [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "1")])
+    ended = slipway("report", "billed", "--billed", "--export", "both")
+    assert (ended.code, "holds 2 exports" in ended.err) == (5, True)
+    assert slipway("report", "billed", "--export", "both").code == 2
+
+
+def test_the_fee_of_a_block_is_the_machines_line(billed_run, slipway, tmp_path):
+    billed_run(option="capacity-block", reservation={"id": "cr-0123456789abcdef0"})
+    export(
+        tmp_path / "e.csv",
+        [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "3")],
+        fee=("2026-10-20T00:00:00Z", "2026-10-20T01:00:00Z", "900"),
+    )
+    found = billed(slipway, "--export", "e.csv")["billed"]
+    assert found["lines"][0]["names"][0] == "2 x p5.48xlarge capacity-block"
+    assert found["lines"][0]["billed"]["usd"] == "900"
+    assert any("not confirmed" in each for each in found["notes"])
+
+
+def export(path, rows, *, tags=True, fee=None):
+    """A FOCUS export with rows of begin, end, cluster and dollars."""
+    head = "BilledCost,EffectiveCost,ChargeCategory,ChargePeriodStart,ChargePeriodEnd,PricingQuantity,PricingUnit,"
+    head += "ServiceName,x_UsageType,CapacityReservationId" + (",Tags" if tags else "")
+    lines = [head]
+    for begin, end, cluster, usd in rows:
+        tagged = f',"{{""user_slipway_cluster"": ""{cluster}""}}"' if tags else ""
+        lines.append(f"{usd},{usd},Usage,{begin},{end},1,Hours,Amazon Elastic Compute Cloud,{P5},{tagged}")
+    if fee is not None:
+        begin, end, usd = fee
+        text = f"{usd},{usd},Purchase,{begin},{end},1,Quantity,Amazon Elastic Compute Cloud,,cr-0123456789abcdef0,"
+        lines.append(text)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_the_pages_section_holds_the_numbers_of_the_json(account, billed_run, slipway, tmp_path):
+    billed_run()
+    account.canned["ce.GetCostAndUsage"] = explorer(
+        [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-<Odd>", cost("2")))]
+    )
+    assert slipway("report", "billed", "--billed", "--html", "page.html").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    found = billed(slipway)["billed"]
+    drawn = [Decimal(each) for each in re.findall(r'<rect [^>]*data-usd="([-0-9.]+)"', page)]
+    largest = [Decimal(found["lines"][0][side]["usd"]) for side in ("quoted", "billed")]
+    assert drawn[:2] == largest
+    assert "Quote against billed" in page
+    assert "<Odd>" not in page
+    assert "Quote against billed" not in (
+        slipway("report", "billed", "--html", "bare.html") and (tmp_path / "bare.html").read_text(encoding="utf-8")
+    )

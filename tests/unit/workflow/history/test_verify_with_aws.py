@@ -1,0 +1,244 @@
+"""`slipway quote --verify-with-aws` and `--credits`: answers walked against botocore's shapes, refusals, none."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from tests.stand_ins.aws_account import DENIED, THROTTLED, Refused
+from tests.stand_ins.price_entries import ec2_product, term
+from tests.unit.workflow.history.conftest import PLAN
+
+pytestmark = pytest.mark.long
+
+ESTIMATE = "0f1e2d3c-0000-4000-8000-123456789012"
+P5, HEAD = "USE2-BoxUsage:p5.48xlarge", "USE2-BoxUsage:m6i.xlarge"
+CALLS = ("CreateWorkloadEstimate", "BatchCreateWorkloadEstimateUsage", "GetWorkloadEstimate")
+NAT = "USE2-NatGateway-Hours"
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """A pinned plan, in the current folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def make(option="on-demand"):
+        (tmp_path / "plan.yaml").write_text(PLAN % ("verified", option), encoding="utf-8")
+        return "plan.yaml"
+
+    return make
+
+
+def products(sent):
+    """The Price List: the machines by their type, a NAT gateway in its family, nothing else."""
+    wanted = {each["Field"]: each["Value"] for each in sent["Filters"]}
+    assert wanted["regionCode"] == "us-east-2"
+    if name := wanted.get("instanceType"):
+        entries = [ec2_product(name, "us-east-2", term("1"), usagetype=f"USE2-BoxUsage:{name}")]
+    elif wanted.get("productFamily") == "NAT Gateway":
+        entries = [ec2_product("", "us-east-2", term("1"), usagetype=NAT, operation="NatGateway")]
+    else:
+        entries = []
+    return {"PriceList": [json.dumps(each) for each in entries], "FormatVersion": "aws_v1"}
+
+
+class Calculator:
+    """A workload estimate of an account: `rates` are dollars of one unit by usage type; what has none is refused."""
+
+    def __init__(self, account, rates, *, looks=1, status="VALID"):
+        self.rates, self.left, self.status = rates, looks, status
+        self.items, self.deleted = [], []
+        account.canned |= {
+            "pricing.GetProducts": products,
+            "bcm-pricing-calculator.CreateWorkloadEstimate": {"id": ESTIMATE, "status": "VALID"},
+            "bcm-pricing-calculator.BatchCreateWorkloadEstimateUsage": self.fill,
+            "bcm-pricing-calculator.GetWorkloadEstimate": self.look,
+            "bcm-pricing-calculator.ListWorkloadEstimateUsage": lambda sent: {"items": self.items},
+            "bcm-pricing-calculator.DeleteWorkloadEstimate": self.delete,
+        }
+
+    def fill(self, sent):
+        assert sent["workloadEstimateId"] == ESTIMATE
+        made, errors = [], []
+        for each in sent["usage"]:
+            assert each["usageAccountId"] == "123456789012"
+            if each["usageType"] not in self.rates:
+                errors.append({"key": each["key"], "errorCode": "NOT_FOUND", "errorMessage": "no such usage"})
+                continue
+            whole = {name: each[name] for name in ("serviceCode", "usageType", "operation")}
+            whole |= {"id": f"{len(self.items):036}", "status": self.status, "currency": "USD"}
+            self.items.append(whole | {"cost": each["amount"] * self.rates[each["usageType"]]})
+            made.append({**whole, "key": each["key"], "status": "STALE"})
+        return {"items": made, "errors": errors}
+
+    def look(self, sent):
+        self.left -= 1
+        return {"id": ESTIMATE, "status": "VALID" if self.left <= 0 else "UPDATING"}
+
+    def delete(self, sent):
+        self.deleted.append(sent["identifier"])
+        return {}
+
+
+def rates_of(slipway, path):
+    """The quoted rates of the lines that are asked about."""
+    rows = {each["name"]: each for each in json.loads(slipway("quote", path, "--json").out)["components"]}
+    names = {P5: "2 x p5.48xlarge on-demand", HEAD: "head node m6i.xlarge", NAT: "NAT gateway"}
+    return {usage: float(rows[name]["unit_price_usd"]) for usage, name in names.items()}
+
+
+def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch):
+    waits = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    path = plan()
+    calculator = Calculator(account, rates_of(slipway, path), looks=3)
+    ended = slipway("quote", path, "--verify-with-aws", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["verified"]
+    assert (found["holds"], found["rate_type"]) == (True, "AFTER_DISCOUNTS")
+    assert found["apart"] < 1e-4
+    priced = [each["names"][0] for each in found["lines"] if each["aws_usd"] is not None]
+    assert priced == ["2 x p5.48xlarge on-demand", "NAT gateway", "head node m6i.xlarge"]
+    assert calculator.deleted == [ESTIMATE]
+    assert len(waits) >= 2
+    reasons = {each["names"][0]: each["reason"] for each in found["lines"]}
+    assert "no such usage type" in reasons["S3 checkpoints" if "S3 checkpoints" in reasons else "NAT data"]
+    assert reasons["guard and its messages"] == "its usage type is not known"
+
+
+def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account, plan, slipway):
+    """As the load balancers share LoadBalancerUsage, and zonal and regional gateways their hours."""
+    path = plan()
+    Calculator(account, rates_of(slipway, path))
+
+    def two(sent):
+        answer = products(sent)
+        both = [json.loads(each) for each in answer["PriceList"]]
+        for each in [each for each in both if each["product"]["attributes"].get("operation") == "NatGateway"]:
+            other = json.loads(json.dumps(each))
+            other["product"]["attributes"]["operation"] = "RegionalNatGateway"
+            both.append(other)
+        return answer | {"PriceList": [json.dumps(each) for each in both]}
+
+    account.canned["pricing.GetProducts"] = two
+    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    gateway = next(each for each in found["lines"] if each["names"][0] == "NAT gateway")
+    assert gateway["aws_usd"] is None
+    assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, which cost apart" in gateway["reason"]
+
+
+@pytest.mark.parametrize("apart, code", [(1.009, 0), (1.02, 5), (0.98, 5)])
+def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, code):
+    path = plan()
+    rates = rates_of(slipway, path)
+    Calculator(account, rates | {P5: rates[P5] * apart})
+    ended = slipway("quote", path, "--verify-with-aws")
+    assert ended.code == code
+    assert "not compared, its usage type is not known: guard and its messages" in " ".join(ended.out.split())
+    assert ("does not hold" in " ".join(ended.out.split())) is bool(code)
+
+
+def test_one_line_does_not_make_up_for_another(account, plan, slipway, quotes):
+    path = plan()
+    rates = rates_of(slipway, path)
+    hours = {each["name"]: each["quantity"] for each in quotes()["components"]}
+    change = rates[P5] * 0.02
+    shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the machines", "idle tail"))
+    Calculator(account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
+    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    assert abs(Decimal(found["aws_usd"]) - Decimal(found["quoted_usd"])) < Decimal("0.5")
+    assert found["holds"] is False
+
+
+def test_spot_is_not_asked_about_and_the_rest_is(account, plan, slipway):
+    path = plan("spot")
+    Calculator(account, {HEAD: 0.192})
+    found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
+    assert "no list price" in found["lines"][0]["reason"]
+    (head,) = [each for each in found["lines"] if each["aws_usd"] is not None]
+    assert head["names"] == ["head node m6i.xlarge"]
+
+
+def test_an_estimate_that_prices_nothing_does_not_hold(account, plan, slipway):
+    path = plan()
+    calculator = Calculator(account, {})
+    ended = slipway("quote", path, "--verify-with-aws")
+    assert ended.code == 5
+    assert "priced no line" in ended.out
+    assert "NOT_FOUND: no such usage" in slipway("quote", path, "--verify-with-aws", "--json").out
+    assert calculator.deleted == [ESTIMATE] * 2
+
+
+def test_invalid_and_silent_items_are_no_price(account, plan, slipway):
+    path = plan()
+    calculator = Calculator(account, rates_of(slipway, path), status="INVALID")
+    ended = slipway("quote", path, "--verify-with-aws", "--json")
+    assert (ended.code, "AWS calls it invalid" in ended.out) == (5, True)
+    account.canned["bcm-pricing-calculator.BatchCreateWorkloadEstimateUsage"] = {}
+    assert "AWS said nothing of it" in slipway("quote", path, "--verify-with-aws", "--json").out
+    assert len(calculator.deleted) == 2
+
+
+@pytest.mark.parametrize(
+    "operation", ["CreateWorkloadEstimate", "BatchCreateWorkloadEstimateUsage", "GetWorkloadEstimate"]
+)
+@pytest.mark.parametrize("refused", [DENIED, THROTTLED, Refused("DataUnavailableException", "not yet")])
+def test_a_refusal_is_said_and_leaves_no_estimate(account, plan, slipway, operation, refused):
+    path = plan()
+    calculator = Calculator(account, {P5: 1.0})
+    account.canned[f"bcm-pricing-calculator.{operation}"] = refused
+    ended = slipway("quote", path, "--verify-with-aws")
+    assert (ended.code, ended.out) == (1, "")
+    assert refused.code in ended.err
+    assert calculator.deleted == ([] if operation == "CreateWorkloadEstimate" else [ESTIMATE])
+
+
+def credit(number, usd, **more):
+    money = {"currencyCode": "USD", "currencyAmount": str(usd)}
+    made = {
+        "creditId": str(number),
+        "accountId": "123456789012",
+        "creditType": "Promotion",
+        "initialAmount": money,
+        "remainingAmount": money,
+        "description": "words",
+        "startDate": datetime(2026, 1, 1, tzinfo=UTC),
+        "endDate": datetime(2099, 1, 1, tzinfo=UTC),
+        "creditStatus": "ENABLED",
+    }
+    return made | more
+
+
+def test_credits_of_the_account_pay_before_cash(account, plan, slipway):
+    path = plan()
+    open_bills = {"currencyCode": "USD", "currencyAmount": "60"}
+    account.canned["billing.GetCredits"] = {
+        "credits": [
+            credit(1, 100, estimatedAmount=open_bills),
+            credit(2, 40),
+            credit(3, 500, creditStatus="DISABLED"),
+            credit(4, 500, applicableProductNames=["Amazon Polly"]),
+            credit(5, 500, endDate=datetime(2026, 2, 1, tzinfo=UTC)),
+            credit(6, 500, remainingAmount={"currencyCode": "EUR", "currencyAmount": "500"}),
+        ]
+    }
+    before = json.loads(slipway("quote", path, "--json").out)
+    ended = slipway("quote", path, "--credits", "--json")
+    assert ended.code == 0, ended.err
+    after = json.loads(ended.out)
+    assert Decimal(after["cash_after_credits_usd"]) == Decimal(before["cash_usd"]) - 100
+    assert after["digest"] == before["digest"]
+    assert before["cash_after_credits_usd"] is None
+    left_out = [each["source"] for each in after["assumptions"] if each["name"] == "credit not counted"]
+    assert [each.split(": ")[0] for each in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
+    (_, sent) = account.asked[-1]
+    assert (sent["accountId"], sent["payerAccountFlag"]) == ("123456789012", True)
+
+
+@pytest.mark.parametrize("refused", [DENIED, THROTTLED])
+def test_credits_that_may_not_be_asked_for_are_said_so(account, plan, slipway, refused):
+    account.canned["billing.GetCredits"] = refused
+    ended = slipway("quote", plan(), "--credits")
+    assert (ended.code, refused.code in ended.err) == (1, True)

@@ -1,0 +1,209 @@
+"""What a change of plans does to their totals: of files, folders and git revisions, with the reasons and a policy."""
+
+import json
+import subprocess
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.answers.diff import MARK, _safe, comment, page
+from launcher.model.errors import UnreadableInputError
+from launcher.model.plan_diff import DiffPolicy, LineChange
+from launcher.workflow.quote.diff import diff
+from launcher.workflow.quote.diff_policy import policy_of
+from launcher.workflow.quote.options import PriceOptions
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ROOT = Path(__file__).resolve().parents[4]
+TRAIN = """slipway: 1
+name: job
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
+purchase: {option: on-demand}
+"""
+SERVE = """slipway: 1
+name: chat
+workload: {serve: {model: llama-3.1-8b, input_tokens: 500, output_tokens: 200, requests_per_s: 2}}
+target: {instance_type: g6e.xlarge, region: us-east-1}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository whose first commit has two plans, one of them in a folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text(TRAIN, encoding="utf-8")
+    (tmp_path / "chat.yaml").write_text(SERVE, encoding="utf-8")
+    (tmp_path / "values.yaml").write_text("replicas: 3\n", encoding="utf-8")
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "plans"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def changed(old, new=None, folder=None, **old_prices):
+    options = PriceOptions()
+    return diff(
+        old, new, NOW, options, old_options=PriceOptions(**old_prices), folder=folder or Path.cwd(), environment={}
+    )
+
+
+def edit(path, old, new):
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("chat.yaml", "absent.yaml", "compared with absent.yaml, which is no file"),
+        ("chat.yaml", None, "chat.yaml is one plan file, and is compared with nothing"),
+        ("chat.yaml", "jobs", "compared with jobs, which is no file"),
+        ("absent.yaml", "chat.yaml", "absent.yaml is no plan file, no folder and no git revision"),
+        ("main", "../outside.yaml", "is not below"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(repository, old, new, said):
+    (repository.parent / "outside.yaml").write_text(TRAIN, encoding="utf-8")
+    with pytest.raises(UnreadableInputError, match=said):
+        changed(old, new)
+
+
+def test_a_revision_against_this_folder_names_what_changed(repository):
+    edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
+    found = changed("main")
+    (plan,) = found.plans
+    assert (found.looked_at, plan.file, plan.unit) == (2, "jobs/job.yaml", "run")
+    assert plan.new_usd > plan.old_usd * Decimal("1.8")
+    assert plan.why[0] == "workload.train.tokens_b: 4, before 2"
+    assert plan.why[1].startswith("quantity: ")
+    assert plan.lines[0].name == "1 x p5.48xlarge on-demand"
+    assert plan.lines[0].change is LineChange.QUANTITY
+    assert found.usd_change == plan.new_usd - plan.old_usd
+    total = sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines)
+    assert total == found.usd_change
+
+
+def test_another_choice_is_told_from_another_price(repository):
+    edit(repository / "jobs" / "job.yaml", "p5.48xlarge", "p5en.48xlarge")
+    (plan,) = changed("main").plans
+    assert any(
+        each.startswith("choice: 1 × p5en.48xlarge, on demand in us-east-1, before 1 × p5.48") for each in plan.why
+    )
+    edit(repository / "jobs" / "job.yaml", "p5en.48xlarge", "p5.48xlarge")
+    edit(repository / "jobs" / "job.yaml", "on-demand}", 'on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}')
+    (plan,) = changed("main").plans
+    assert "price: $50.00 an hour, before $55.04" in plan.why
+    assert plan.lines[0].change is LineChange.PRICE
+
+
+def test_what_prices_did_shows_when_the_old_side_is_priced_of_another_day(repository):
+    assert changed("main").plans == ()
+    found = changed("main", prices_as_of=date(2025, 1, 1))
+    assert all(not any("before" in why and why.startswith("workload") for why in each.why) for each in found.plans)
+    assert {each.file for each in found.plans} == {"chat.yaml", "jobs/job.yaml"}
+
+
+def test_plans_come_and_go(repository):
+    (repository / "chat.yaml").rename(repository / "talk.yaml")
+    found = {each.file: each for each in changed("main").plans}
+    assert found["chat.yaml"].why == ("the plan is gone",)
+    assert found["talk.yaml"].why == ("the plan is new",)
+    assert found["chat.yaml"].old_usd == found["talk.yaml"].new_usd
+    assert changed("main").usd_change == 0
+
+
+def test_files_and_folders_and_a_file_at_a_revision(repository):
+    other = repository / "other"
+    other.mkdir()
+    (other / "job.yaml").write_text(TRAIN.replace("nodes: 1", "nodes: 2"), encoding="utf-8")
+    by_file = changed("jobs/job.yaml", "other/job.yaml")
+    by_folder = changed("jobs", "other")
+    assert by_file.usd_change == by_folder.usd_change != 0
+    edit(repository / "jobs" / "job.yaml", "nodes: 1", "nodes: 2")
+    assert changed("main", "jobs/job.yaml").usd_change == by_file.usd_change
+
+
+def test_a_plan_that_cannot_be_any_more_is_beyond_every_policy(repository):
+    edit(repository / "jobs" / "job.yaml", "llama-3.1-8b", "llama-3.1-405b")
+    found = changed("main")
+    assert found.plans[0].new_usd is None
+    assert DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(found) == "jobs/job.yaml has no total any more"
+    assert DiffPolicy().refusal(found) is None
+
+
+@pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
+def test_what_is_no_side_is_refused(repository, old):
+    with pytest.raises(UnreadableInputError, match="no git revision"):
+        changed(old)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_after_and_none_before(repository):
+    edit(repository / "jobs" / "job.yaml", "workload:", "worklaod:")
+    with pytest.raises(UnreadableInputError, match=r"jobs/job\.yaml"):
+        changed("main")
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "broken"], cwd=repository, check=True
+    )
+    (repository / "jobs" / "job.yaml").write_text(TRAIN, encoding="utf-8")
+    assert changed("HEAD").plans[0].why == ("the plan is new",)
+
+
+@pytest.mark.parametrize("usd,percent,refused", [("1", None, True), (None, 1.0, True), ("99999", 500.0, False)])
+def test_a_policy_refuses_beyond_dollars_or_percent(repository, usd, percent, refused):
+    edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 3.0")
+    limits = DiffPolicy(max_increase_usd=usd and Decimal(usd), max_increase_percent=percent)
+    assert (limits.refusal(changed("main")) is not None) is refused
+
+
+def test_the_policy_that_is_shipped_can_be_read_and_the_command_line_replaces_it(tmp_path):
+    shipped = ROOT / "ci" / "cost-policy.yaml"
+    assert policy_of(shipped, None, None) == DiffPolicy(max_increase_usd=Decimal(500), max_increase_percent=10.0)
+    assert policy_of(shipped, Decimal(1), 2.0) == DiffPolicy(max_increase_usd=Decimal(1), max_increase_percent=2.0)
+    for text in ("max_increase_usd: many\n", "max_increase: 3\n", "- 3\n", "max_increase_percent: true\n", "{"):
+        (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(UnreadableInputError):
+            policy_of(tmp_path / "p.yaml", None, None)
+
+
+def test_the_page_and_the_comment(repository, golden):
+    edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
+    edit(repository / "chat.yaml", "requests_per_s: 2", "requests_per_s: 9")
+    found = changed("main")
+    refusal = DiffPolicy(max_increase_percent=10.0).refusal(found)
+    for width in (80, 120):
+        lines = page(found, refusal, width)
+        assert max(len(line) for line in lines) <= width
+        golden(f"plan/diff-{width}.txt", "\n".join([*lines, ""]))
+    golden("plan/diff-comment.md", "\n".join([*comment(found, refusal), ""]))
+
+
+def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
+    (repository / "a`|<img src=x>@all.yaml").write_text(SERVE, encoding="utf-8")
+    lines = comment(changed("main"), None)
+    assert lines[0] == MARK
+    body = "\n".join(lines[1:])
+    assert "<img" not in body.replace("`a'\\|<img src=x>@all.yaml`", "")
+    assert "@all" not in body.replace("`a'\\|<img src=x>@all.yaml`", "")
+
+
+def test_a_plans_own_words_make_no_links_and_no_references_in_a_comment():
+    said = _safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
+    for live in ("://", "www.", "#1", "#7", "GH-1", "@me"):
+        assert live not in said
+    assert said.replace("\u200b", "") == "see https://x.example www.x.example #12 org/repo#7 GH-1 @me"
+
+
+def test_the_command_ends_with_3_beyond_its_policy(repository, slipway):
+    edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
+    policies = ((), ("--max-increase-percent", "5"), ("--max-increase-usd", "x"))
+    ended = [slipway("diff", "main", "--json", *policy) for policy in policies]
+    assert [each.code for each in ended] == [0, 3, 2]
+    document = json.loads(ended[0].out)
+    assert document["schema"] == "slipway.diff/1"
+    assert document["plans"][0]["old_usd"] is not None
+    assert document["refusal"] is None

@@ -1,0 +1,147 @@
+"""Prices before a deployment: refreshed where there are credentials, and gated twice."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedError
+from launcher.model.sizing import head_node
+from launcher.records.cache_folder import cache_folder
+from launcher.workflow.quote.fresh import fresh_quote, gated_quote
+from launcher.workflow.quote.options import PriceOptions
+from tests.plans import NOW
+from tests.stand_ins.aws_prices import AwsPrices, served
+from tests.stand_ins.price_entries import ec2_product, ml_product, spot_entry, term
+
+pytestmark = pytest.mark.server
+TYPE, REGION = "p5.48xlarge", "us-east-2"
+PLAN = """
+slipway: 1
+name: x
+workload: {train: {model: {params_b: 0.1}, hours: 1}}
+target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-2, az_id: use2-az1}
+purchase: {option: OPTION}
+"""
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    with served(AwsPrices()) as state:
+        state.products = [ec2_product(TYPE, REGION, term("60.00")), ec2_product("m6i.xlarge", REGION, term("0.192"))]
+        state.spot = [
+            spot_entry(TYPE, REGION, "us-east-2a", "19.5", since="2026-11-20T09:00:00.000Z", zone_id="use2-az1")
+        ]
+        yield state
+
+
+@pytest.fixture
+def quoted(aws, tmp_path):
+    """A fresh quote of a plan that buys one way; what was said comes with it."""
+
+    def ask(option, *, credentials=True, budget=""):
+        path = tmp_path / "plan.yaml"
+        path.write_text(PLAN.replace("OPTION", option) + budget)
+        environment = aws.environment(tmp_path)
+        if not credentials:
+            environment = {
+                name: value for name, value in environment.items() if "KEY" not in name and "TOKEN" not in name
+            }
+            environment["AWS_EC2_METADATA_DISABLED"] = "true"
+        said = []
+        asked = PriceOptions(cache=cache_folder(environment))
+        _, _, quote = fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=said.append)
+        return quote, said
+
+    return ask
+
+
+@pytest.mark.parametrize("option,usd", [("on-demand", "60.00"), ("spot", "19.5")])
+def test_a_price_too_old_to_deploy_on_is_read_anew_and_allowed(option, usd, quoted):
+    quote, _ = quoted(option)
+    assert quote.price.usd == Decimal(usd)
+    assert quote.price.as_of == NOW.date()
+    assert quote.gate.allowed
+
+
+def test_without_credentials_an_old_price_is_refused_and_it_is_said(quoted):
+    with pytest.raises(UnpricedError, match="days old"):
+        quoted("spot", credentials=False)
+
+
+def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(aws, quoted):
+    with pytest.raises(OverBudgetError):
+        quoted("spot", budget="budget: {max_usd: 1}\n")
+    assert aws.operations() == []
+
+
+def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(aws, quoted):
+    aws.products[0] = ec2_product(TYPE, REGION, term("90.00"))
+    with pytest.raises(OverBudgetError):
+        quoted("on-demand", budget="budget: {max_usd: 75}\n")
+    assert aws.operations()
+
+
+def test_a_price_that_aws_no_longer_gives_is_refused(aws, quoted):
+    aws.spot = []
+    with pytest.raises(UnpricedError, match="any more"):
+        quoted("spot")
+
+
+SERVING = """
+slipway: 1
+name: embed
+workload:
+  serve:
+    model: qwen3-embedding-0.6b
+    artifacts_uri: s3://models/embed
+    task: embedding
+    input_tokens: 400
+    requests_per_s: 5
+    tensor_parallel: 2
+    max_instances: 1
+target: {kind: sagemaker-endpoint, region: us-east-2, instance_type: inf2.xlarge}
+purchase: {option: on-demand}
+"""
+
+
+def asked_for(text, aws, folder):
+    """A fresh quote of a plan file with credentials."""
+    path = folder / "plan.yaml"
+    path.write_text(text)
+    environment = aws.environment(folder)
+    asked = PriceOptions(cache=cache_folder(environment))
+    return fresh_quote(path, NOW, asked, wanted=None, environment=environment, say=lambda _: None)[2]
+
+
+def test_an_endpoint_is_priced_anew_before_it_is_deployed(aws, tmp_path):
+    aws.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
+    quote = asked_for(SERVING, aws, tmp_path)
+    assert quote.gate.allowed
+    assert (quote.price.usd, quote.price.as_of) == (Decimal("0.95"), NOW.date())
+    assert aws.operations()
+
+
+def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(aws, tmp_path):
+    chat = SERVING.replace("qwen3-embedding-0.6b", "llama-3.1-8b").replace("    task: embedding\n", "")
+    chat = chat.replace("input_tokens: 400", "input_tokens: 400\n    output_tokens: 100").replace("_s: 5", "_s: 0.01")
+    with pytest.raises(ImpossibleError, match="the verdict is against it"):
+        asked_for(chat.replace("inf2.xlarge", "inf2.8xlarge"), aws, tmp_path)
+    assert aws.operations() == []
+
+
+@pytest.mark.parametrize("there, head", [(None, "m6i.2xlarge"), ("m6i.xlarge", "m6i.xlarge")])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(aws, tmp_path, there, head, fresh):
+    """17 nodes want a larger one, which ParallelCluster would not change."""
+    path, said = tmp_path / "plan.yaml", []
+    path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
+    asked, how = PriceOptions(any_age=True), {"wanted": None, "say": said.append, "head": lambda plan: there}
+    environment = aws.environment(tmp_path)
+    if fresh:
+        _, _, quote = fresh_quote(path, NOW, asked, environment=environment, **how)
+    else:
+        _, _, quote = gated_quote(path, NOW, asked, **how)
+    assert head_node(17, quote.plan.request.storage.head_node) == head
+    assert any(head in line.name for line in quote.components)
+    assert any("keeps its head node, m6i.xlarge" in line for line in said) is (there is not None)

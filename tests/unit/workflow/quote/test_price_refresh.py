@@ -1,0 +1,399 @@
+"""Fresh prices into the cache: what fails, what is refused, what moved, and where the next refresh goes on."""
+
+import json
+import re
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher import plan_file
+from launcher.aws.session import CredentialsError
+from launcher.catalog import tables
+from launcher.catalog.listing import rows
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.money import Price
+from launcher.records.cache_folder import cache_folder
+from launcher.workflow.quote.price_needs import Question
+from launcher.workflow.quote.prices import known_catalog
+from launcher.workflow.quote.refresh import refresh, refresh_file, refresh_for
+from tests.plans import NOW
+from tests.stand_ins.aws_prices import BROKEN, CUT, EXPIRED, THROTTLED, AwsPrices, Fault, served
+from tests.stand_ins.price_entries import block, ec2_product, rate, spot_entry, term
+from tests.stand_ins.public_prices import item_product
+
+pytestmark = pytest.mark.server
+P5, P4 = "p5.48xlarge", "p4d.24xlarge"
+REGION = ("us-east-2",)
+ON_DEMAND = Question(kind="on-demand", names=(P5,), regions=REGION)
+OTHER = Question(kind="on-demand", names=(P4,), regions=REGION)
+SPOT = Question(kind="spot", names=(P5,), regions=REGION)
+BLOCK = Question(kind="capacity-block", names=(P5,), regions=REGION)
+PLANS = Question(kind="savings-plan", names=(P5,), regions=REGION)
+ALL = (ON_DEMAND, OTHER, SPOT, BLOCK, PLANS)
+
+
+def usual(aws):
+    """Prices close to the known ones."""
+    aws.products = [
+        ec2_product(P5, "us-east-2", term("55.04")),
+        ec2_product(P4, "us-east-2", term("21.957642")),
+        ec2_product("m6i.xlarge", "us-east-2", term("0.192")),
+    ]
+    aws.spot = [spot(zone, price) for zone, price in (("use2-az1", "14"), ("use2-az2", "15"), ("use2-az3", "16"))]
+    aws.blocks = [block(P5, "us-east-2", "996.672")]
+    aws.rates = [rate(P5, "us-east-2", "41.5", plan_type="Compute", years=3, payment="No Upfront")]
+
+
+def spot(zone, price):
+    return spot_entry(P5, "us-east-2", "us-east-2a", price, since="2026-11-20T09:00:00.000Z", zone_id=zone)
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    with served(AwsPrices()) as state:
+        usual(state)
+        yield state
+
+
+@pytest.fixture
+def run(aws, tmp_path):
+    """A refresh of some questions, and what it said."""
+
+    def refreshed(*questions, now=NOW):
+        environment = aws.environment(tmp_path)
+        said = []
+        catalog = known_catalog(environment, NOW)
+        report = refresh(questions, catalog=catalog, environment=environment, now=now, say=said.append)
+        return report, said
+
+    return refreshed
+
+
+@pytest.fixture
+def catalog(aws, tmp_path):
+    """The catalog as the next command sees it."""
+    return lambda: known_catalog(aws.environment(tmp_path), NOW)
+
+
+class TestKept:
+    def test_every_service_answers_and_the_catalog_has_the_prices(self, run, catalog):
+        report, said = run(*ALL)
+        assert report.whole
+        assert (report.asked, report.answered, report.resumed, report.prices) == (5, 5, 0, 7)
+        assert (report.jumped, report.refused, report.failures, report.skipped_regions) == ((), (), (), ())
+        found = catalog()
+        assert found.on_demand(P5, "us-east-2").as_of == date(2026, 11, 20)
+        assert found.on_demand(P5, "us-east-2").source == "AWS Price List API, GetProducts AmazonEC2"
+        assert found.spot(P5, "us-east-2")["use2-az1"].usd == Decimal(14)
+        assert found.spot(P5, "us-east-2")["use2-az1"].note == "since 2026-11-20 09:00 UTC"
+        assert found.capacity_block(P5, "us-east-2").usd == Decimal("41.528")
+        assert found.on_demand(P5, "us-west-2").as_of < date(2026, 11, 20)
+        assert said[0] == "  5 questions to AWS"
+        assert len(said) == 1 + 5
+        assert all(re.match(r"  [1-5]/5  ", line) for line in said[1:])
+        assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in said)
+
+    def test_the_next_refresh_asks_everything_again(self, aws, run):
+        run(ON_DEMAND, SPOT)
+        before = len(aws.asked)
+        report, _ = run(ON_DEMAND, SPOT, now=NOW + timedelta(minutes=1))
+        assert report.resumed == 0
+        assert len(aws.asked) == 2 * before
+
+    def test_what_a_day_brought_shows_as_a_difference(self, aws, run, catalog):
+        run(SPOT, now=NOW - timedelta(days=1))
+        aws.spot = [spot("use2-az1", "14"), spot("use2-az2", "20"), spot("use2-az3", "16")]
+        run(SPOT)
+        history = rows(catalog(), instance_type=P5, region="us-east-2", option="spot")
+        told = [str(row.usd) for row in history if row.zone == "use2-az2"]
+        assert told[-2:] == ["15", "20"]
+
+    def test_a_question_that_is_asked_twice_counts_once(self, run):
+        report, _ = run(SPOT, SPOT)
+        assert report.asked == 1
+
+
+def _dimension(product):
+    term = next(iter(product["terms"]["OnDemand"].values()))
+    return next(iter(term["priceDimensions"].values()))
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        "fault, said",
+        [
+            (BROKEN, "InternalFailure"),
+            (Fault(code="RequestLimitExceeded", message="slow down"), "RequestLimitExceeded"),
+            (CUT, "cut short"),
+            (Fault(code="UnauthorizedOperation", message="not you"), "not you"),
+        ],
+    )
+    def test_one_failed_service_leaves_the_others_fresh_and_says_so(self, aws, run, catalog, fault, said):
+        aws.always["DescribeSpotPriceHistory"] = fault
+        report, lines = run(*ALL)
+        assert not report.whole
+        assert (report.asked, report.answered) == (5, 4)
+        ((what, problem),) = report.failures
+        assert what == "spot of p5.48xlarge in us-east-2"
+        assert said in problem.message
+        assert any(f"{what}: failed: " in line for line in lines)
+        found = catalog()
+        assert found.on_demand(P5, "us-east-2").as_of == NOW.date()
+        assert found.spot(P5, "us-east-2")["use2-az1"].as_of < NOW.date()
+        assert report.vanished == ()
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda product: product["product"]["attributes"].update(usagetype=7),
+            lambda product: product.update(terms=[]),
+            lambda product: product["terms"].update(OnDemand=["x"]),
+            lambda product: product["terms"]["OnDemand"].update(x={"priceDimensions": [], "effectiveDate": 7}),
+            lambda product: next(iter(product["terms"]["OnDemand"].values())).update(priceDimensions="x"),
+            lambda product: _dimension(product).update(pricePerUnit=["1"]),
+            lambda product: _dimension(product).update(pricePerUnit="55.04"),
+            lambda product: _dimension(product).update(pricePerUnit={"USD": ["55.04"]}),
+            lambda product: product.update(odd=json.loads("[" * 500 + "]" * 500)),
+        ],
+    )
+    def test_a_product_of_an_odd_shape_costs_its_question_alone(self, aws, run, catalog, spoil):
+        spoil(aws.products[0])
+        report, _ = run(*ALL)
+        assert report.answered >= 4
+        assert [what for what, _ in report.failures] in ([], ["on demand of p5.48xlarge in us-east-2"])
+        assert report.failures or report.refused
+        assert catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
+        assert catalog().on_demand(P4, "us-east-2").as_of == NOW.date()
+
+    def test_the_next_refresh_asks_only_what_failed(self, aws, run, catalog):
+        aws.always["DescribeSavingsPlansOfferingRates"] = THROTTLED
+        run(*ALL)
+        aws.always.clear()
+        aws.asked.clear()
+        report, said = run(*ALL, now=NOW + timedelta(minutes=5))
+        assert aws.operations() == ["DescribeSavingsPlansOfferingRates"]
+        assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
+        assert said[0] == "  4 of 5 answers are kept from the refresh that did not finish"
+
+    def test_expired_credentials_stop_everything_and_what_came_is_kept(self, aws, run, catalog):
+        aws.always["DescribeSpotPriceHistory"] = EXPIRED
+        run(ON_DEMAND)
+        with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
+            run(SPOT, now=NOW + timedelta(minutes=1))
+        assert "what was read is kept" in caught.value.hint
+        assert catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
+
+    def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, aws, tmp_path, run):
+        environment, said = aws.environment(tmp_path), []
+
+        def say(line):
+            said.append(line)
+            if line.startswith("  2/5"):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            refresh(ALL, catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=say)
+        assert said[-1].startswith("  interrupted: what came is kept")
+        report, _ = run(*ALL, now=NOW + timedelta(minutes=1))
+        assert report.whole
+        assert report.resumed >= 2
+
+    def test_a_zero_and_another_currency_are_refused_and_asked_for_again(self, aws, run, catalog):
+        aws.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
+        aws.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
+        report, said = run(ON_DEMAND, OTHER, SPOT)
+        assert not report.whole
+        assert [(each.key.name, each.reason) for each in report.refused] == [
+            (P4, "the currency is CNY, expected USD"),
+            (P5, "the price is $0.0000000000, expected more than 0"),
+        ]
+        assert (report.failures, report.vanished) == ((), ())
+        assert catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
+        assert any("no price, 1 refused" in line for line in said)
+        usual(aws)
+        report, _ = run(ON_DEMAND, OTHER, SPOT, now=NOW + timedelta(minutes=1))
+        assert (report.whole, report.resumed) == (True, 1)
+
+
+class TestMoves:
+    def test_a_price_that_moved_by_more_than_half_is_told_and_holds(self, aws, run, catalog):
+        run(SPOT, now=NOW - timedelta(days=1))
+        aws.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
+        report, _ = run(SPOT)
+        told = {each.key.zone: (str(each.before), str(each.after), each.percent) for each in report.jumped}
+        assert told == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
+        assert report.whole
+        assert catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
+
+    def test_a_price_that_is_gone_is_told_and_ages(self, aws, run, catalog):
+        run(SPOT, ON_DEMAND, now=NOW - timedelta(days=1))
+        aws.spot = [spot("use2-az1", "14")]
+        aws.products = []
+        report, _ = run(SPOT, ON_DEMAND)
+        assert [(each.key.kind, each.key.zone, str(each.before)) for each in report.vanished] == [
+            ("on-demand", "", "55.04"),
+            ("spot", "use2-az2", "15"),
+            ("spot", "use2-az3", "16"),
+        ]
+        assert report.gone(P5, "spot", "us-east-2", "use2-az3")
+        assert report.gone(P5, "on-demand", "us-east-2", "use2-az3")
+        assert not report.gone(P5, "spot", "us-east-2", "use2-az1")
+        assert catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
+
+    def test_reserved_rates_come_with_the_on_demand_ones(self, run):
+        question = Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True)
+        report, _ = run(question)
+        assert {each.key.kind for each in report.vanished} == {"reserved"}
+
+
+class TestRegions:
+    REGIONS = ("us-east-2", "us-west-2", "af-south-1")
+
+    def questions(self):
+        return [Question(kind="spot", names=(P5,), regions=(region,)) for region in self.REGIONS]
+
+    def test_regions_that_the_account_may_not_use_are_left_out_and_told(self, aws, run):
+        report, _ = run(*self.questions())
+        assert report.skipped_regions == ("af-south-1",)
+        assert {each.region for each in aws.asked if each.operation == "DescribeSpotPriceHistory"} == {
+            "us-east-2",
+            "us-west-2",
+        }
+        assert report.whole
+
+    def test_where_they_cannot_be_listed_all_are_asked(self, aws, run):
+        aws.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
+        report, said = run(*self.questions())
+        assert said[0] == "  describe the regions: UnauthorizedOperation: not you: all regions are asked"
+        assert report.asked == 3
+
+    def test_one_region_is_asked_without_looking(self, aws, run):
+        run(SPOT)
+        assert aws.operations() == ["DescribeSpotPriceHistory"]
+
+
+class TestForPlans:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "plan.yaml"
+        target = f"{{kind: parallelcluster, instance_type: {P5}, region: us-east-2, nodes: 1}}"
+        path.write_text(f"slipway: 1\nname: x\ntarget: {target}\npurchase: {{option: spot}}\n")
+        return path
+
+    def test_a_plan_file_asks_only_for_what_it_needs(self, aws, path, tmp_path, catalog):
+        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        assert (report.whole, report.asked, report.prices) == (True, 20, 6)
+        assert set(aws.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
+        services = {each.body["ServiceCode"] for each in aws.asked if each.operation == "GetProducts"}
+        assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
+        assert isinstance(catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
+
+    def test_bill_items_and_bands_come_with_it(self, aws, path, tmp_path, catalog):
+        gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
+        aws.products.append({"serviceCode": "AmazonEC2", **gp3})
+        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        assert (report.whole, report.prices) == (True, 7)
+        price, band = catalog().bill_item("ebs.gp3-storage", "us-east-2"), catalog().interruption_band(P5, "us-east-2")
+        assert isinstance(price, Price)
+        assert (price.usd, price.as_of) == (Decimal("0.085"), NOW.date())
+        assert (band.low_percent, band.savings_percent, band.as_of) == (5, 50, NOW.date())
+
+    def test_what_names_no_region_or_another_attribute_for_it_is_found(self, aws, path, tmp_path, catalog):
+        aws.filtering = True
+        between = {"transferType": "IntraRegion", "family": "Data Transfer"}
+        usage, price = "DataTransfer-Regional-Bytes", ("0", "Inf", "0.012")
+        zone = item_product("HostedZone", "", "HostedZone", ("0", "25", "0.55"), family="DNS Zone")
+        balancer = item_product("USE2-LoadBalancerUsage", "us-east-2", "Hrs", price, family="Load Balancer-Network")
+        here = item_product(f"USE2-{usage}", "", "GB", price, fromRegionCode="us-east-2", **between)
+        there = item_product(f"USW2-{usage}", "", "GB", ("0", "Inf", "0.9"), fromRegionCode="us-west-2", **between)
+        for service, each in (
+            ("AmazonRoute53", zone),
+            ("AWSELB", balancer),
+            ("AWSDataTransfer", here),
+            ("AWSDataTransfer", there),
+        ):
+            aws.products.append({"serviceCode": service, **each})
+        refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = catalog()
+        names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
+        assert [str(known.bill_item(each, "us-east-2").usd) for each in names] == ["0.55", "0.012", "0.012"]
+
+    def test_of_what_is_sent_to_other_regions_the_dearest_counts_and_a_pair_has_its_own(
+        self, aws, path, tmp_path, catalog
+    ):
+        aws.filtering = True
+        for origin, end, code, usd in (
+            ("us-east-2", "us-east-1", "USE2-USE1", "0.0100000000"),
+            ("us-east-2", "eu-west-1", "USE2-EU", "0.0300000000"),
+            ("us-east-1", "eu-west-1", "USE1-EU", "0.9000000000"),
+        ):
+            between = {"fromRegionCode": origin, "toRegionCode": end, "family": "Data Transfer"}
+            usage, price = f"{code}-AWS-Out-Bytes", ("0", "Inf", usd)
+            product = item_product(usage, "", "GB", price, transferType="InterRegion Outbound", **between)
+            aws.products.append({"serviceCode": "AWSDataTransfer", **product})
+        report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        known = catalog()
+        ends = ("us-east-1", "eu-west-1")
+        assert [str(known.transfer("us-east-2", each).usd) for each in ends] == ["0.01", "0.03"]
+        assert "transfer.to-us-east-2" not in {each.item for each in report.unmatched}
+
+    def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
+        environment = aws.environment(tmp_path)
+        refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
+        assert {each.region for each in aws.asked if each.operation == "DescribeSpotPriceHistory"} == {"us-west-2"}
+
+    def test_a_region_that_nobody_knows_is_unreadable(self, aws, path, tmp_path):
+        with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
+            refresh_file(path, ["us-eest-1"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+        assert aws.asked == []
+
+    def test_nothing_left_to_ask_for_is_told(self, aws, path, tmp_path):
+        path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
+        with pytest.raises(ImpossibleError, match="no price is to be asked for"):
+            refresh_file(path, ["us-west-2"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
+
+    def test_a_launch_refreshes_by_the_request(self, aws, path, tmp_path, catalog):
+        report = refresh_for(
+            plan_file.load(path),
+            catalog=catalog(),
+            environment=aws.environment(tmp_path),
+            now=NOW,
+            say=lambda line: None,
+        )
+        assert (report.whole, report.asked) == (True, 3)
+
+    def test_without_a_file_everything_is_asked(self, aws, tmp_path):
+        said = []
+        environment = aws.environment(tmp_path)
+        report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=said.append)
+        assert report.asked == report.answered > 200
+        assert {each.region for each in aws.asked if each.operation.startswith("Describe")} <= {
+            "us-east-1",
+            "us-east-2",
+        }
+
+
+class TestCache:
+    def test_no_credentials_are_told_before_anything_is_asked(self, aws, tmp_path):
+        environment = {"XDG_CACHE_HOME": str(tmp_path)}
+        with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
+        assert caught.value.exit_code == 1
+        assert caught.value.hint
+
+    def test_a_cache_that_cannot_be_written_is_told_before_anything_is_asked(self, aws, tmp_path):
+        (tmp_path / "slipway").write_text("in the way")
+        environment = aws.environment(tmp_path)
+        with pytest.raises(ImpossibleError, match="cannot write the price cache"):
+            refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
+        assert aws.asked == []
+
+    def test_every_file_can_be_read_back(self, aws, run, tmp_path):
+        run(*ALL)
+        folder = cache_folder(aws.environment(tmp_path))
+        written = [table for table in (*tables.PRICE_TABLES, tables.SOURCES) if (folder / table.path).is_file()]
+        assert len(written) == 5
+        assert all(list(tables.read_checked(table, folder)) for table in written)
+        assert not (folder / "unfinished.json").exists()

@@ -1,0 +1,372 @@
+"""Prices without an account: AWS's public files from a server on loopback, into the cache, with their real shapes."""
+
+import json
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.answers.refresh import refresh_page
+from launcher.aws.session import CredentialsError
+from launcher.catalog import tables
+from launcher.catalog.listing import rows
+from launcher.model.enums import Basis, Payment
+from launcher.model.money import Price
+from launcher.records.cache_folder import cache_folder
+from launcher.workflow.quote.prices import known_catalog
+from launcher.workflow.quote.refresh import refresh_file
+from tests.plans import NOW
+from tests.stand_ins.price_entries import ec2_product, ml_product, reserved_term, term
+from tests.stand_ins.public_prices import (
+    ADVISOR_DAY,
+    SPOT_DAY,
+    PublicPrices,
+    advisor_file,
+    item_product,
+    offer_path,
+    served,
+    spot_file,
+)
+
+pytestmark = pytest.mark.server
+P5, REGION = "p5.48xlarge", "us-east-2"
+EC2 = offer_path("AmazonEC2", REGION)
+SERVICES = (
+    *("AmazonCloudWatch", "AmazonECR", "AmazonEKS", "AmazonS3", "AWSSecretsManager", "AmazonVPC", "AWSLambda"),
+    *("awskms", "AWSELB", "AmazonFSx", "AmazonSNS", "AWSDataTransfer"),
+)
+EVERYWHERE = ("AmazonCloudWatch", "AmazonRoute53")
+ZONES = (("0", "25", "0.5500000000"), ("25", "Inf", "0.1500000000"))
+LUSTRE = {"fileSystemType": "Lustre", "storageType": "SSD", "family": "Storage"}
+
+
+@pytest.fixture
+def site():
+    with served(PublicPrices()) as state:
+        state.offer(
+            "AmazonEC2",
+            REGION,
+            ec2_product(P5, REGION, term("50.0400000000"), reserved=(reserved_term(3, "No Upfront", "20.5", "0"),)),
+            ec2_product(P5, REGION, term("99"), operatingSystem="Windows"),
+            ec2_product(P5, REGION, term("0.0000000000"), marketoption="CapacityBlock"),
+            ec2_product("x9.nobody", REGION, term("1")),
+            item_product("USE2-EBS:VolumeUsage.gp3", REGION, "GB-Mo", ("0", "Inf", "0.0900000000")),
+            item_product("USE2-EBS:VolumeP-Throughput.gp3", REGION, "GiBps-mo", ("0", "Inf", "51.2")),
+            item_product("USE2-NatGateway-Hours", REGION, "Hrs", ("0", "Inf", "0.0460000000")),
+        )
+        state.offer(
+            "AmazonSageMaker",
+            REGION,
+            ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Cluster:ml.{P5}"),
+            item_product(
+                "USE2-Host:VolumeUsage.gp2", REGION, "GB-Mo", ("0", "Inf", "0.15"), volumeType="General Purpose-Hosting"
+            ),
+            item_product("USE2-Hst:Data-Bytes-Out", REGION, "GB", ("0", "Inf", "0.017"), operation="Invoke-Endpoint"),
+        )
+        for service in SERVICES:
+            state.offer(service, REGION)
+        for service in EVERYWHERE:
+            state.offer(service, "*")
+        state.offer(
+            "AWSELB",
+            REGION,
+            *(
+                item_product(usage, REGION, "Hrs", ("0", "Inf", usd), family=f"Load Balancer{kind}")
+                for usage, kind, usd in (
+                    ("USE2-LoadBalancerUsage", "", "0.9"),
+                    ("USE2-LoadBalancerUsage", "-Application", "0.8"),
+                    ("USE2-LoadBalancerUsage", "-Network", "0.0235"),
+                    ("USE2-LCUUsage", "-Network", "0.0065"),
+                    ("USE2-LCUUsage", "-Application", "0.7"),
+                )
+            ),
+        )
+        state.offer(
+            "AmazonFSx",
+            REGION,
+            *(
+                item_product(f"USE2-{mb}", REGION, "GB-Mo", ("0", "Inf", usd), throughputCapacity=mb, **LUSTRE)
+                for mb, usd in (("50", "0.9"), ("125", "0.155"), ("250", "0.225"), ("1000", "0.6"), ("1000", "0.7"))
+            ),
+            item_product("USE2-Z", REGION, "GB-Mo", ("0", "Inf", "0.09"), throughputCapacity="125", family="Storage"),
+        )
+        state.offer(
+            "AmazonSNS",
+            REGION,
+            item_product(
+                "USE2-Requests-Tier1",
+                REGION,
+                "Requests",
+                ("0", "1000000", "0.0000000000"),
+                ("1000000", "Inf", "0.0000006000"),
+            ),
+        )
+        state.offer(
+            "AWSDataTransfer",
+            REGION,
+            item_product(
+                "USE2-DataTransfer-Regional-Bytes", "", "GB", ("0", "Inf", "0.011"), transferType="IntraRegion"
+            ),
+            item_product("USE2-DataTransfer-Regional-Bytes", "", "GB", ("0", "Inf", "0.5"), transferType="Other"),
+        )
+        state.offer("AmazonRoute53", "*", item_product("HostedZone", "", "HostedZone", *ZONES, family="DNS Zone"))
+        state.offer(
+            "AmazonCloudWatch",
+            "*",
+            item_product("DashboardsUsageHour", "", "Dashboards", ("0", "Inf", "3.5")),
+            item_product("Global-DashboardsUsageHour", "", "Dashboards", ("0", "3", "0")),
+            item_product("DashboardsUsageHour-Basic", "", "Dashboards", ("0", "Inf", "3.1")),
+        )
+        storage = (("0", "51200", "0.0240000000"), ("51200", "Inf", "0.0230000000"))
+        state.offer(
+            "AmazonS3",
+            REGION,
+            item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", *storage, volumeType="Standard"),
+            item_product("USE2-TimedStorage-ByteHrs", REGION, "GB-Mo", ("0", "Inf", "0.9"), volumeType="Overhead"),
+            item_product("USE2-TimedStorage-SIA-ByteHrs", REGION, "GB-Mo", ("0", "Inf", "0.0125")),
+            item_product("USE2-Requests-Tier1", REGION, "Requests", ("0", "Inf", "0.0000060000"), group="S3-API-Tier1"),
+        )
+        state.offer(
+            "AWSLambda",
+            REGION,
+            item_product("USE2-Lambda-GB-Second", REGION, "Lambda-GB-Second", ("0", "6000000000", "0.0000170000")),
+            item_product("USE2-Lambda-GB-Second-ARM", REGION, "Lambda-GB-Second", ("0", "Inf", "0.0000130000")),
+            item_product("USE2-Request", REGION, "Requests", ("0", "Inf", "0.0000003000")),
+            item_product("USE2-Request-ARM", REGION, "Requests", ("0", "Inf", "0.9")),
+        )
+        state.offer(
+            "awskms",
+            REGION,
+            item_product("us-east-2-KMS-Keys", REGION, "Keys", ("0", "Inf", "1.1000000000")),
+            item_product("us-east-2-KMS-Requests", REGION, "Requests", ("0", "Inf", "0.0000040000")),
+            item_product("us-east-2-KMS-Requests-Asymmetric", REGION, "Requests", ("0", "Inf", "0.0000150000")),
+        )
+        state.offer(
+            "AmazonCloudWatch",
+            REGION,
+            item_product("USE2-CW:CompositeAlarmMonitorUsage", REGION, "Alarms", ("0", "Inf", "0.6000000000")),
+        )
+        state.files["/spot.json"] = spot_file(
+            {REGION: {P5: "21.5", "m6i.large": "9.0E-2", "c6i.large": "N/A*"}, "us-east-1-atl-1": {P5: "1.5"}}
+        )
+        state.files["/advisor.json"] = advisor_file({REGION: {P5: (52, 4)}})
+        state.changed = {"/spot.json": SPOT_DAY, "/advisor.json": ADVISOR_DAY}
+        yield state
+
+
+@pytest.fixture
+def run(site, tmp_path):
+    """A refresh of one region, and what it said."""
+
+    def refreshed(*regions, now=NOW, **options):
+        said = []
+        environment = site.environment(tmp_path)
+        report = refresh_file(None, regions or (REGION,), environment=environment, now=now, say=said.append, **options)
+        return report, said
+
+    return refreshed
+
+
+@pytest.fixture
+def catalog(site, tmp_path):
+    return lambda: known_catalog(site.environment(tmp_path), NOW)
+
+
+def test_every_kind_that_is_published_is_read_and_says_where_from(run, catalog):
+    report, said = run()
+    assert (report.whole, report.public) == (True, True)
+    assert report.unasked == ("capacity-block", "training-plan", "savings-plan")
+    assert any("no AWS credentials" in line for line in said)
+    known = catalog()
+    machine = known.on_demand(P5, REGION)
+    assert isinstance(machine, Price)
+    assert (machine.usd, machine.as_of, machine.basis) == (Decimal("50.0400000000"), NOW.date(), Basis.LISTED)
+    assert "public offer file of AmazonEC2" in machine.source
+    reserved = known.reserved(P5, REGION, "standard", 3, Payment.NO_UPFRONT)
+    managed = known.sagemaker(f"ml.{P5}", REGION, "cluster")
+    spot = known.spot(P5, REGION)[""]
+    assert isinstance(reserved, Price)
+    assert isinstance(managed, Price)
+    assert (str(reserved.usd), str(managed.usd), str(spot.usd)) == ("20.5", "66.5", "21.5")
+    assert (spot.as_of, "one zone's price" in spot.note) == (date(2026, 11, 20), True)
+    band = known.interruption_band(P5, REGION)
+    assert band is not None
+    assert (band.low_percent, band.savings_percent, band.as_of) == (20, 52, date(2026, 3, 20))
+
+
+def test_a_zones_older_spot_price_gives_way_to_the_page(run, catalog):
+    assert str(catalog().spot(P5, REGION)["use2-az1"].usd) == "20.3632"
+    run()
+    assert str(catalog().spot(P5, REGION)["use2-az1"].usd) == "21.5"
+
+
+def test_bill_items_come_in_the_catalogs_units_with_their_bands(run, catalog):
+    run()
+    known = catalog()
+    items = {name: known.bill_item(name, REGION) for name in ("ebs.gp3-storage", "s3.put-requests", "vpc.nat-gateway")}
+    assert {name: str(price.usd) for name, price in items.items()} == {
+        "ebs.gp3-storage": "0.09",
+        "s3.put-requests": "0.006",
+        "vpc.nat-gateway": "0.046",
+    }
+    throughput, storage = (known.bill_item(name, REGION) for name in ("ebs.gp3-throughput", "s3.standard-storage"))
+    assert [(tier.start, str(tier.usd)) for tier in throughput.tiers] == [(0, "0"), (125, "0.05")]
+    assert [(tier.start, str(tier.usd)) for tier in storage.tiers] == [(0, "0.024"), (51200, "0.023")]
+    assert {price.as_of for price in items.values()} == {NOW.date()}
+
+
+@pytest.mark.parametrize(
+    "item, usd",
+    [
+        ("lambda.duration-x86", "0.000017"),
+        ("lambda.duration-arm64", "0.000013"),
+        ("lambda.requests", "0.3"),
+        ("kms.key", "1.1"),
+        ("kms.requests", "0.04"),
+        ("cloudwatch.composite-alarm", "0.6"),
+        ("cloudwatch.dashboard", "3.5"),
+        ("elb.network-load-balancer", "0.0235"),
+        ("elb.network-load-balancer-units", "0.0065"),
+        ("fsx.lustre-persistent-125", "0.155"),
+        ("fsx.lustre-persistent-250", "0.225"),
+        ("route53.hosted-zone", "0.55"),
+        ("sagemaker.endpoint-data-out", "0.017"),
+        ("sagemaker.endpoint-storage", "0.15"),
+        ("sns.requests", "0.6"),
+        ("transfer.inter-az", "0.011"),
+    ],
+)
+def test_what_stands_around_the_machines_has_a_live_source(run, catalog, item, usd):
+    """Of usage types that begin alike the one that is meant, whatever AWS has before it for the region."""
+    run()
+    price = catalog().bill_item(item, REGION)
+    assert (price.usd, price.as_of) == (Decimal(usd), NOW.date())
+
+
+def test_several_products_that_differ_or_none_are_said_and_not_believed(run, catalog):
+    before = {name: catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
+    report, _ = run()
+    told = {each.item: (each.region, each.reason) for each in report.unmatched}
+    assert told["fsx.lustre-persistent-1000"] == (REGION, "2 products that differ, at $0.6, $0.7")
+    assert told["eks.cluster"] == told["fsx.lustre-persistent-500"] == (REGION, "no such product")
+    assert "kms.requests" not in told
+    known = catalog()
+    assert known.bill_item("fsx.lustre-persistent-1000", REGION) == before["fsx.lustre-persistent-1000"]
+    assert known.bill_item("kms.requests", REGION) != before["kms.requests"]
+    page = " ".join(" ".join(refresh_page(report, 80)).split())
+    assert "2 products that differ, at $0.6, $0.7 in us-east-2: fsx.lustre-persistent-1000" in page
+
+
+def test_what_no_public_reading_confirms_says_so_in_the_quote(run, catalog):
+    run()
+    note = catalog().bill_item("fsx.lustre-persistent-125", REGION).note
+    assert "not confirmed" in note
+    assert "not confirmed" not in catalog().bill_item("elb.network-load-balancer", REGION).note
+
+
+def test_an_item_by_another_unit_is_not_read(site, run, catalog):
+    before = catalog().bill_item("ebs.gp3-throughput", REGION)
+    site.offer(
+        "AmazonEC2", REGION, item_product("EBS:VolumeP-Throughput.gp3", REGION, "MiBps-Mo", ("0", "Inf", "0.04"))
+    )
+    run()
+    assert catalog().bill_item("ebs.gp3-throughput", REGION) == before
+
+
+def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_prices_are_of_today(site, run, catalog):
+    run()
+    later = NOW + timedelta(days=1)
+    report, _ = run(now=later)
+    assert report.whole
+    assert site.statuses(EC2) == [200, 304]
+    assert site.statuses("/spot.json") == [200, 304]
+    known = catalog().at(None)
+    assert max(row.as_of for row in rows(known, instance_type=P5, region=REGION, option="on-demand")) == later.date()
+    assert known.spot(P5, REGION)[""].as_of == date(2026, 11, 20)
+
+
+def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, run, catalog):
+    size = len(site.files[EC2])
+    site.cuts[EC2] = [1000, 700]
+    report, _ = run()
+    assert report.whole
+    asked = [(stated, status) for path, stated, status in site.asked if path == EC2]
+    assert asked == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
+    assert size > 1700
+    assert catalog().on_demand(P5, REGION).as_of == NOW.date()
+
+
+def test_a_file_that_changed_between_two_parts_is_begun_anew(site, run, catalog):
+    site.cuts[EC2] = [1000] * 5
+    report, _ = run()
+    assert [what for what, _ in report.failures] == [f"price file of AmazonEC2 in {REGION}"]
+    assert "run it again" in report.failures[0][1].hint
+    site.offer("AmazonEC2", REGION, ec2_product(P5, REGION, term("49.5")))
+    report, _ = run(now=NOW + timedelta(minutes=1))
+    assert report.whole
+    assert catalog().on_demand(P5, REGION).usd == Decimal("49.5")
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        (EC2, b"<html>moved</html>"),
+        (EC2, b'{"products": {"S": {"attributes": {}}}'),
+        (EC2, b'{"terms": {}, "products": {}}'),
+        (EC2, b"[]"),
+        ("/spot.json", b"callback({});"),
+        ("/spot.json", b'{"config": {"regions": []}}'),
+        ("/advisor.json", b'{"spot_advisor": {"us-east-2": {"Linux": {"p5.48xlarge": {"s": 52, "r": 9}}}}}'),
+        ("/advisor.json", b"{}"),
+    ],
+)
+def test_another_shape_is_not_read_and_the_rest_is(site, run, catalog, path, body):
+    before = catalog().interruption_band(P5, REGION)
+    site.files[path] = body
+    report, _ = run()
+    assert len(report.failures) == 1
+    assert "shape" in report.failures[0][1].message
+    assert report.answered == report.asked - 1
+    known = catalog()
+    assert (known.on_demand(P5, REGION).as_of == NOW.date()) is (path != EC2)
+    assert (known.interruption_band(P5, REGION) == before) is (path == "/advisor.json")
+
+
+def test_a_file_that_is_not_there_is_told_with_its_address(site, run):
+    del site.files[EC2]
+    report, _ = run()
+    ((what, problem),) = report.failures
+    assert what == f"price file of AmazonEC2 in {REGION}"
+    assert (EC2 in problem.message, "403" in problem.message) == (True, True)
+
+
+def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(site, tmp_path):
+    said = []
+    report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=said.append)
+    assert any("price files of us-east-1, us-east-2, us-west-2 alone" in line for line in said)
+    asked = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
+    assert asked == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
+    assert report.failures
+
+
+def test_keys_that_are_half_there_are_an_error_and_no_reason_to_go_without(site, tmp_path):
+    environment = {**site.environment(tmp_path), "AWS_ACCESS_KEY_ID": "AKID"}
+    with pytest.raises(CredentialsError):
+        refresh_file(None, (REGION,), environment=environment, now=NOW, say=lambda _: None)
+    assert site.asked == []
+
+
+def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, run, tmp_path):
+    run()
+    folder = cache_folder(site.environment(tmp_path)).parent / "feeds"
+    kept = json.loads((folder / f"AmazonEC2-{REGION}.json").read_text())
+    assert len(kept["products"]) == 4
+    large = {each.name for each in folder.glob("*.part") if each.stat().st_size == len(site.files[EC2])}
+    assert large == set()
+
+
+def test_the_cache_reads_back(run, site, tmp_path):
+    run()
+    folder = cache_folder(site.environment(tmp_path))
+    for table in (tables.ON_DEMAND, tables.SPOT, tables.INTERRUPTIONS, tables.BILL_ITEMS):
+        assert list(tables.read_checked(table, folder))

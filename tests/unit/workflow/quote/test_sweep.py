@@ -1,0 +1,89 @@
+"""A plan at several values of its keys, each point as the plan with those values would be priced by itself."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.answers.sweep import page
+from launcher.cli import app
+from launcher.model.errors import UnreadableInputError
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from launcher.workflow.quote.sweep import sweep
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+PLAN = """slipway: 1
+name: job
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0, sequence_length: 4096}}
+target: {kind: parallelcluster, instance_type: [p5.48xlarge, p4d.24xlarge], nodes: 1, region: us-east-1}
+purchase: {option: [on-demand, spot]}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN, encoding="utf-8")
+    return path
+
+
+def test_every_point_is_the_plan_with_its_values(plan):
+    found = sweep(plan, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
+    assert [tuple(each.values.values()) for each in found.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
+    plan.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
+    assert price(plan, NOW, PriceOptions()).quote(1).usd == found.points[-1].best.usd
+    assert found.cheapest.best.usd.mid == min(each.best.usd.mid for each in found.points)
+
+
+def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
+    found = sweep(plan, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
+    assert [each.best is None for each in found.points] == [False, True]
+    for width in (80, 120):
+        lines = page(found, width)
+        assert max(len(line) for line in lines) <= width
+        assert any("llama-3.1-405b" in line and "GiB" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "wanted,said",
+    [
+        (["nodes"], "takes KEY=VALUE"),
+        (["nodes="], "takes KEY=VALUE"),
+        (["nodos=1"], "no such key"),
+        (["uri=s3://a/b"], "workload.train.data.uri or checkpoint.uri"),
+        (["nodes=many"], "must be any, a number"),
+        (["nodes=1", "target.nodes=2"], "given twice"),
+        (["nodes=" + ",".join(map(str, range(1, 66)))], "at most 64"),
+        (["nodes={a}"], "plain values"),
+        (["nodes=[1"], "plain values"),
+    ],
+)
+def test_a_sweep_that_is_none_is_refused(plan, wanted, said):
+    with pytest.raises(UnreadableInputError) as caught:
+        sweep(plan, wanted, NOW, PriceOptions())
+    told = [caught.value.message, *(each.message for each in caught.value.findings)]
+    assert any(said in each for each in told), told
+
+
+def test_the_command_prints_one_table_or_json(plan, monkeypatch, capsys):
+    words = ["slipway", "plan", str(plan), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
+    monkeypatch.setenv("COLUMNS", "120")
+    shown = []
+    for more in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", words + more)
+        with pytest.raises(SystemExit) as left:
+            app.main()
+        assert left.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0].count("p4d.24xlarge") + shown[0].count("p5.48xlarge") >= 4
+    assert "██" in shown[0]
+    document = json.loads(shown[1])
+    assert (document["schema"], document["keys"]) == (
+        "slipway.sweep/1",
+        ["target.nodes", "workload.train.sequence_length"],
+    )
+    assert [each["candidate"]["nodes"] for each in document["points"]] == [1, 1, 2, 2]
+    assert Path(plan).read_text(encoding="utf-8") == PLAN

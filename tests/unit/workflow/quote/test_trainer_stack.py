@@ -1,0 +1,70 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.model.document import document
+from launcher.model.enums import Stack
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from launcher.workflow.quote.trainer_stack import with_trainer
+from tests.plans import request_of
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+PLAN = """
+slipway: 1
+name: told
+workload: {train: {model: llama-3.1-8b, method: METHOD, tokens_b: 0.1}}
+target: {kind: parallelcluster, region: us-east-1, instance_type: p4d.24xlarge, nodes: 1}
+purchase: {option: on-demand}
+run: {command: COMMAND}
+"""
+
+
+def priced(folder, command, files=(), method="full"):
+    for name, text in dict(files).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    path = folder / "plan.yaml"
+    path.write_text(PLAN.replace("METHOD", method).replace("COMMAND", json.dumps(command)), encoding="utf-8")
+    return price(path, NOW, PriceOptions())
+
+
+@pytest.mark.parametrize(
+    "command,files,stack",
+    [
+        (["python", "train.py"], {"train.py": "from trl import SFTTrainer"}, Stack.HUGGINGFACE),
+        (["python", "train.py"], {"train.py": "from transformers import Trainer, AutoModel"}, Stack.HUGGINGFACE),
+        (["torchrun", "train.py"], {"train.py": "import loop", "loop.py": "import peft"}, Stack.HUGGINGFACE),
+        (["bash", "run.sh"], {"run.sh": "set -e\nexec axolotl train a.yaml"}, Stack.HUGGINGFACE),
+        ("accelerate launch \\\n  train.py && true", {"train.py": ""}, Stack.HUGGINGFACE),
+        (["python", "train.py"], {"train.py": "import unsloth, trl"}, Stack.FRAMEWORK),
+        (["torchrun", "-m", "torchtitan.train"], {}, Stack.FRAMEWORK),
+        (["python", "t.py"], {"t.py": "from torch.distributed.fsdp import fully_shard"}, Stack.FRAMEWORK),
+        (["python", "train.py"], {"train.py": "from megatron.core import parallel_state"}, Stack.TUNED),
+        (["python", "train.py"], {"train.py": "from transformers import AutoTokenizer\nimport torch"}, None),
+        (["python", "train.py"], {"train.py": "import trl ("}, None),
+        (["python", "train.py"], {}, None),
+    ],
+)
+def test_the_stack_is_told_from_the_command_and_the_imports(tmp_path, command, files, stack):
+    found = priced(tmp_path, command, files)
+    written = document(found.quote(1).plan.request)["workload"]["train"]["stack"]
+    assert written == (stack.value if stack else "auto")
+    said = [each.message for each in found.findings if each.code == "stack-inferred"]
+    assert [message.startswith(f"auto is {stack} here") for message in said] == ([True] if stack else [])
+
+
+def test_a_named_stack_stays_and_the_digest_holds_the_word_alone(tmp_path):
+    first = priced(tmp_path, ["python", "train.py"], {"train.py": "import peft"}).digest(1)
+    assert priced(tmp_path, ["python", "train.py"], {"train.py": "import trl  # another file"}).digest(1) == first
+    named = request_of({"slipway": 1, "name": "a", "workload": {"train": {"tokens_b": 1, "stack": "tuned"}}})
+    assert with_trainer(tmp_path / "plan.yaml", named) == (named, ())
+
+
+def test_the_key_that_would_narrow_the_range_is_named(tmp_path):
+    def asked(files=()):
+        return [each.path for each in priced(tmp_path, ["python", "train.py"], files, "lora").findings]
+
+    assert "workload.train.stack" in asked()
+    assert asked({"train.py": "import peft"}) == ["workload.train.stack"]  # what it was told from, and no question

@@ -1,0 +1,32 @@
+"""A trainer that cannot resume, by the script that the command names."""
+
+import pytest
+
+from launcher.workflow.quote.trainers import trainer_findings
+from tests.plans import laid_over, request_of
+
+BASE = {
+    "slipway": 1,
+    "name": "n",
+    "workload": {"train": {"model": "llama-3.1-8b", "hours": 2}},
+    "run": {"command": "torchrun --nproc_per_node 32 sft.py --lr 1e-4", "workdir": "job"},
+}
+NEURON = "import torch\nfrom optimum.neuron import (\n    NeuronSFTConfig,\n    NeuronSFTTrainer,\n)\n"
+
+
+@pytest.mark.parametrize(
+    "text,mode,found",
+    [
+        (NEURON, "agent", ["trainer-cannot-resume"]),
+        (NEURON, "none", []),
+        ("from transformers import Trainer\n", "agent", []),
+        ("from optimum.neuron import pipeline\n", "agent", []),
+        (None, "agent", ["no-script"]),
+    ],
+)
+def test_what_is_said(tmp_path, text, mode, found):
+    (tmp_path / "job").mkdir()
+    if text is not None:
+        (tmp_path / "job" / "sft.py").write_text(text)
+    request = request_of(laid_over(BASE, {"checkpoint": {"mode": mode}}))
+    assert [each.code for each in trainer_findings(tmp_path / "plan.yaml", request)] == found

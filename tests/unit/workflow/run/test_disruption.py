@@ -1,0 +1,133 @@
+"""When the sandbox plays the loss of a node, and what is said where it could not."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from launcher.workflow.run import disruption as module
+from launcher.workflow.run.disruption import _Interruption, _NodeFailure
+
+
+@dataclass
+class Facts:
+    nodes: tuple[str, ...]
+
+
+class Mirror:
+    def sync(self) -> None:
+        """Nothing is far away."""
+
+
+@dataclass
+class Watch:
+    facts: Facts | None
+    mirror: Mirror = field(default_factory=Mirror)
+
+
+@dataclass
+class Loss:
+    node: str
+    drained: bool = True
+
+
+@dataclass
+class Box:
+    """The edge of the sandbox: which nodes it took."""
+
+    lost: list[str] = field(default_factory=list)
+    taken: threading.Event = field(default_factory=threading.Event)
+
+    def lose_node(self, cluster: str, node: str, *, notice_s: float) -> Loss:
+        assert (cluster, notice_s) == ("tiny", 120.0)
+        self.lost.append(node)
+        self.taken.set()
+        return Loss(node)
+
+    def fail_node(self, cluster: str, node: str) -> None:
+        self.lost.append(node)
+
+    def replace_node(self, cluster: str, node: str) -> None:
+        """Another comes."""
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def made(box: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _Interruption) -> Any:
+    told: list[str] = []
+    return kind(box=box, cluster="tiny", watch=Watch(Facts(nodes)), folder=None, after_s=8.0, tell=told.append)
+
+
+def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
+    box = Box()
+    disruption = made(box)
+    disruption.command_started()
+    clock.now += 20
+    disruption.first_checkpoint()
+    clock.now += 7.9
+    disruption.check(None)
+    assert box.lost == []
+    clock.now += 0.2
+    disruption.check(None)
+    disruption.check(None)
+    assert disruption.finish() == ""
+    assert box.lost == ["n1"]
+
+
+def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_start(clock: Clock) -> None:
+    box = Box()
+    disruption = made(box)
+    disruption.command_started()
+    clock.now += 37.9
+    disruption.check(None)
+    assert box.lost == []
+    clock.now += 0.2
+    disruption.check(None)
+    disruption.first_checkpoint()  # too late: it was played
+    clock.now += 60
+    disruption.check(None)
+    assert disruption.finish() == ""
+    assert box.lost == ["n1"]
+
+
+@pytest.mark.parametrize("kind", [_Interruption, _NodeFailure])
+@pytest.mark.parametrize(
+    "calls,why",
+    [
+        ([], "the job ended before its command began"),
+        (["command_started"], "the job ended earlier than 38 s after its command began, and stored no checkpoint"),
+        (["command_started", "first_checkpoint"], "the job ended earlier than 8 s after its first whole checkpoint"),
+    ],
+    ids=["no start", "no checkpoint", "a checkpoint"],
+)
+def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
+    box = Box()
+    disruption = made(box, kind=kind)
+    for call in calls:
+        getattr(disruption, call)()
+    clock.now += 7
+    disruption.check(None)
+    assert disruption.finish().startswith(why)
+    assert box.lost == []
+
+
+def test_a_job_on_no_node_says_so(clock: Clock) -> None:
+    disruption = made(Box(), nodes=())
+    disruption.first_checkpoint()
+    clock.now += 9
+    disruption.check(None)
+    assert disruption.finish() == "it found the job on no node"

@@ -1,0 +1,123 @@
+"""Where a job goes when no machines come: the next candidate of a real plan, judged by its own quote."""
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from launcher.model.enums import PurchaseOption
+from launcher.model.errors import AwsError
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+from launcher.workflow.run.fallback import Fallback, covered, next_rank
+from launcher.workflow.run.launch import LaunchOptions, waits_s
+from tests.plans import NOW
+
+PLAN = """
+slipway: 1
+name: far
+workload: {train: {model: {params_b: 0.0002}, method: pretrain, tokens_b: 0.0001, sequence_length: 64}}
+target: {kind: parallelcluster, region: us-east-2, instance_type: [trn1.2xlarge, p4d.24xlarge], nodes: 1}
+purchase: {option: [spot, on-demand]}
+"""
+DAY = date(2026, 7, 31)
+"""Spot was known by zone then, and every zone that is looked at had a market."""
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "plan.yaml"
+    path.write_text(PLAN)
+    # In the sandbox an old price is a warning: what is chosen here does not depend on the day.
+    return price(path, NOW, PriceOptions(everything=True, any_age=True, prices_as_of=DAY))
+
+
+@pytest.fixture(scope="module")
+def places(priced):
+    return [each.place for each in priced.candidates]
+
+
+def test_one_after_the_other_until_none_is_left(priced, places):
+    tried, order = [], []
+    while (rank := next_rank(priced, tried)) is not None:
+        order.append(rank)
+        tried.append(places[rank - 1])
+        assert len(order) <= len(places)
+    assert order == list(range(1, len(places) + 1))
+    assert {each.option for each in tried} == {PurchaseOption.SPOT, PurchaseOption.ON_DEMAND}
+    assert len({each.az_id for each in tried if each.instance_type == "p4d.24xlarge"}) > 2
+
+
+def test_what_the_gate_refuses_is_passed_over(priced):
+    dear = sorted(priced.quote(rank).usd.high for rank in range(1, len(priced.candidates) + 1))[-2]
+    less = dear - Decimal("0.01")
+    poorer = price(Path(priced.path), NOW, PriceOptions(everything=True, any_age=True, prices_as_of=DAY, max_usd=less))
+    allowed = [rank for rank in range(1, len(poorer.candidates) + 1) if poorer.quote(rank).gate.allowed]
+    assert 0 < len(allowed) < len(poorer.candidates)
+    assert next_rank(poorer, []) == allowed[0]
+    assert next_rank(poorer, [poorer.candidates[rank - 1].place for rank in allowed]) is None
+
+
+class TestCovered:
+    def test_the_same_place_is(self, places):
+        assert all(covered(each, each) for each in places)
+
+    def test_another_type_zone_or_way_of_buying_is_not(self, places):
+        spot = next(each for each in places if each.option is PurchaseOption.SPOT and each.az_id)
+        assert not covered(replace(spot, instance_type="p5.48xlarge"), spot)
+        assert not covered(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
+        assert not covered(replace(spot, az_id="use2-az9"), spot)
+        assert not covered(replace(spot, az_id=None), spot)
+        assert not covered(replace(spot, region="us-west-2"), spot)
+
+    def test_a_region_that_was_tried_whole_covers_its_zones(self, places):
+        tried = replace(places[0], az_id=None)
+        assert covered(replace(tried, az_id="use2-az1"), tried)
+
+    def test_fewer_machines_may_come_where_more_did_not(self, places):
+        tried = replace(places[0], nodes=4)
+        assert covered(replace(tried, nodes=4), tried)
+        assert covered(replace(tried, nodes=8), tried)
+        assert not covered(replace(tried, nodes=2), tried)
+
+
+class TestObstacles:
+    """Judged while the job still waits: what the cluster cannot become is no reason to take it back."""
+
+    def fallback(self, priced, told, obstacle):
+        options = LaunchOptions(root=Path(), tell=told.append, progress=lambda _: None)
+        candidates, nothing = (lambda: priced), (lambda _: None)
+        return Fallback(options=options, candidates=candidates, requote=nothing, asking=nothing, obstacle=obstacle)
+
+    def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced, places):
+        told, judged = [], []
+
+        def obstacle(quoted):
+            judged.append(quoted.plan.place)
+            return None if quoted.plan.place.option is PurchaseOption.ON_DEMAND else "its network stays in use2-az1"
+
+        fallback = self.fallback(priced, told, obstacle)
+        assert fallback._another()
+        assert fallback._another()
+        best = next(each for each in places if each.option is PurchaseOption.ON_DEMAND)
+        before = places[: places.index(best)]
+        assert judged == [*before, best]
+        assert sum("is left out: its network stays in use2-az1" in line for line in told) == len(before)
+        assert "the next candidate is" in told[-1]
+
+    def test_the_job_keeps_waiting_where_none_is_left_or_nobody_can_tell(self, priced):
+        def obstacle(_):
+            raise AwsError("no answer")
+
+        told = []
+        assert not self.fallback(priced, told, obstacle)._another()
+        assert told[-1].endswith("the job keeps waiting")
+
+
+@pytest.mark.parametrize("kind, minutes", [("eks", 30), ("hyperpod-slurm", 150), ("hyperpod-eks", 150)])
+def test_the_wait_for_machines_has_room_for_hyperpods_health_checks(tmp_path, kind, minutes):
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("parallelcluster", kind).replace("[trn1.2xlarge, p4d.24xlarge]", "p4d.24xlarge"))
+    assert waits_s(price(path, NOW, PriceOptions(any_age=True)).quote(1).plan) == minutes * 60

@@ -1,0 +1,79 @@
+"""A run whose cluster was taken down: `status`, `logs` and `report` answer from the run folder."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+
+from launcher.model.errors import SlipwayError
+from launcher.records import run_folder
+from launcher.submit.jobs import GoneError
+from launcher.workflow.run.status import run_state
+from launcher.workflow.run.status_logs import follow_logs, refresh_logs
+from tests.stand_ins import aws_account
+from tests.stand_ins.aws_account import THROTTLED, Refused
+from tests.unit.cli.test_status import REPORT
+from tests.unit.records.test_submission import API, NODE, submission
+
+pytestmark = pytest.mark.server
+
+NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+GONE = Refused("InvalidInstanceId", "Instances not in a valid state for account")
+NO_STACK = "cluster x is gone: this is the run as of the last look"
+
+
+@pytest.fixture
+def account(one_account, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    aws_account.reset(one_account)
+    # The machine of the run is gone: Systems Manager refuses commands to it in these words.
+    one_account.canned["ssm.SendCommand"] = GONE
+    return one_account
+
+
+@pytest.fixture(params=["succeeded", "running"])
+def status(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path, status):
+    """A run as the last look has left it."""
+    made = run_folder.create("x", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    made.write_json("report.json", {**REPORT, "name": "x", "status": status, "simulated": False})
+    (made.logs / "attempt-1.log").write_text("what it printed\n")
+    return made
+
+
+@pytest.mark.parametrize("head_node", [API, NODE, replace(NODE, via="session", instance="sagemaker-cluster:x")])
+def test_status_and_logs_answer_from_the_run_folder(account, folder, status, head_node):
+    submission(head_node, job="j").write(folder)
+    told = []
+
+    found = run_state("x", folder, account.environment, told.append)
+
+    assert (found.status, found.step) == ({"succeeded": "succeeded", "running": "unknown"}[status], 60)
+    assert NO_STACK in told
+    refresh_logs("x", folder, account.environment, told.append)
+    assert told.count(NO_STACK) == 2
+    with pytest.raises(GoneError, match="cluster x is gone"):
+        follow_logs("x", folder, account.environment, write=print, say=told.append)
+
+
+@pytest.mark.parametrize("status", ["succeeded"], indirect=True)
+def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account, folder):
+    submission(NODE, job="j").write(folder)
+    client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-2", **keys())
+    client.create_stack(StackName="slipway-x-training", TemplateBody=json.dumps(NOTHING))
+
+    for _ in ("it stands", "CloudFormation does not say"):
+        with pytest.raises(SlipwayError) as refused:
+            run_state("x", folder, account.environment)
+        assert not isinstance(refused.value, GoneError)
+        account.canned["cloudformation.DescribeStacks"] = THROTTLED
+
+
+def keys():
+    return {"aws_access_key_id": "x", "aws_secret_access_key": "y"}

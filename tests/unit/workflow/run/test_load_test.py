@@ -1,0 +1,205 @@
+"""A load test against a stand-in of a deployed endpoint, and what it leaves for later quotes."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from launcher import plan_file
+from launcher.answers.endpoint import load_page
+from launcher.aws.session import Session
+from launcher.model.document import document
+from launcher.model.endpoint_call import LoadTest
+from launcher.model.errors import DeploymentFailedError
+from launcher.records.load_documents import load_document
+from launcher.workflow.cluster.endpoint import asker, served
+from launcher.workflow.run.endpoint_load import LoadPlan, load, loader, planned, prompt, step
+from tests.plans import NOW
+from tests.stand_ins import endpoint_runtime
+from tests.stand_ins.endpoint_runtime import Runtime
+
+pytestmark = pytest.mark.xdist_group("endpoint")
+SHORT = LoadPlan(input_tokens=40, output_tokens=8, setting=None, full=None)
+PLAN = """
+slipway: 1
+name: small
+workload:
+  serve: {model: llama-3.1-8b, input_tokens: 300, output_tokens: 20, requests_per_s: 1, tensor_parallel: 8,
+          batch_size: 2, sequence_length: 512}
+target: {kind: sagemaker-endpoint, region: us-east-1, instance_type: inf2.48xlarge, nodes: 2}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture
+def runtime():
+    with endpoint_runtime.served(Runtime(digest="d1", template=30)) as state:
+        yield state
+
+
+@pytest.fixture
+def session(runtime):
+    return Session(environment=runtime.environment(), region="us-east-1")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The run that deployed the endpoint."""
+    found = tmp_path / ".slipway/runs/small/20261120T120000Z"
+    found.mkdir(parents=True)
+    (found.parent / "latest").symlink_to(found.name)
+    quote = {"digest": "d1", "price": {"usd_per_hour": "15.58"}, "serving": {"tokens_per_s": 1226.0}}
+    (found / "quote.json").write_text(json.dumps(quote))
+    (found / "plan.json").write_text(json.dumps(document(plan_file.loads(PLAN))))
+    return found
+
+
+def loaded(session, root, *, most=2, seconds=0.3, wanted=SHORT, told=lambda each: None):
+    endpoint = served("small", session)
+    ask = loader(endpoint, session, wanted)
+    return load(endpoint, session, ask, wanted, most=most, seconds=seconds, root=root, now=NOW, tell=told)
+
+
+class TestStep:
+    @pytest.mark.long
+    def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
+        """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
+        runtime.tokens, runtime.token_s = 20, 0.025
+        endpoint = served("small", session)
+        found = step(asker(endpoint, session), 4, 2.0)
+        assert found.failures == 0
+        assert found.output_tokens == len(runtime.delivered)
+        delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
+        assert found.tokens_per_s == pytest.approx(delivered, rel=0.1)
+        # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
+        assert found.tokens_per_s < 4 * 40
+
+    def test_failures_are_counted_and_told(self, runtime, session):
+        runtime.refuse = 503
+        endpoint = served("small", session)
+        found = step(asker(endpoint, session), 2, 0.3)
+        assert found.failures == found.requests > 0
+        assert "503" in found.failure
+
+    def test_an_embedding_counts_what_it_reads(self, session):
+        endpoint = replace(served("small", session), base_url=None)
+        wanted = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
+        found = step(loader(endpoint, session, wanted), 2, 0.3)
+        assert found.mean_tokens == (11, 0)
+        assert found.tokens_per_s == pytest.approx(found.input_tokens / found.seconds)
+        test = LoadTest(
+            name="small",
+            at=NOW,
+            input_tokens=11,
+            output_tokens=0,
+            setting=None,
+            steps=(found,),
+            instances=1,
+            instances_after=1,
+            usd_per_instance_hour=Decimal("0.9"),
+            quoted_tokens_per_s=None,
+        )
+        assert test.usd_per_million_output_tokens is None
+        said = f"  ${test.usd_per_million_tokens:.2f} per million input tokens at that, of $0.9 an instance-hour"
+        assert said in load_page(test, 100)
+
+
+class TestRequests:
+    def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, session):
+        """The stand-in counts 30 tokens of a template beside the words."""
+        wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
+        reply = loader(served("small", session), session, wanted)()
+        assert reply.input_tokens == pytest.approx(300, rel=0.02)
+        asked = runtime.asked[-1][1]
+        assert (asked["max_tokens"], asked["ignore_eos"]) == (20, True)
+
+    def test_no_two_begin_alike(self):
+        texts = [prompt(20, each) for each in range(200)]
+        assert len({each.split()[0] for each in texts}) == 200
+        assert len({" ".join(each.split()[1:]) for each in texts}) > 50
+
+    def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, session):
+        runtime.usage = False
+        wanted = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
+        loader(served("small", session), session, wanted)()
+        assert len(runtime.asked[-1][1]["messages"][0]["content"].split()) == 51
+
+
+class TestPlan:
+    def test_lengths_and_layout_are_those_of_the_deployed_plan(self, session, tmp_path, folder):
+        found = planned(served("small", session), session, tmp_path)
+        assert (found.input_tokens, found.output_tokens, found.full) == (300, 20, 6)
+        setting = found.setting
+        assert (setting.model, setting.precision, setting.instance_type) == ("llama-3.1-8b", "bf16", "inf2.48xlarge")
+        assert (setting.tensor_parallel, setting.copies, setting.batch, setting.sequence) == (8, 3, 2, 512)
+        assert not setting.simulated
+        assert found.at_once(instances=2) == 12
+
+    def test_a_run_that_was_not_deployed_tells_nothing(self, runtime, session, tmp_path, folder):
+        runtime.digest = "another"
+        found = planned(served("small", session), session, tmp_path)
+        assert (found.setting, found.at_once(instances=2)) == (None, 16)
+
+    def test_without_a_run_usual_lengths_are_sent(self, session, tmp_path):
+        found = planned(served("small", session), session, tmp_path)
+        assert (found.input_tokens, found.output_tokens, found.setting) == (256, 250, None)
+
+    def test_an_answer_may_be_shortened(self, session, tmp_path, folder):
+        assert planned(served("small", session), session, tmp_path, tokens=5).output_tokens == 5
+
+    def test_a_sandbox_measures_this_machine(self, session, tmp_path, folder):
+        (folder / "report.json").write_text('{"simulated": true}')
+        assert planned(served("small", session), session, tmp_path).setting.simulated
+
+    def test_a_broken_plan_tells_nothing(self, session, tmp_path, folder):
+        (folder / "plan.json").write_text("{")
+        assert planned(served("small", session), session, tmp_path).setting is None
+
+
+class TestLoad:
+    def test_an_endpoint_that_is_down_ends_the_test(self, runtime, session, tmp_path):
+        endpoint = served("small", session)
+        ask = loader(endpoint, session, SHORT)
+        runtime.refuse = 503
+        with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
+            load(endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, tell=lambda each: None)
+
+    def test_it_stands_beside_the_quote_and_is_kept(self, session, tmp_path, folder):
+        told = []
+        wanted = planned(served("small", session), session, tmp_path)
+        found = loaded(session, tmp_path, most=3, wanted=wanted, told=told.append)
+        assert [each.concurrency for each in told] == [1, 2, 3]
+        # Two instances serve, and both are paid for.
+        dollars = 2 * 15.58 / (found.best.tokens_per_s * 3600) * 1e6
+        assert float(found.usd_per_million_output_tokens) == pytest.approx(dollars, rel=1e-3, abs=1e-4)
+        kept = json.loads((folder / "load.json").read_text())
+        assert kept == load_document(found)
+        assert (kept["schema"], kept["quoted_tokens_per_s"], len(kept["steps"])) == ("slipway.load/1", 1226.0, 3)
+
+    def test_what_is_kept_says_what_was_measured(self, runtime, session, tmp_path, folder):
+        runtime.tokens = 100
+        wanted = planned(served("small", session), session, tmp_path)
+        loaded(session, tmp_path, most=None, wanted=wanted)
+        kept = json.loads((folder / "load.json").read_text())
+        said = {
+            "date": "2026-11-20T12:00:00+00:00",
+            "model": "llama-3.1-8b",
+            "precision": "bf16",
+            "instance_type": "inf2.48xlarge",
+            "instances": 2,
+            "instances_after": 2,
+            "tensor_parallel": 8,
+            "copies_per_instance": 3,
+            "batch_size": 2,
+            "sequence_length": 512,
+            "input_tokens": 300,
+            "output_tokens": 20,
+            "measured_output_tokens": 20.0,
+            "simulated": False,
+        }
+        assert {name: kept[name] for name in said} == said
+        assert kept["measured_input_tokens"] == pytest.approx(300, rel=0.02)
+        assert [each["concurrency"] for each in kept["steps"]] == [1, 2, 4, 8, 12]
+        assert kept["measured_ttft_ms"] > 0
+        assert kept["measured_tpot_ms"] >= 0

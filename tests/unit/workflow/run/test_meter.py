@@ -1,0 +1,204 @@
+"""The meter of a running job: how far, how fast, and what it will have cost beside its quote."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from moto import mock_aws
+
+from launcher.agent.forecast import Point
+from launcher.answers import meter as answer
+from launcher.answers.meter import line
+from launcher.cli.console import Narrator
+from launcher.model.errors import UnreadableInputError
+from launcher.model.meter import Terms, meter
+from launcher.model.money import Range, UsdRange
+from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
+from launcher.workflow.run.meter import MeterReader, meter_of
+
+NOW = datetime(2026, 11, 20, 14, tzinfo=UTC)
+QUOTE = {
+    "usd": {"low": "180", "mid": "220", "high": "300"},
+    "usd_per_hour": "40",
+    "hours": {"low": 4.0, "mid": 5.0, "high": 7.0},
+    "training": {
+        "tokens_per_s": {"low": 50_000.0, "mid": 60_000.0, "high": 70_000.0},
+        "mfu": {"low": 0.35, "mid": 0.42, "high": 0.49},
+    },
+    "spot": {"interruptions_expected": 0.8, "checkpoint_interval_s": 900},
+}
+EVENTS = [
+    {"event": "attempt-started", "attempt": 1, "time": "2026-11-20T11:00:00Z"},
+    {"event": "interrupted", "attempt": 1, "time": "2026-11-20T12:00:00Z", "ended_by": "spot-interruption"},
+    {"event": "attempt-started", "attempt": 2, "time": "2026-11-20T12:30:00Z"},
+    {"event": "checkpoint-uploaded", "attempt": 2, "step": 400, "time": "2026-11-20T13:50:00Z"},
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    def make(*, events=EVENTS, quote=QUOTE, budget="500"):
+        folder = run_folder.create("job", datetime(2026, 11, 20, 11, tzinfo=UTC), tmp_path)
+        folder.write_json("quote.json", quote)
+        folder.write_json("plan.json", {"budget": {"max_usd": budget}})
+        (folder.path / "job").mkdir()
+        (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+        # The first attempt's lines come before; a million tokens a step, twenty seconds each, one in three slower.
+        lines = [{"step": 300, "tokens": 3e8, "seconds": 5000.0}]
+        seconds = 100.0
+        for step in range(301, 401):
+            seconds += 26 if step % 3 == 0 else 17
+            lines.append({"step": step, "steps": 1000, "tokens": step * 10**6, "seconds": seconds})
+        text = "".join(json.dumps(each) + "\n" for each in lines) + '{"step": 401, "sec'
+        (folder.path / "job" / "metrics.jsonl").write_text(text)
+        return folder
+
+    return make
+
+
+def test_a_moment_of_a_job(run):
+    found = meter_of(run(), NOW)
+    assert (found.step, found.steps, found.tokens, found.interruptions) == (400, 1000, 400_000_000, 1)
+    assert found.tokens_per_s == pytest.approx(50_000, rel=0.01)
+    assert found.mfu == pytest.approx(0.42 * 5 / 6, rel=0.01)
+    assert found.left_h.mid == pytest.approx(600 * 20 / 3600, rel=0.01)
+    assert (found.left_h.low, found.left_h.high) == pytest.approx((600 * 17 / 3600, 600 * 26 / 3600))
+    # An hour of the first attempt and one and a half of the second; what was quoted beside the hours is 220 - 5 x 40.
+    assert (found.hours, found.usd) == (2.5, 120)
+    assert float(found.forecast.mid) == pytest.approx(100 + 20 + 40 * found.left_h.mid, abs=0.01)
+    assert found.next_checkpoint_s == 300
+    assert found.warnings == {}
+
+
+@pytest.mark.parametrize(
+    "ending, resumed, counted",
+    [
+        ("pod-end", True, 1),  # a drain, an eviction, spot handling
+        ("pod-end", False, 0),  # its job was cancelled
+        (None, True, 1),  # the machine took the agent with it
+        ("failure", True, 0),
+        ("spot-interruption", False, 1),
+    ],
+)
+def test_an_attempt_whose_machine_went_is_an_interruption(run, ending, resumed, counted):
+    ended = [] if ending is None else [EVENTS[1] | {"ended_by": ending}]
+    found = meter_of(run(events=[EVENTS[0], *ended, *(EVENTS[2:] if resumed else [])]), NOW)
+    assert found.interruptions == counted
+
+
+def test_the_line_says_it_all(run):
+    text = line(meter_of(run(), NOW), bar=True)
+    assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
+    for part in (
+        "tokens/s, quoted 60,000, MFU 0.35",
+        "$120 so far, forecast $253, quoted $220 (180–300), budget $500",
+        "1 interruption, 0.8 expected · next checkpoint in 5 min",
+    ):
+        assert part in text
+    late = meter_of(run(), NOW + timedelta(minutes=10))
+    assert line(late, bar=False).endswith("checkpoint due for 5 min")
+
+
+def test_a_forecast_above_the_budget_and_outside_of_the_range_is_told_once(run, capsys):
+    found = meter_of(run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW)
+    assert set(found.warnings) == {"budget", "quote"}
+    person = Narrator()
+    person.meter(found)
+    person.meter(found)
+    said = capsys.readouterr().err
+    assert said.count("is above the budget of $200.00") == said.count("is outside of the quoted range") == 1
+    assert said.count("step 400 of 1,000") == 2
+
+
+def test_the_sandbox_warns_of_nothing(run):
+    folder = run(budget="1")
+    assert meter_of(folder, NOW).warnings
+    folder.write_json("report.json", {"simulated": True})
+    assert meter_of(folder, NOW).warnings == {}
+
+
+def test_what_is_not_known_is_left_out(run):
+    bare = QUOTE | {"usd": None, "usd_per_hour": None, "training": None, "spot": None}
+    found = meter_of(run(quote=bare, budget=None), NOW)
+    assert (found.usd, found.forecast, found.mfu, found.next_checkpoint_s) == (None, None, None, None)
+    assert "$" not in line(found, bar=False)
+    assert answer.document(found)["quoted"]["usd"] is None
+    assert meter_of(run(events=EVENTS[:0]), NOW) is None
+
+
+def test_a_damaged_quote_is_a_sentence(run):
+    with pytest.raises(UnreadableInputError, match="is no quote"):
+        meter_of(run(quote=QUOTE | {"hours": 5}), NOW)
+
+
+def test_an_end_that_is_reached_or_passed():
+    terms = Terms(
+        usd=UsdRange(low=Decimal(1), mid=Decimal(2), high=Decimal(3)),
+        usd_per_hour=Decimal(1),
+        hours=Range(low=1.0, mid=1.0, high=1.0),
+        tokens_per_s=None,
+        mfu=None,
+        interruptions=None,
+        interval_s=None,
+        budget_usd=None,
+    )
+    points = [Point(step=each, tokens=None, seconds=float(each)) for each in (8, 9, 11)]
+    found = meter(points, 10, terms, hours=1.0, interruptions=0, saved_at=None, now=NOW)
+    assert found.left_h == Range(low=0.0, mid=0.0, high=0.0)
+    assert found.forecast.mid == 2
+
+
+def test_the_reader_is_silent_between_two_looks(run):
+    told = []
+    reader = MeterReader(folder=run(), tell=told.append)
+    reader.check()
+    assert told == []
+    reader.told_at -= 31
+    reader.check()
+    reader.check()
+    assert [each.step for each in told] == [400]
+
+
+class TestSpotNow:
+    """EC2's answers are moto's; what it has no price for, and a call that fails, are words."""
+
+    @pytest.fixture
+    def aws(self, monkeypatch):
+        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        with mock_aws():
+            yield {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+
+    def quoted(self, **more):
+        place = {"target": "parallelcluster", "instance_type": "p5.48xlarge", "region": "us-east-2", "az_id": None}
+        return QUOTE | place | {"purchase_option": "spot", "nodes": 2} | more
+
+    def test_the_meter_says_it_beside_the_quote_with_its_age(self, run, aws):
+        found = meter_of(run(quote=self.quoted()), NOW, aws)
+        assert found.spot.usd_per_hour > 0
+        assert found.spot.note.startswith("since 20")
+        assert "an hour (since 20" in line(found, bar=False)
+
+    def test_a_run_that_is_not_on_spot_asks_nothing(self, run, aws):
+        assert meter_of(run(quote=self.quoted(purchase_option="on-demand")), NOW, aws).spot is None
+
+    def test_a_sandbox_has_no_market(self, run, aws):
+        folder = run(quote=self.quoted())
+        with recorded_command(folder, "launch", sandbox=True, done="done"):
+            found = meter_of(folder, NOW, aws)
+        assert (found.simulated, found.spot) == (True, None)
+
+    def test_a_zone_without_a_price_is_a_word(self, run, aws):
+        found = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
+        assert found.spot.note == "EC2 has none for use2-az9"
+        assert "spot now: EC2 has none for use2-az9" in line(found, bar=False)
+
+    def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, run, monkeypatch):
+        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+        folder = run(quote=self.quoted())
+        first = meter_of(folder, NOW, nowhere).spot
+        assert first.usd_per_hour is None
+        assert first.note.startswith("not read: ")
+        assert meter_of(folder, NOW, nowhere).spot is first

@@ -1,0 +1,119 @@
+"""Copies of a job's files that `launch` and `status` bring up to date at the same moment, by the real Slurm's shell."""
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from launcher.model.job import Submitted
+from launcher.records.run_folder import EVENTS, METRICS
+from launcher.submit.jobs import UnreachableError
+from launcher.submit.shell import Answer, LocalShell
+from launcher.submit.slurm import Slurm, log_name
+from launcher.workflow.run.meter import last_points
+from launcher.workflow.run.submission_watch import Mirror
+
+LOOKERS = 2
+
+
+class Meeting:
+    """A shell that gives each answer only once everybody has one: all have read before anybody writes."""
+
+    def __init__(self, shell: LocalShell, then: Callable[[], object]) -> None:
+        self.shell, self.then = shell, then
+
+    def run(self, script: str, **more: float) -> Answer:
+        answer = self.shell.run(script, **more)
+        self.then()
+        return answer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.shell, name)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Submitted:
+    (tmp_path / "far").mkdir()
+    return Submitted(job="7", key="tiny", folder=str(tmp_path / "far"))
+
+
+@pytest.fixture
+def mirror(job: Submitted, tmp_path: Path) -> Callable[..., Mirror]:
+    def made(then: Callable[[], object] = lambda: None) -> Mirror:
+        shell = Meeting(LocalShell({"PATH": os.environ["PATH"]}), then)
+        return Mirror(source=Slurm(shell=shell), job=job, folder=tmp_path / "near")
+
+    return made
+
+
+def steps(first: int, last: int) -> str:
+    return "".join(f"{json.dumps({'step': each, 'steps': 99, 'seconds': each})}\n" for each in range(first, last))
+
+
+def at_once(mirrors: list[Mirror]) -> None:
+    with ThreadPoolExecutor(len(mirrors)) as pool:
+        for ended in [pool.submit(each.sync) for each in mirrors]:
+            ended.result()
+
+
+def test_two_that_look_at_once_bring_each_line_once(mirror, job, tmp_path):
+    metrics, copy = Path(job.folder, METRICS), tmp_path / "near" / METRICS
+    together = threading.Barrier(LOOKERS)
+    lookers = [mirror(together.wait) for _ in range(LOOKERS)]
+    for first in (0, 20, 40):
+        with metrics.open("a") as file:
+            file.write(steps(first, first + 20))
+        at_once(lookers)
+        assert copy.read_bytes() == metrics.read_bytes()
+        assert [each.step for each in last_points(copy)[0]] == list(range(first + 20))
+
+
+def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, job, tmp_path):
+    names = (METRICS, EVENTS, log_name(job))
+    seen, done = [], threading.Event()
+
+    def write() -> None:
+        for number in range(60):
+            for name in names:
+                with Path(job.folder, name).open("a") as file:
+                    file.write(steps(number, number + 1))
+        done.set()
+
+    def look() -> None:
+        own = mirror()
+        while not done.is_set():
+            own.sync()
+            seen.extend((name, path.read_bytes()) for name in names if (path := tmp_path / "near" / name).is_file())
+        own.sync()
+
+    with ThreadPoolExecutor(LOOKERS + 1) as pool:
+        for ended in [pool.submit(each) for each in (write, *[look] * LOOKERS)]:
+            ended.result()
+    whole = {name: Path(job.folder, name).read_bytes() for name in names}
+    assert all(whole[name].startswith(content) for name, content in seen)
+    assert {name: (tmp_path / "near" / name).read_bytes() for name in names} == whole
+
+
+def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_that_fails(mirror, job, tmp_path):
+    metrics, copy = Path(job.folder, METRICS), tmp_path / "near" / METRICS
+    metrics.write_text(steps(0, 50))
+    mirror().sync()
+    metrics.write_text(steps(70, 90))
+    asked = []
+
+    def again() -> None:
+        asked.append(copy.read_text())
+        if len(asked) == LOOKERS:
+            raise UnreachableError("the head node went")
+
+    with pytest.raises(UnreachableError):
+        mirror(again).sync()
+    assert asked == [steps(0, 50)] * LOOKERS
+    assert [each.name for each in copy.parent.iterdir()] == [METRICS]
+    at_once([mirror(), mirror()])
+    assert copy.read_text() == steps(70, 90)
+    assert [each.name for each in copy.parent.iterdir()] == [METRICS]

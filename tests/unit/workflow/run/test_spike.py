@@ -1,0 +1,218 @@
+"""The plans that a spike launches, when it ends its job, and what compare says before and after it."""
+
+import json
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.cli.app import main
+from launcher.model.document import document
+from launcher.model.enums import CheckpointMode
+from launcher.model.errors import ImpossibleError
+from launcher.model.money import Range
+from launcher.records import run_folder
+from launcher.records.measurements import FILE, add_measurement
+from launcher.submit.jobs import UnreachableError
+from launcher.workflow.run.follow import Sated
+from launcher.workflow.run.spike import SpikePlans, enough_of
+from tests.measured_runs import measurement
+
+CATALOG = load()
+TRAIN = {"model": "llama-3.1-8b", "tokens_b": 2.0, "sequence_length": 8192, "runs": 24}
+PLAN = {
+    "slipway": 1,
+    "name": "a-job-whose-name-is-nearly-forty-long",
+    "workload": {"train": TRAIN},
+    "checkpoint": {"uri": "s3://bucket/jobs/mine/"},
+    "run": {"workdir": "work", "retries": 3, "time_limit_h": 0.25},
+}
+
+
+@pytest.fixture
+def plans(tmp_path):
+    def make(**changes):
+        path = tmp_path / "plan.json"
+        path.write_text(json.dumps(PLAN | changes))
+        (tmp_path / "work").mkdir(exist_ok=True)
+        request = plan_file.load(path)
+        return SpikePlans(path=path, request=request, train=request.workload.train, catalog=CATALOG)
+
+    return make
+
+
+class TestPlans:
+    def test_a_spike_is_small_and_touches_nothing_of_the_job(self, plans, tmp_path):
+        made = plans().plan("trn2.48xlarge", 30)
+        assert made.name == "a-job-whose-name-is-nearly-fo-spike-trn2"
+        assert (made.target.instance_type, made.target.nodes.minimum, made.target.nodes.maximum) == (
+            ("trn2.48xlarge",),
+            1,
+            1,
+        )
+        assert (made.workload.train.hours, made.workload.train.tokens_b) == (0.5, None)
+        assert (made.run.time_limit_h, made.run.retries) == (0.25, 0)
+        assert made.run.workdir == str(tmp_path / "work")
+        assert made.run.env == {"SLIPWAY_READ_BACK": "1"}
+        assert made.checkpoint.uri == "s3://bucket/jobs/mine-spike-trn2"
+        # It is a plan file like any other.
+        path = tmp_path / "spike.json"
+        path.write_text(json.dumps(document(made)))
+        assert plan_file.load(path) == made
+
+    def test_the_smallest_number_that_fits(self, plans):
+        big = plans(workload={"train": TRAIN | {"model": "llama-3.1-70b"}})
+        assert big.plan("p4d.24xlarge", 30).target.nodes.minimum > 1
+        with pytest.raises(ImpossibleError, match="is no type with accelerators"):
+            big.plan("m6i.large", 30)
+
+    def test_of_an_open_plan_the_cheapest_gpu_and_the_cheapest_trainium(self, plans, tmp_path):
+        from launcher.workflow.quote.options import PriceOptions
+
+        now = datetime(2026, 11, 20, tzinfo=UTC)
+        types = [CATALOG.instance_types[name] for name in plans().types(now, PriceOptions())]
+        families = [CATALOG.accelerators[each.accelerator].family for each in types]
+        assert families == ["nvidia", "neuron"]
+        pinned = plans(target={"instance_type": ["p5.48xlarge", "trn1.32xlarge"]})
+        assert list(pinned.types(now, PriceOptions())) == ["p5.48xlarge", "trn1.32xlarge"]
+
+
+class Slurm:
+    """The scheduler's side, which is a process elsewhere; it does not answer the first time."""
+
+    def __init__(self):
+        self.asked = []
+
+    def cancel(self, job):
+        self.asked.append(job)
+        if len(self.asked) == 1:
+            raise UnreachableError("the head node is silent")
+
+
+class Watch:
+    def __init__(self):
+        self.source, self.job = Slurm(), "job 7"
+
+
+class Follower:
+    step = None
+
+
+class TestEnough:
+    def test_the_job_is_cancelled_once_and_asked_again_after_silence(self):
+        looked, said = [], []
+        watch, follower = Watch(), Follower()
+
+        def enough(folder):
+            looked.append(follower.step)
+            return follower.step >= 20
+
+        sated = Sated(enough=enough, watch=watch, folder=None, tell=said.append)
+        for step in (None, 10, 10, 20, 20, 20, 30):
+            follower.step = step
+            sated.check(follower)
+        assert looked == [10, 20, 20]
+        assert watch.source.asked == ["job 7", "job 7"]
+        assert said == ["the head node is silent; asked again", "step 20: enough is measured, the job is cancelled"]
+
+    def test_without_a_wish_nothing_is_asked(self):
+        watch, follower = Watch(), Follower()
+        follower.step = 20
+        sated = Sated(enough=None, watch=watch, folder=None, tell=None)
+        sated.check(follower)
+        assert (sated.asked_at, sated.over, watch.source.asked) == (None, False, [])
+
+
+class TestShown:
+    """What a spike waits for: so many steps, and a checkpoint that came back."""
+
+    @pytest.fixture
+    def look(self, tmp_path):
+        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+        (folder.path / "job").mkdir()
+        minutes = [0]
+
+        def make(mode=CheckpointMode.AGENT):
+            enough = enough_of(100, mode, lambda: datetime(2026, 11, 20, 12, minutes[0], tzinfo=UTC))
+
+            def look(*, minute, steps, events=()):
+                minutes[0] = minute
+                lines = [{"step": step, "seconds": float(step)} for step in range(5, steps + 1, 5)]
+                (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+                told = [{"event": each, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for each in events]
+                (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+                return enough(folder)
+
+            return look
+
+        return make
+
+    def test_a_rate_alone_is_not_enough_until_the_checkpoint_is_back(self, look):
+        found = look()
+        assert not found(minute=1, steps=95, events=["read-back"])
+        assert not found(minute=2, steps=100, events=["checkpoint-uploaded"])
+        assert found(minute=3, steps=105, events=["checkpoint-uploaded", "read-back"])
+
+    @pytest.mark.parametrize("said", ["read-back-failed", "read-back-skipped"])
+    def test_one_that_will_not_come_back_is_not_waited_for(self, look, said):
+        assert look()(minute=2, steps=100, events=[said])
+
+    def test_a_trainer_that_saves_nothing_is_waited_for_five_minutes(self, look):
+        found = look()
+        assert not found(minute=2, steps=100)
+        assert not found(minute=6, steps=200)
+        assert found(minute=7, steps=205)
+
+    @pytest.mark.parametrize("mode", [CheckpointMode.DCP, CheckpointMode.NONE])
+    def test_what_the_agent_does_not_read_is_not_waited_for(self, look, mode):
+        assert look(mode)(minute=2, steps=100)
+
+
+def measured(name, accelerator, chips, rate):
+    rates = Range(low=rate * 0.98, mid=rate, high=rate * 1.02)
+    machine = {"instance_type": name, "accelerator": accelerator, "accelerators": chips, "nodes": 1}
+    return measurement(**machine, tokens_per_s=rates, run=f"{name}/1")
+
+
+class TestCompare:
+    @pytest.fixture
+    def compare(self, monkeypatch, capsys, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        # Overrides put the two sides near to each other whatever the catalog says.
+        plan = PLAN | {
+            "name": "close",
+            "workload": {"train": TRAIN | {"runs": 24, "runs_per_month": 40}},
+            "target": {"instance_type": ["p5.48xlarge", "trn2.48xlarge"], "region": "us-east-2", "nodes": 1},
+            "purchase": {
+                "option": "on-demand",
+                "price_overrides": {"p5.48xlarge/on-demand": "55", "trn2.48xlarge/on-demand": "40"},
+            },
+        }
+        (tmp_path / "plan.json").write_text(json.dumps(plan))
+
+        def run(*words):
+            monkeypatch.setattr(sys, "argv", ["slipway", "compare", "plan.json", *words])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            assert ended.value.code == 0
+            return capsys.readouterr()
+
+        return run
+
+    def test_too_close_to_call_gives_two_commands_and_then_decides(self, compare, tmp_path):
+        assert json.loads(compare("--json").out)["verdict"]["choice"] == "measure-first"
+        page = compare()
+        commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]
+        assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
+        add_measurement(tmp_path / FILE, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
+        told = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
+        assert (told in page.out, told in compare().out) == (False, True)
+        assert "--type p5.48xlarge" in compare().err
+        add_measurement(tmp_path / FILE, measured("p5.48xlarge", "H100", 8, 60_000))
+        assert "--type p5.48xlarge" not in compare().err
+        add_measurement(tmp_path / FILE, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))
+        assert json.loads(compare("--json").out)["verdict"]["choice"] == "gpu"
+        assert "slipway spike" not in compare().err

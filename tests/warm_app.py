@@ -1,0 +1,101 @@
+"""The CDK app in a process that stays, for the launches of tests: every plan is synthesised, jsii starts once.
+
+A first synthesis takes 4 to 5 s of processor time to start jsii and load aws-cdk-lib, each further one 0.3 s. The CDK
+CLI is the real one. It starts this file as its app, which hands its environment to the process that stays.
+"""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parents[1]
+OVERFLOW = "CONTEXT_OVERFLOW_LOCATION_ENV"
+
+
+class WarmApp:
+    """Starts the process that stays when a plan is synthesised for the first time."""
+
+    def __init__(self):
+        self._lasting = ExitStack()
+        self._command = None
+
+    def command(self):
+        """What the CDK CLI starts in place of the app."""
+        if self._command is None:
+            folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
+            address = str(Path(folder, "app"))
+            words = [sys.executable, "-P", "-m", "tests.warm_app", "serve", address]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            # It ends when its standard input does, however this process ends.
+            child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._lasting.enter_context(child)
+            assert child.stdout.readline() == b"ready\n"
+            self._command = shlex.join([sys.executable, "-I", "-S", __file__, "ask", address])
+        return self._command
+
+    @contextmanager
+    def used(self):
+        """Have what this process launches synthesised with it."""
+        with patch("launcher.cdk.toolchain.app_command", self.command):
+            yield
+
+    def close(self):
+        """End it."""
+        self._lasting.close()
+
+
+def serve(address):
+    """Synthesise for whoever asks, one after another."""
+    import threading
+
+    from aws_cdk import App, AssetStaging
+
+    from infra import app
+
+    App(auto_synth=False)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+        print("ready", flush=True)  # noqa: T201
+        while True:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rw", encoding="utf-8") as stream:
+                environment, said = json.loads(stream.readline()), StringIO()
+                with patch.dict(os.environ, environment, clear=True), redirect_stdout(said), redirect_stderr(said):
+                    AssetStaging.clear_asset_hash_cache()  # or an asset is left out of a folder that was there before
+                    made = App(auto_synth=False, context=context_of(environment), outdir=environment["CDK_OUTDIR"])
+                    code = app.synthesise(made, environment.get("CDK_DEFAULT_ACCOUNT"))
+                stream.write(json.dumps([code, said.getvalue()]))
+
+
+def context_of(environment):
+    """What the CLI says in the environment or, where it is long, in a file (cx-api)."""
+    context = json.loads(environment.get("CDK_CONTEXT_JSON", "{}"))
+    if OVERFLOW in environment:
+        context |= json.loads(Path(environment[OVERFLOW]).read_text(encoding="utf-8"))
+    return context
+
+
+def ask(address):
+    """What the CDK CLI starts."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        with connection.makefile("rw", encoding="utf-8") as stream:
+            stream.write(json.dumps(dict(os.environ)) + "\n")
+            stream.flush()
+            code, said = json.loads(stream.read())
+    sys.stderr.write(said)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    {"serve": serve, "ask": ask}[sys.argv[1]](sys.argv[2])
