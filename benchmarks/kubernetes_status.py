@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -58,7 +59,7 @@ def fill(cluster: KubernetesCluster, nodes: int, pods: int) -> None:
 def asked(nodes: int, pods: int, runs: int) -> float:
     """Seconds of the fastest process that asks."""
     with tempfile.TemporaryDirectory() as folder:
-        cluster = KubernetesCluster(Path(folder) / "kube", name="large", mark="bench", environment={})
+        cluster = KubernetesCluster(Path(folder) / "kube", name="large", mark="bench", environment={}, keys=KeyRing())
         # Its API alone: what is there is only looked at.
         cluster.server.start()
         fill(cluster, nodes, pods)

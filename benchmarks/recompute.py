@@ -73,9 +73,19 @@ def recompute(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
         "training-plan": lambda: _fee(plan),
     }
     compute = by_option.get(option, lambda: _by_the_hour(plan, quote))()
-    hours = (quote["hours"]["low"], quote["hours"]["mid"], quote["hours"]["high"])
-    beside = [_beside(plan, quote, each) for each in hours]
+    ends = ("low", "mid", "high")
+    beside = [_beside(plan, quote, quote["hours"][end], _around_h(plan, quote, end)) for end in ends]
     return Dollars(*(one + other for one, other in zip(compute, beside, strict=True)))
+
+
+def _around_h(plan: Plan, quote: Mapping[str, Any], end: str) -> float:
+    """Hours of the nodes before and after the job: the low end has no tail, what is prepaid never has one."""
+    pod, slow = quote["target"].startswith("hyperpod"), end == "high"
+    prepaid = quote["purchase_option"] in ("capacity-block", "training-plan")
+    if end == "low" or prepaid:
+        return BOOT_H
+    start = BOOT_H + (TRIAL_H[slow] if pod else 0.0)
+    return start + _tail_h(plan, quote["hours"][end] + start, pod=pod, slow=slow)
 
 
 def _by_the_hour(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
@@ -120,12 +130,13 @@ def _tail_h(plan: Plan, busy_h: float, *, pod: bool = False, slow: bool = False)
 def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
     """Spot of a job whose checkpoints are stored within the notice: it loses a restart with each interruption."""
     kind, region, nodes = quote["instance_type"], quote["region"], quote["nodes"]
-    hours, load = plan["workload"]["train"]["hours"], SHARED + (1 - SHARED) * nodes
+    hours, load = _progress(plan, quote), SHARED + (1 - SHARED) * nodes
     low = -math.log(1 - prices.band_percent(kind, region) / 100) / MONTH_H
     rates = [each * load for each in (low, math.sqrt(low * P3_MID), P3_HIGH)]
     lost = RESTART_H + NOTICE_LOSS_H
-    expected = [hours * (1 + each * lost) for each in rates]
-    wall = Dollars(expected[0], expected[1], max(expected[1], hours + lost * _poisson(hours * rates[2], 0.9)))
+    expected = [each * (1 + rate * lost) for each, rate in zip(hours, rates, strict=True)]
+    high_h = max(hours.high + lost * _poisson(hours.high * rate, 0.9) for rate in rates[1:])
+    wall = Dollars(expected[0], expected[1], max(expected[1], high_h))
     price = float(quote["price"]["usd_per_hour"])
     seen = prices.spot_seen(kind, region)
     if not any(abs(price - usd) < 1e-9 for usd, _ in seen):
@@ -140,6 +151,14 @@ def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
     return Dollars(
         nodes * min(price, least) * (wall.low + BOOT_H), nodes * price * mid, nodes * max(price, most) * high
     )
+
+
+def _progress(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
+    """Hours of progress with the failures that the quote adds to them, in the middle case and at most."""
+    hours = plan["workload"]["train"]["hours"]
+    told = next(each for each in quote["assumptions"] if each["name"] == "failures and restarts")
+    mid, high = (float(words.rpartition(" ")[2].rstrip("%")) / 100 for words in (told["value"], told["unit"]))
+    return Dollars(hours, hours * (1 + mid), hours * (1 + high))
 
 
 def _poisson(mean: float, probability: float) -> int:
@@ -170,10 +189,11 @@ def _fee(plan: Plan) -> Dollars:
     return Dollars(fee, fee, fee)
 
 
-def _beside(plan: Plan, quote: Mapping[str, Any], hours: float) -> float:
+def _beside(plan: Plan, quote: Mapping[str, Any], hours: float, around_h: float) -> float:
     """The lines of a cluster beside its compute that come to more than a cent an hour, and the S3 ones."""
     region, nodes, pod = quote["region"], quote["nodes"], quote["target"].startswith("hyperpod")
-    up_h, logs = hours + OVERHEAD_H, 0.05 * (nodes + 1)
+    up_h, nodes_h = hours + max(OVERHEAD_H, around_h), hours + around_h
+    logs = 0.05 * (up_h + nodes * nodes_h)
 
     def usd(name: str, quantity: float) -> float:
         return prices.item(name, region) * quantity
@@ -181,11 +201,11 @@ def _beside(plan: Plan, quote: Mapping[str, Any], hours: float) -> float:
     storage, head = plan.get("storage", {}), prices.on_demand("m6i.xlarge", region) * (1.2 if pod else 1.0)
     total = head * up_h * (1 + storage.get("login_nodes", 0))
     total += usd("vpc.nat-gateway", up_h) + usd("vpc.public-ipv4", up_h)
-    total += usd("vpc.nat-gateway-data", 20 * nodes + logs * up_h)
-    total += usd("cloudwatch.logs-ingestion", logs * up_h)
+    total += usd("vpc.nat-gateway-data", 20 * nodes + logs)
+    total += usd("cloudwatch.logs-ingestion", logs)
     total += usd("fsx.lustre-persistent-250", storage.get("lustre_gib", 0) / MONTH_H * up_h)
     if not pod:
-        total += usd("ebs.gp3-storage", (nodes * 160 * (hours + BOOT_H) + 60 * up_h) / MONTH_H)
+        total += usd("ebs.gp3-storage", (nodes * 160 * nodes_h + 60 * up_h) / MONTH_H)
         total += usd("route53.hosted-zone", math.ceil(up_h / MONTH_H) if up_h > 12 else 0)
     params_b = 8.03 if isinstance(plan["workload"]["train"].get("model"), str) else 0.0002
     return total + usd("s3.standard-storage", 14 * params_b * 3 * (1 + hours / MONTH_H))

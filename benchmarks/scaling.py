@@ -35,10 +35,14 @@ from launcher.planning import throughput
 OWN = 0.03
 """Spread of a published steady rate, in logarithms, as one's own would have; judgement."""
 QUARTER = 1.25
+OTHERWISE = ("mlp", "tt-asynctp")
 
 
 def series(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows that differ in their chips alone, by chips; of two rows with one count the first."""
+    """Rows that differ in their chips alone, by chips; of two rows with one count the first.
+
+    MLPerf rows are of many submitters, and torchtitan's of async tensor parallelism are split otherwise: no series.
+    """
 
     def job(row: Row) -> tuple[str, ...]:
         chip = row.shape.accelerator.name
@@ -46,7 +50,7 @@ def series(rows: Sequence[Row]) -> list[list[Row]]:
         return (row.family, row.label, chip, repr(shape))
 
     found = []
-    steady = sorted((row for row in rows if not row.whole), key=job)
+    steady = sorted((row for row in rows if not row.whole and not row.id.startswith(OTHERWISE)), key=job)
     for _, group in groupby(steady, key=job):
         counts: dict[int, Row] = {}
         for row in group:

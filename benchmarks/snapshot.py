@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from launcher.answers.prices import diff_page
 from launcher.catalog import tables
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.tables import Table
-from launcher.cli.prices_page import diff_page
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import merged
 from launcher.workflow.quote import prices

@@ -3,7 +3,8 @@
 A row becomes a `TrainingShape` from what a plan file could say: dimensions, method, tokens, sequence, batch,
 precision, recompute, stack, accelerator and count. Its id, model name, source and family are used for reports and for
 leaving families out, never for an estimate. Two fields are read from words, because the files have no column for
-them: `stack` is tuned where the framework or the family names MLPerf, NeMo or Megatron and framework elsewhere;
+them: `stack` is huggingface where the framework names its libraries, tuned where that or the family names MLPerf, NeMo
+or Megatron, and framework elsewhere;
 `recompute` is full or none where the notes say so.
 """
 
@@ -18,7 +19,7 @@ from launcher.catalog.training import load_hardware
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
 from launcher.planning import flops
-from launcher.planning.shape import TrainingShape
+from launcher.planning.shape import TrainingShape, recompute_of
 
 NEEDED = ("id", "row_kind", "params_total_B", "precision", "mode", "framework", "accelerator", "source_family")
 METHODS = {
@@ -31,8 +32,14 @@ METHODS = {
 }
 KINDS = ("whole_run", "throughput", "mlperf_ttt", "mfu_only")
 TUNED = ("mlperf", "nemo", "megatron")
-RECOMPUTES = re.compile(r"\bfull ac\b|activation checkpointing true|recompute|zero-3\+ac|\bac\+offload")
-KEEPS = re.compile(r"\bno ac\b|activation checkpointing false|\bac off\b")
+HUGGINGFACE = re.compile(
+    r"\bhf\b|hugging ?face|transformers|\bpeft\b|\btrl\b|\bsfttrainer\b|axolotl|llama-?factory|swift"
+)
+RECOMPUTES = re.compile(
+    r"\bfull ac\b|activation checkpointing true|recompute|zero-3\+ac|\bac\+offload|gradient checkpointing"
+)
+KEEPS = re.compile(r"\bno ac\b|activation checkpointing false|\bac off\b|(no|without) gradient checkpointing")
+MICRO_BATCH = re.compile(r"batch (\d+) a gpu|batch (\d+)/gpu|\bmbs (\d+)|micro-?batch(?: size)? (\d+)")
 HARDWARE_COUNT = re.compile(r"\bhfu\b|counts? .*recompute|incl\. recompute")
 UNSAID_CHIPS = 1024
 """Accelerators assumed for a run that gives only accelerator-hours: all such runs are pretraining by large clusters."""
@@ -71,7 +78,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file.
+    """The rows of a file, but for those that a newer recipe of the same configuration supersedes.
 
     Raises:
         RowsError: the file cannot be read, lacks a column, or a row lacks a figure; all of it at once.
@@ -87,6 +94,8 @@ def read_rows(path: Path) -> list[Row]:
     hardware = load_hardware()
     rows, problems = [], []
     for number, fields in enumerate(reader, start=2):
+        if fields.get("superseded_by"):
+            continue
         try:
             rows.append(_row({name: value or "" for name, value in fields.items() if isinstance(name, str)}, hardware))
         except ValueError as error:
@@ -134,6 +143,7 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
         global_batch_tokens=_number(fields, "global_batch_tokens"),
         precision=Precision.FP8 if "fp8" in fields["precision"].lower() else Precision.BF16,
         recompute=_recompute(fields),
+        micro_batch=_micro_batch(fields),
         method=METHODS[mode],
         stack=_stack(fields),
         accelerator=chip,
@@ -143,15 +153,25 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
 
 
 def _stack(fields: Mapping[str, str]) -> Stack:
+    if HUGGINGFACE.search(fields["framework"].lower()):
+        return Stack.HUGGINGFACE
     words = f"{fields['framework']} {fields['source_family']}".lower()
     return Stack.TUNED if any(name in words for name in TUNED) else Stack.FRAMEWORK
 
 
+def _micro_batch(fields: Mapping[str, str]) -> int | None:
+    told = _number(fields, "micro_batch")
+    if told is not None:
+        return int(told)
+    words = MICRO_BATCH.search(fields.get("notes", "").lower())
+    return int(next(filter(None, words.groups()))) if words else None
+
+
 def _recompute(fields: Mapping[str, str]) -> Recompute:
     words = f"{fields.get('notes', '')} {fields.get('source', '')}".lower()
-    if RECOMPUTES.search(words):
-        return Recompute.FULL
-    return Recompute.NONE if KEEPS.search(words) else Recompute.SELECTIVE
+    if KEEPS.search(words):
+        return Recompute.NONE
+    return Recompute.FULL if RECOMPUTES.search(words) else recompute_of(_stack(fields))
 
 
 def _akin(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, int]]) -> tuple[Accelerator, int] | None:
