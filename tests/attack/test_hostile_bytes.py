@@ -7,7 +7,6 @@ bounded memory, and what is accepted must be a manifest that a node can restore.
 import json
 import pickle
 import random
-import resource
 
 import pytest
 
@@ -16,6 +15,7 @@ from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.agent.metrics import figures_in, setup_in
+from tests import memory
 from tests.unit.agent.test_dcp import Info, Metadata
 
 ROUNDS = [500, pytest.param(20_000, marks=pytest.mark.slow)]
@@ -98,9 +98,8 @@ def rng(seed):
 
 @pytest.fixture(autouse=True)
 def bounded():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < KIB_AT_MOST
+    with memory.at_most(KIB_AT_MOST):
+        yield
 
 
 def manifest():

@@ -21,10 +21,17 @@ def plan(kind="parallelcluster", option="on-demand"):
     return PLAN.format(kind=kind, more=more, option=option)
 
 
+def guard_of(made):
+    """The guard's function; EKS has another beside it, which counts pods from within the network."""
+    functions = made.resources("training", "AWS::Lambda::Function").values()
+    (guard,) = [each for each in functions if "FOLDER_URI" in each.get("Environment", {}).get("Variables", {})]
+    return guard
+
+
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
 def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
     made = synthesised(plan(kind), **RATES)
-    (function,) = made.resources("training", "AWS::Lambda::Function").values()
+    function = guard_of(made)
     told = function["Environment"]["Variables"]
     assert (told["STOP_AT_USD"], told["NODES"], told["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
     # 200 s of grace and 180 s for the upload are two of its periods.
@@ -44,11 +51,7 @@ def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks"])
 def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised, kind):
     made = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
-    (function,) = [
-        each
-        for each in made.resources("training", "AWS::Lambda::Function").values()
-        if "FOLDER_URI" in each.get("Environment", {}).get("Variables", {})
-    ]
+    function = guard_of(made)
     folder = function["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
     assert made.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
     roles = made.resources("training", "AWS::IAM::Role").values()
@@ -72,6 +75,6 @@ def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
 
 def test_without_a_sum_the_guard_may_write_nothing(synthesised):
     made = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
-    (function,) = made.resources("training", "AWS::Lambda::Function").values()
+    function = guard_of(made)
     assert not [each for each in function["Environment"]["Variables"] if each.startswith("STOP_")]
     assert "StopUri" not in made.template("training")["Outputs"]

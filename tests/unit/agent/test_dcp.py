@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from launcher.agent.checkpoint.dcp import folders_by_step
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
+from tests import memory
 
 
 class Info:
@@ -99,7 +99,5 @@ def test_of_two_folders_of_a_step_the_finished_one_counts():
     ids=["memo", "memo in text", "bytearray", "string", "frame", "marks", "broad key", "deep key"],
 )
 def test_what_announces_more_than_it_has_takes_no_memory(data):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ManifestError):
+    with memory.at_most(100 * 1024), pytest.raises(ManifestError):
         dcp_shards(data)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # KiB
