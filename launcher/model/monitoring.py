@@ -18,7 +18,7 @@ GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"
 """One more, where the rate of a node-hour is known."""
-DOLLARS_METRIC = "Dollars"
+DOLLARS_METRIC = "DollarsPerLook"
 """And one where it ends the job at a sum (templates/guard/budget.py)."""
 FAILED_CALLS = "Errors"
 """Lambda's own metric of the guard's calls that could not do all that they were to do."""

@@ -15,8 +15,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 from trouble import THERE
 
-DOLLARS = "Dollars"
+DOLLARS = "DollarsPerLook"
 """What the cluster has cost since the last look, at the quoted rates."""
+DOLLARS_BEFORE = "Dollars"
+"""The metric of guards before 0.2, whose values were added up: a running job's sum goes on from its average."""
 GO_ON = "To go on: raise budget.stop_at_usd in the plan file and launch it again"
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
-from budget import DOLLARS, GO_ON, Sum, said_at
+from budget import DOLLARS, DOLLARS_BEFORE, GO_ON, Sum, said_at
 from failures import Failure, GuardError, failure_of, first_within
 from looks import EVERY, HOUR, NAMESPACE, counted, scheduled_at
 from quiet import Node, Reserved, is_idle, query
@@ -335,7 +335,8 @@ class Guard:
         limit, values = self.settings.sum, {}
         if limit is not None:
             values[DOLLARS] = self.dollars_a_look(limit.nodes if nodes is None else len(nodes))
-            self.spent = values[DOLLARS] + self.total(DOLLARS, self.made_at())
+            made = self.made_at()
+            self.spent = values[DOLLARS] + self.total(DOLLARS, made) + self.total(DOLLARS_BEFORE, made)
         if nodes is not None and began is not None:
             values["NodeHours"] = self.node_hours(began) + len(nodes) * EVERY / HOUR
             if self.settings.usd_per_node_hour is not None:

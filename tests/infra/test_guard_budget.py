@@ -75,7 +75,7 @@ class TestWhen:
 
     def test_without_a_sum_nothing_is_counted_up(self, aws, guard_of):
         guard_of(USD_PER_NODE_HOUR="60").watch()
-        assert aws.metric("Dollars") == []
+        assert aws.metric("DollarsPerLook") == []
 
     def test_a_new_deployment_goes_on_counting(self, aws, looks, guard_of):
         """Only the estimate begins anew."""
@@ -83,7 +83,16 @@ class TestWhen:
         looks(0, 5)
         guard = guard_of(age_h=0.0, now=NOW + 5 * LOOK, **SUM)
         guard.made_at = lambda: NOW - LOOK
-        assert guard.total("Dollars", guard.made_at()) == pytest.approx(5 * 10.5)
+        assert guard.total("DollarsPerLook", guard.made_at()) == pytest.approx(5 * 10.5)
+
+    def test_what_an_older_guard_counted_is_spent_too(self, aws, guard_of):
+        """Its values were added up: each look counts once now, also where it was recorded three times."""
+        for _ in range(3):
+            aws.earlier("Dollars", 10.5, 10.5)
+        guard = guard_of(**SUM)
+        guard.made_at = lambda: NOW - 2 * LOOK
+        guard.watch()
+        assert guard.spent == pytest.approx(2 * 10.5 + guard.dollars_a_look(0))
 
 
 class TestWhat:

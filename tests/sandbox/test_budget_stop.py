@@ -133,7 +133,7 @@ def dollars(box, cluster):
     now = datetime.now(UTC)
     answer = session.client("cloudwatch").get_metric_statistics(
         Namespace="Slipway",
-        MetricName="Dollars",
+        MetricName="DollarsPerLook",
         Dimensions=[{"Name": "Cluster", "Value": cluster}],
         StartTime=now - timedelta(days=1),
         EndTime=now + timedelta(days=9),
