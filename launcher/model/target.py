@@ -4,11 +4,12 @@ The facts of a kind are in `launcher/targets/<kind>/facts.py`, beside how it is 
 back. Nothing else asks which kind a plan has: it asks the facts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.targets.load import part
 
@@ -86,6 +87,26 @@ class Guard:
 
 
 @record
+class Fee:
+    """A charge of a target's service beside its machines; without a price for it nothing is launched in AWS.
+
+    `key` is its name in `purchase.price_overrides`, `item` the bill's item. Of the unit's quantity `an_hour_up` is
+    billed for each hour that the cluster is up, `a_node_hour` for each hour that its nodes run.
+    """
+
+    name: str
+    key: str
+    item: str
+    unit: str
+    an_hour_up: float = 0.0
+    a_node_hour: float = 0.0
+
+
+def _no_fees(_nodes: int, _facts: InstanceType) -> tuple[Fee, ...]:
+    return ()
+
+
+@record
 class RoleUse:
     """A role that a plan can name in place of a stack's own.
 
@@ -117,6 +138,7 @@ class Target:
     key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node,
     `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
     rate and are priced by EC2's; `control_plane` is the bill's item of a control plane that the service charges for.
+    `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
     `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog, permissions/).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
@@ -143,6 +165,8 @@ class Target:
     scheduler: str = SLURM
     spot_like_ec2: bool = False
     control_plane: str | None = None
+    fees: Callable[[int, InstanceType], tuple[Fee, ...]] = _no_fees
+    fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     short: str = ""
 

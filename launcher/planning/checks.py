@@ -11,7 +11,7 @@ from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOptio
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import CheckpointPolicy, PlanRequest
-from launcher.model.target import training_targets
+from launcher.model.target import TARGETS, training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import words_of
 from launcher.planning.files import file_findings
@@ -297,10 +297,13 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         if held is not None and held.fee_usd is not None and held.fee_usd > MOST_FEE_USD:
             message = f"must be at most {MOST_FEE_USD:,} dollars, got {held.fee_usd}"
             yield error("too-dear", f"purchase.{path}.fee_usd", message)
+    fees = {key for target in TARGETS.values() for key in target.fee_keys}
     for key, usd in purchase.price_overrides.items():
         if usd > MOST_USD_PER_HOUR:
             message = f"must be at most {MOST_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
             yield error("too-dear", f"purchase.price_overrides.{key}", message)
+        if "/".join(key.split("/")[:2]) in fees:
+            continue
         name = key.split("/")[0].removeprefix("ml.")
         if name not in catalog.instance_types:
             hint = nearest_name(name, catalog.instance_types)

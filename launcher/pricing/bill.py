@@ -1,16 +1,18 @@
 """The rest of the bill: everything a training cluster on ParallelCluster or HyperPod costs beside its compute."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.calendar import HOURS_PER_MONTH
-from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.enums import Basis, CheckpointMode, TargetKind
 from launcher.model.gigabytes import BILLED, billed_gb
 from launcher.model.hyperpod import is_prepaid
-from launcher.model.money import Assumption
+from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, nat_zones, node_metrics
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -22,7 +24,7 @@ from launcher.model.sizing import (
     LOGIN_ROOT_GIB,
     head_node,
 )
-from launcher.model.target import Target, target_of
+from launcher.model.target import Fee, Target, target_of
 from launcher.model.work import Work
 from launcher.planning.around import around_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
@@ -68,20 +70,23 @@ class Bill:
     A job that goes to a cluster that exists pays for its own disks, checkpoints, data, metrics and logs alone.
     """
 
-    def __init__(self, request: PlanRequest, catalog: Catalog) -> None:
-        """Nothing is worked out yet."""
+    def __init__(self, request: PlanRequest, catalog: Catalog, today: date) -> None:
+        """Nothing is worked out yet; `today` dates the user's own prices."""
         self.request = request
         self.catalog = catalog
+        self.today = today
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], Rest] = {}
 
     def rest(self, place: Place, work: Work) -> Rest:
         """The lines beside the compute, worked out once for all machines of which they say the same at a place."""
-        reports = bool(node_metrics(self.catalog.instance_types[place.instance_type]))
+        facts = self.catalog.instance_types[place.instance_type]
+        reports = bool(node_metrics(facts))
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
             *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb),
+            target_of(place.target).fees(place.nodes, facts),
         )
         if key not in self._rests:
             self._rests[key] = Rest(self.lines(place, work))
@@ -108,9 +113,33 @@ class Bill:
             name = head_node(place.nodes, request.storage.head_node)
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
+        if self.own_cluster:
+            found += (self._fee(prices, each) for each in target.fees(place.nodes, facts))
         stops = self._stops(place)
         found += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
         return (*found, *cluster.watch)
+
+    def _fee(self, prices: Prices, fee: Fee) -> Line:
+        """A fee of the target's service, at the user's own price where there is one."""
+        line = prices.line(fee.name, "other", fee.item, fee.unit)
+        price = self._own_price(fee.key, prices.region) or line.price
+        if isinstance(price, Unpriced):
+            price = replace(price, reason=f"slipway prices refresh, or purchase.price_overrides {fee.key}, prices it")
+        return line._replace(
+            price=price,
+            an_hour_up=fee.an_hour_up,
+            a_node_hour=fee.a_node_hour,
+            fee=fee.key,
+        )
+
+    def _own_price(self, key: str, region: str) -> Price | None:
+        """The user's price for a fee; one with the region goes before one without."""
+        overrides = self.request.purchase.price_overrides
+        name = next((each for each in (f"{key}/{region}", key) if each in overrides), None)
+        if name is None:
+            return None
+        note = f"purchase.price_overrides {name}"
+        return Price(usd=overrides[name], source=Basis.USER.value, basis=Basis.USER, as_of=self.today, note=note)
 
     def _beside_gateway(self, place: Place) -> bool:
         """Whether data reach the way out without leaving their zone: always, unless the network's zones are named."""

@@ -58,6 +58,10 @@ class Candidate(Protocol):
         """What the lines without a price come to at the dearest prices of other regions; in no total."""
 
     @property
+    def unknown_fees(self) -> tuple[str, ...]:
+        """The keys of the service's fees that have no price."""
+
+    @property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
 
@@ -70,14 +74,15 @@ AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 
 
 def ranked(candidates: Iterable[AnyCandidate]) -> list[AnyCandidate]:
-    """Drafts in the order they are shown: possible before impossible, priced before unpriced, then by the total.
+    """Drafts in the order they are shown: priced before unpriced, possible before impossible, then by the total.
 
-    Lines that have no price in a region count at the dearest of the others, so that what is unknown is not cheap.
+    Lines that have no price in a region count at the dearest of the others, so that what is unknown is not cheap. What
+    a service charges an unknown fee for comes after all that is priced.
     """
     return sorted(candidates, key=order)
 
 
-Order: TypeAlias = tuple[bool, bool, Decimal, bool, float, float, str, str, int]
+Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
 """What candidates are sorted by."""
 
 
@@ -91,6 +96,7 @@ def order(each: Candidate) -> Order:
     where = f"{place.region} {place.az_id or ''} {place.option} {place.plan_kind or ''} {place.term_years or ''}"
     return (
         each.usd is None,
+        bool(each.unknown_fees),
         bool(each.refusals),
         Decimal(0) if each.usd is None else each.usd + each.missing_usd,
         is_derived(place),
@@ -104,4 +110,5 @@ def order(each: Candidate) -> Order:
 
 def cheapest_fixed(candidates: Iterable[Candidate]) -> Decimal | None:
     """The least total of the priced candidates that are not on spot."""
-    return min((each.usd for each in candidates if each.usd is not None and each.hazard is None), default=None)
+    fixed = (each for each in candidates if each.hazard is None and not each.unknown_fees)
+    return min((each.usd for each in fixed if each.usd is not None), default=None)

@@ -50,7 +50,7 @@ class PricingContext:
     @cached_property
     def bill(self) -> Bill:
         """The rest of the request's bill, whose lines are worked out once for every region."""
-        return Bill(self.request, self.catalog)
+        return Bill(self.request, self.catalog, self.rules.today)
 
     def hazard(self, place: Place) -> Hazard:
         """The spot hazard at a place; what the plan itself says of it is above what one's own runs met."""

@@ -21,7 +21,8 @@ ALLOW = Gate(allowed=True, exit_code=0, reason="")
 class GateRules:
     """What the gate holds a quote against beside the plan's own budget.
 
-    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages; with `any_age` none is too high.
+    `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages; with `any_age`, where nothing is
+    bought, none is too high, and a service's fees may be unknown.
     """
 
     today: date
@@ -46,6 +47,7 @@ def judge(
     *,
     rules: GateRules,
     commitment: NewCommitment | None = None,
+    unknown_fees: tuple[str, ...] = (),
 ) -> Gate:
     """What the gate says; where several reasons hold, 5 comes before 4 before 3."""
     option = plan.place.option
@@ -61,6 +63,11 @@ def judge(
         if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
             hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
+    if unknown_fees and not rules.any_age:
+        missing, own = ", ".join(unknown_fees), ", ".join(f'"{each}": "..."' for each in unknown_fees)
+        hint = f"slipway prices refresh, or purchase.price_overrides {{{own}}}, $ an hour"
+        reason = f"fees of the service have no price: {missing}"
+        return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     old = age(price, option, rules.today, rules.max_age_days)
     if old.too_old and not rules.any_age:
         reason = f"the {_words(option)} price is {old.days} days old, at most {old.allowed} are allowed"

@@ -26,6 +26,8 @@ class Rest:
         self._priced = tuple(each for each in lines if isinstance(each.price, Price))
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
         self._unpriced = tuple(each for each in lines if isinstance(each.price, Unpriced))
+        self.unknown_fees = tuple(dict.fromkeys(each.fee for each in self._unpriced if each.fee))
+        """The keys of the service's fees that have no price (`Fee`)."""
         self._floor = _Floor(lines)
         self._totals: dict[JobSize, Decimal] = {}
         self._missing: dict[JobSize, Decimal] = {}

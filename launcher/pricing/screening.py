@@ -150,7 +150,7 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
         this = order(each)
         if first is None or this < first:
             best, first = each, this
-            if each.usd is not None and (row.late or not each.refusals):
+            if each.usd is not None and not each.unknown_fees and (row.late or not each.refusals):
                 limit = float(each.usd + each.missing_usd)
     if best is None:
         raise AssertionError("a type without a row")

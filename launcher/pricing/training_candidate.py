@@ -127,6 +127,11 @@ class TrainingCandidate:
         return self.rest.missing_usd(self.size)
 
     @property
+    def unknown_fees(self) -> tuple[str, ...]:
+        """The keys of the service's fees that have no price."""
+        return self.rest.unknown_fees
+
+    @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
         return self.rest.summary(self.size).dates

@@ -74,6 +74,11 @@ class ServingCandidate:
         return (*self.machines(self.fleet), *self.beside(self.fleet))
 
     @property
+    def unknown_fees(self) -> tuple[str, ...]:
+        """None: no service of an endpoint charges one that is not published."""
+        return ()
+
+    @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
         return sorted({(each.as_of, each.name) for each in self.components if each.as_of and each.group != "compute"})
