@@ -297,8 +297,13 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         if held is not None and held.fee_usd is not None and held.fee_usd > MOST_FEE_USD:
             message = f"must be at most {MOST_FEE_USD:,} dollars, got {held.fee_usd}"
             yield error("too-dear", f"purchase.{path}.fee_usd", message)
+    yield from _price_overrides(request, catalog)
+
+
+def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
+    """Prices of the user's own: of types that exist in ways to buy that exist, or of a service's fees."""
     fees = {key for target in TARGETS.values() for key in target.fee_keys}
-    for key, usd in purchase.price_overrides.items():
+    for key, usd in request.purchase.price_overrides.items():
         if usd > MOST_USD_PER_HOUR:
             message = f"must be at most {MOST_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
             yield error("too-dear", f"purchase.price_overrides.{key}", message)

@@ -60,7 +60,7 @@ class Line(NamedTuple):
 
     `an_hour` is per hour of the job, `an_hour_up` per hour that the cluster is up, `a_node_hour` per hour that the
     nodes run, `a_save` per checkpoint past the first `saves_free`, `a_loss` per machine lost. The quantity of `zones`
-    is whole months, however many hours of them were begun. `fee` is the key of a service's fee (`Fee`), "" for all else.
+    is whole months, however many hours of them were begun. `fee` is the key of a service's fee (`Fee`).
     """
 
     name: str
