@@ -18,38 +18,49 @@ import pytest
 from launcher.agent.manifest import parse
 from tests.sandbox.agent.front import Front
 
-STORMS = {"slipway": (10, 200), "deepspeed": (5, 60), "hf": (5, 60)}
-"""Kills by layout, in `make test` and at full size: renamed; in place with a tracker; in place with a marker."""
+STORMS = {"slipway": (10, 200), "deepspeed": (5, 60), "hf": (5, 60), "lightning": (4, 60), "orbax": (4, 60)}
+"""Kills by layout, in `make test` and at full size: a folder that is renamed; written in place with a tracker; in place
+with a marker; a file renamed from elsewhere (Lightning 2.6.6 fabric/utilities/cloud_io.py `_atomic_save`), and its
+copy; a folder that is a bare number after its rename, found by the trainer itself."""
 SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
 IN_FLIGHT = frozenset({"data", "parts", "complete", "commit"})
 
 TRAINER = """
-import hashlib, os, sys, time
+import hashlib, os, re, sys, time
 from pathlib import Path
 steps, pause, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
-names = {"slipway": "step-{}", "deepspeed": "global_step{}", "hf": "checkpoint-{}"}
+names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}"}
+name = names.get(layout, "step-{}").format
 step = 0
 if resume and layout == "deepspeed":
     resume = f"{resume}/{Path(resume, 'latest').read_text()}"
+if resume and layout == "orbax":
+    resume = f"{resume}/{max(int(each) for each in os.listdir(resume) if each.isdigit())}"
 if resume:
-    step = int(Path(resume).name.removeprefix(names[layout].format("")))
-    data = Path(resume, "data").read_bytes()
+    step = int(re.search(r"(\\d+)(.ckpt)?$", resume)[1])
+    kept = Path(resume) if layout == "lightning" else Path(resume, "data")
+    data = kept.read_bytes()
     assert data == content(step, int(data.split(b" ", 2)[1])), "torn"
-    assert Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+    assert layout == "lightning" or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
 while step < steps:
     time.sleep(pause)
     step += 1
-    final = folder / names[layout].format(step)
-    partial = folder / f"tmp-{step}" if layout == "slipway" else final
+    final = folder / name(step)
+    if layout == "lightning":
+        for each in (final, folder / "last.ckpt"):
+            Path("partial").write_bytes(content(step, size))
+            Path("partial").rename(each)
+        continue
+    partial = {"slipway": folder / f"tmp-{step}", "orbax": folder / f"{step}.orbax-checkpoint-tmp"}.get(layout, final)
     partial.mkdir(exist_ok=True)
     (partial / "data").write_bytes(content(step, size))
     (partial / "base").write_bytes(content(0, 5000))
-    if layout == "slipway":
+    if partial != final:
         partial.rename(final)
     elif layout == "hf":
         (final / "trainer_state.json").write_text("{}")
@@ -124,24 +135,23 @@ class Bucket:
 
 
 def lying(node):
-    """The numbers of all folders on the node that have a name of a checkpoint."""
-    names = (path.name for path in (node.folder / "node").rglob("*[0-9]") if path.is_dir())
-    return {int(found[0]) for name in names if (found := re.findall(r"\d+$", name))}
+    """The numbers of all folders and files on the node that have a name of a checkpoint."""
+    paths = (node.folder / "node").rglob("*")
+    names = (path.name for path in paths if path.suffix == ".ckpt" or path.is_dir())
+    return {int(found[1]) for name in names if (found := re.search(r"(\d+)(\.ckpt)?$", name))}
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
 @pytest.mark.parametrize("layout", STORMS)
 def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layout, full, seed, capsys):  # noqa: PLR0917
     kills = STORMS[layout][full]
-    # Beside its marker or tracker the newest counts after two quiet seconds.
-    pause = 0.05 if layout == "slipway" else 2.6
     (node.folder / "train.py").write_text(TRAINER)
     rng = random.Random(seed)
     seen, stored, moments = Bucket(bucket), {}, Counter()
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
-            node.job(100_000, pause, BIG if rng.random() < 0.15 else SMALL, layout, keep=2)
+            node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, layout, keep=2)
             there = lying(node)
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
@@ -153,7 +163,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
                 node.wait_until(seen.whole)  # a short storm may come before every commit
             if front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
-            time.sleep(rng.uniform(0.0, 0.7 if pause < 1 else 0.3))
+            time.sleep(rng.uniform(0.0, 0.7))
             phases = front.phases()
             agent.kill()
             assert agent.wait() == -signal.SIGKILL

@@ -22,7 +22,8 @@ SECTIONS = {
     name: (plan, text) for name, plan, text in re.findall(r"^### (.+)\n\n((?:    .+\n)+)\n(.+)", PAGE, re.MULTILINE)
 }
 SCRIPTS = Path(__file__).parent / "trainers"
-HOLD, CRASH, SAVED_BEFORE = 12, 18, 10
+HOLD, CRASH, SAVED_BEFORE = 12, 25, 10
+# It fails a moment after it has saved twice: the first of the two has to be stored.
 PLAN = {
     "slipway": 1,
     "name": "trainer",
@@ -38,8 +39,8 @@ class Stack:
     """A framework of docs/trainers.md, started as its section says.
 
     `instead` is what is replaced in its command, and by what, `more` are words behind it; `environment` is its own;
-    `nodes` and `torchrun` say where torchrun starts it; `caught`: it catches the notice's signal; `marked`: a
-    checkpoint that a failure follows at once is known to be finished; `exact`: it ends with the weights of a run that
+    `nodes` and `torchrun` say where torchrun starts it; `caught`: it catches the notice's signal; `marked`: one of two
+    checkpoints that a failure follows at once is known to be finished; `exact`: it ends with the weights of a run that
     nothing disturbed.
     """
 
@@ -157,8 +158,7 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatc
     ends = [attempt["ended_by"] for attempt in (first, second, third)]
     assert ends == ["spot-interruption", "failure", "completed"]
     assert SAVED_BEFORE <= second["resumed_from_step"] <= third["resumed_from_step"] < third["last_step"] == 60
-    # What a node had written a moment before the failure of another is not whole on all of them.
-    assert nodes > 1 or not stack.marked or second["resumed_from_step"] < third["resumed_from_step"]
+    assert not stack.marked or second["resumed_from_step"] < third["resumed_from_step"]
     assert f"checkpoint-layout layout={stack.layout}" in logs[0]
     assert ("signal-not-handled" in logs[0]) != stack.caught
     for said in ("checkpoints-not-recognised", "checkpoint-removed"):

@@ -7,6 +7,8 @@ A checkpoint, which is what `layouts` says, is finished when one of these holds:
 3. Nothing in it changed for 10 seconds, and what its framework says of finished ones (a marker, a tracker) is there on
    the first node. Without that a guess, for a trainer may pause in the middle: it holds only where rules 1 and
    2 have never held in this run, and a folder that was taken so and changes after all is said and looked at anew.
+   Beside its marker or tracker no quiet is needed once a later checkpoint was begun: ranks begin one together, when
+   all have finished the one before (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for them before the new folder).
 
 A folder that appears under its final name may have just been begun, so a look at it alone proves nothing; where the
 kernel does not tell renames, the other two rules remain. After the command has ended nothing changes any more, and rule
@@ -207,7 +209,8 @@ class CheckpointWatch:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and each.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
-            folder = self._judged(each, lacking[id(each)], renamed, now, needed_s)
+            later = [one for one in found if one.layout.key == each.layout.key and one.step > each.step]
+            folder = self._judged(each, lacking[id(each)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
             self._decide(each.layout)
@@ -225,7 +228,9 @@ class CheckpointWatch:
         lacks: str,
         renamed: frozenset[str],
         now: float,
+        *,
         needed_s: float,
+        later: list[Found],
     ) -> FinishedFolder | None:
         """The checkpoint, if it is finished; it needs no quiet where the command meant all that it wrote."""
         name = found.names[0]
@@ -239,7 +244,11 @@ class CheckpointWatch:
         guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
-        if guessed and needed_s > 0 and (self._marked or now - ended < needed_s):
+        if (
+            guessed
+            and needed_s > 0
+            and (self._marked or (now - ended < needed_s and not _precedes(found, inside, later)))
+        ):
             return None
         if not guessed and not self._marked:
             self._marked = True
@@ -354,6 +363,23 @@ class CheckpointWatch:
 def _key(found: Found) -> tuple[str, str]:
     """Names what is looked at: of two lines one may take a folder alone, another with what lies beside it."""
     return found.names[0], found.folder
+
+
+def _precedes(found: Found, inside: Survey, later: list[Found]) -> bool:
+    """Whether its framework marks what is finished, and has written to a later one since.
+
+    What an earlier attempt left of a later step is older than this.
+    """
+    if not later or not (found.layout.marker or found.layout.tracker):
+        return False
+    ended_ns = max((file.modified_ns for file in inside.files), default=0)
+    for each in later:
+        try:
+            if any(file.modified_ns > ended_ns for file in survey(each.root, each.entries).files):
+                return True
+        except UnusableCheckpointError:  # it is being removed
+            continue
+    return False
 
 
 def _holds_something(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Runs a training script unchanged, and disturbs it by optimizer steps, not by seconds: `pace.py SCRIPT WORDS...`.
 
-In attempt 1 it waits after `PACE_HOLD` steps until a signal has been handled, and goes on slowly; in attempt 2, as
-slow, it fails after `PACE_CRASH` steps. At the end it prints a digest of what was trained.
+In attempt 1 it waits after `PACE_HOLD` steps until a signal has been handled, and goes on slowly; in attempt 2, at full
+speed, it fails after `PACE_CRASH` steps. At the end it prints a digest of what was trained.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ def paced(optimizer, *_):
         raise RuntimeError("crash on purpose")
     if ATTEMPT == "1" and steps == HOLD:
         select.select([reads], [], [])
-    if ATTEMPT == "2" or (ATTEMPT == "1" and steps > HOLD):
-        time.sleep(0.3)  # so that what was saved some steps before is quiet when the command fails
+    if ATTEMPT == "1" and steps > HOLD:
+        time.sleep(0.3)  # so that the grace time ends before the training
 
 
 signal.set_wakeup_fd(writes)

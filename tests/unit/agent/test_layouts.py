@@ -54,6 +54,9 @@ PLAYERS: dict[str, tuple[int, list[Any]]] = {
 }
 
 
+UNMARKED = ("slipway", "torchtune", "nemo", "lightning", "composer", "accelerate")
+
+
 def play(folder, layout):
     for each in PLAYERS[layout][1]:
         write(folder, *(each if isinstance(each, tuple) else (each,)))
@@ -100,7 +103,9 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
 def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):
     play(tmp_path, "deepspeed")
     write(tmp_path, "global_step50/mp_rank_00_model_states.pt")
-    assert [found.step for found in taken(tmp_path)] == [25]
+    watch = CheckpointWatch(tmp_path)
+    assert [found.step for found in watch.poll(0)] == [25]
+    assert watch.poll(60) == []
 
 
 def test_a_tracker_that_names_the_best_one_names_the_other_of_its_step(tmp_path):
@@ -134,6 +139,35 @@ def test_with_its_marker_two_quiet_seconds_before_a_crash_are_enough(tmp_path, q
     watch = CheckpointWatch(tmp_path)
     watch.poll(0)
     assert bool(watch.settle(quiet_s, clean=False)) == whole
+
+
+@pytest.mark.parametrize("layout", [name for name in PLAYERS if name not in UNMARKED])
+@pytest.mark.parametrize("lead", [False, True], ids=["first node", "another node"])
+def test_the_one_before_is_whole_when_a_later_one_was_begun(tmp_path, layout, lead):
+    """The command failed a moment after it had saved, or saves again within the quiet seconds."""
+    step, (first, *_) = PLAYERS[layout]
+    play(tmp_path, layout)
+    watch = CheckpointWatch(tmp_path, lead=(lambda: f"{layout}/step") if lead else None)
+    newer = tmp_path / first.replace(str(step), str(step + 5))
+    newer.parent.mkdir(parents=True)
+    assert watch.poll(0) == []
+    newer.write_text("x")
+    assert [found.step for found in watch.settle(0.2, clean=False)] == [step]
+
+
+def test_a_later_one_of_an_earlier_attempt_was_not_begun_after_it(tmp_path):
+    write(tmp_path, "checkpoint-60/model.safetensors")
+    play(tmp_path, "hf")
+    watch = CheckpointWatch(tmp_path)
+    assert watch.poll(0) + watch.settle(1, clean=False) == []
+
+
+def test_without_a_marker_a_later_one_says_nothing(tmp_path):
+    play(tmp_path, "accelerate")
+    watch = CheckpointWatch(tmp_path)
+    watch.poll(0)
+    write(tmp_path, "step_50/model.safetensors")
+    assert watch.poll(5) + watch.settle(6, clean=False) == []
 
 
 @pytest.mark.parametrize(
