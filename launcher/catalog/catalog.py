@@ -17,6 +17,7 @@ from launcher.catalog.market import InterruptionBand, SpotRange, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
 from launcher.catalog.store import BandRow, Row, Store
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -77,6 +78,12 @@ class Catalog:
         """Why a name cannot be had; a family stands for its sizes, as trn3 does for trn3.48xlarge."""
         gone = self.unavailable_types
         return gone.get(name) or gone.get(name.partition(".")[0])
+
+    @cached_property
+    def announced_ends(self) -> Mapping[str, AnnouncedEnd]:
+        """Announced ends by what ends, as "kubernetes/1.35"; those that were known on the day of the prices."""
+        found, day = facts.load_announced_ends(self.store), self.prices_as_of
+        return {key: end for key, end in found.items() if day is None or end.as_of <= day}
 
     @cached_property
     def regions(self) -> Mapping[str, facts.Region]:

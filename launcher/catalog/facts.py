@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from launcher.catalog.store import Store
 from launcher.catalog.tables import read_cells, read_rows
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Basis
 from launcher.model.instance_type import Accelerator, InstanceType, TrainingStack
 from launcher.model.model_spec import ModelSpec
@@ -87,6 +88,27 @@ def load_unavailable_types(store: Store) -> Mapping[str, UnavailableType]:
                 source=store.source_title(cells["source"]),
             )
             for cells in read_cells("unavailable_types.csv")
+        }
+    )
+
+
+def load_announced_ends(store: Store) -> Mapping[str, AnnouncedEnd]:
+    """Announced ends by what ends."""
+    return MappingProxyType(
+        {
+            cells["key"]: AnnouncedEnd(
+                key=cells["key"],
+                what=cells["what"],
+                ends=date.fromisoformat(cells["ends"]),
+                then=cells["then"],
+                withdrawn=cells["withdrawn"] == "true",
+                path=cells["path"],
+                hint=cells["hint"],
+                basis=Basis(cells["basis"]),
+                source=store.source_title(cells["source"]),
+                as_of=date.fromisoformat(cells["as_of"]),
+            )
+            for cells in read_cells("announced_ends.csv")
         }
     )
 

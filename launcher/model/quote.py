@@ -3,6 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.budget_stop import stops_at
 from launcher.model.enums import Availability
 from launcher.model.finding import Finding
@@ -82,6 +83,7 @@ class Quote:
     makes somebody pay now: less for what is owned, more for a new commitment. `work` is None for a month of serving;
     `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, what an instance-hour may cost meanwhile.
     `left_up_usd_per_hour` is what stays billed after the job until `slipway down`, None where that is not known.
+    `ends` are the announced ends of what the plan rests on, those within a year, the nearest first.
     `retries` is how often a failed job is tried again; `rates` say what a run of other hours costs, None in a row of a
     table, which does not show it.
     """
@@ -114,6 +116,7 @@ class Quote:
     left_up_usd_per_hour: Decimal | None = None
     retries: int = 0
     rates: RunRates | None = None
+    ends: tuple[AnnouncedEnd, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import field
 from datetime import date
 from decimal import Decimal
 
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Basis, BedrockMode, ServingPrecision
 from launcher.model.instance_type import Accelerator
@@ -179,6 +180,24 @@ class BedrockPrice:
     as_of: date
     parts: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
 
+    @property
+    def end(self) -> AnnouncedEnd | None:
+        """The announced end of the model; None without one."""
+        if self.deprecation is None:
+            return None
+        return AnnouncedEnd(
+            key=f"bedrock-model/{self.model_id}",
+            what=f"{self.model_id} on Bedrock",
+            ends=self.deprecation,
+            then="AWS withdraws the model",
+            withdrawn=True,
+            path="workload.serve.model",
+            hint="another model, or machines of your own before then",
+            basis=self.basis,
+            source=self.source,
+            as_of=self.as_of,
+        )
+
 
 @record
 class ImportPrice:
@@ -190,10 +209,6 @@ class ImportPrice:
     source: str
     basis: Basis
     as_of: date
-
-
-ANNOUNCED_DAYS = 365
-"""Days before an announced end from which it is told: a policy of this project."""
 
 
 @record
@@ -213,13 +228,8 @@ class BedrockTerms:
     """Of input that a prompt cache holds; None where no price of it is known, or none is asked for."""
     cheaper: str = ""
     """A profile at a lower price that the plan leaves open, in words."""
-    ends: date | None = None
-    """The day after which AWS no longer offers the model, where it has announced one."""
-
-    def announced_end(self, today: date) -> date | None:
-        """The announced end of the model where it comes within a year: earlier announcements change no plan."""
-        near = self.ends is not None and (self.ends - today).days <= ANNOUNCED_DAYS
-        return self.ends if near else None
+    end: AnnouncedEnd | None = None
+    """The model's, where AWS has announced one."""
 
     @property
     def inference_id(self) -> str:

@@ -139,7 +139,9 @@ class Target:
     `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
     rate and are priced by EC2's; `control_plane` is the bill's item of a control plane that the service charges for.
     `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
-    `policies` name what CloudFormation may do for its stacks beside what it may for all (catalog, permissions/).
+    `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
+    "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
+    (catalog, permissions/).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
 
@@ -168,6 +170,7 @@ class Target:
     fees: Callable[[int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
+    software: tuple[str, ...] = ()
     short: str = ""
 
     @property

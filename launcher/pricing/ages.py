@@ -1,10 +1,11 @@
 """How old a price may be before it is not trusted."""
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import NamedTuple
 
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Basis, PurchaseOption
-from launcher.model.money import Price
+from launcher.model.money import Price, Unpriced
 
 ALLOWED_DAYS = {
     PurchaseOption.ON_DEMAND: 180,
@@ -53,9 +54,17 @@ def age(price: Price, option: PurchaseOption, today: date, most_days: int | None
     return Age(days=days, allowed=allowed)
 
 
-def expiry(price: Price, option: PurchaseOption, now: datetime) -> datetime:
-    """When a quote on this price stops being good: when the price gets too old, and not before now."""
-    if price.basis is Basis.USER:
-        return now + timedelta(days=ALLOWED_DAYS[option])
-    last = datetime.combine(price.as_of, now.timetz()) + timedelta(days=ALLOWED_DAYS[option])
-    return max(now, last)
+def expiry(
+    price: Price | Unpriced, option: PurchaseOption, now: datetime, ends: tuple[AnnouncedEnd, ...] = ()
+) -> datetime | None:
+    """When a quote on this price stops being good: when the price gets too old, and not before now.
+
+    The first of the announced ends of what the plan rests on (`ends`) that is to come is earlier where it is nearer.
+    None without a price.
+    """
+    if isinstance(price, Unpriced):
+        return None
+    known_on = now.date() if price.basis is Basis.USER else price.as_of
+    last = datetime.combine(known_on, now.timetz()) + timedelta(days=ALLOWED_DAYS[option])
+    to_come = (datetime.combine(end.ends, time(), now.tzinfo) for end in ends)
+    return max(now, min((last, *(end for end in to_come if end > now))))

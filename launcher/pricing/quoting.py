@@ -16,6 +16,7 @@ from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry
+from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
 from launcher.pricing.blocks import before_it_begins, begins
@@ -100,12 +101,11 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else _total(candidate, cost, hours)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
-    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    ends = near_ends(job_software(place, context), context)
     findings = (
         *_findings(candidate, hours),
+        *end_findings(ends, context),
         *stop_findings(plan, usd, per_hour),
-        *time_findings(place, context.request, hours, start_h),
-        *retry_findings(context.request, candidate.failures, candidate.hours),
     )
     return Quote(
         plan=plan,
@@ -125,7 +125,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         cash_after_credits_usd=None,
         findings=findings,
         as_of=context.now,
-        expires_at=expiry(price, place.option, context.now) if isinstance(price, Price) else None,
+        expires_at=expiry(price, place.option, context.now, ends),
         gate=judge(
             plan,
             price,
@@ -142,6 +142,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         price_range=cost.price_range if cost else None,
         left_up_usd_per_hour=_left_up_usd_per_hour(candidate, per_hour),
         retries=candidate.retries,
+        ends=ends,
     )
 
 
@@ -256,6 +257,9 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     if target_of(place.target).managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         found += [] if more is None else [more]
+    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    found.extend(time_findings(place, context.request, hours, start_h))
+    found.extend(retry_findings(context.request, candidate.failures, candidate.hours))
     found.extend(warning(*each) for each in may_be_late(hours.high, hours.mid, place, context))
     found.extend(trust_findings(candidate))
     found.extend(unpriced_lines(candidate.rest.summary(candidate.size).unpriced))

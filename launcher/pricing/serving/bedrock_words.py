@@ -1,7 +1,6 @@
 """What is to be said of a Bedrock candidate: what was not checked, who answers, and what a prompt cache is worth."""
 
 from collections.abc import Iterator
-from datetime import date
 
 from launcher.model.enums import BedrockMode
 from launcher.model.finding import Finding, info, warning
@@ -14,12 +13,8 @@ PATH = "workload.serve"
 CACHE = "prompt cache"
 
 
-def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str, today: date) -> Iterator[Finding]:
+def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
     """What is to be said of one candidate."""
-    end = terms.announced_end(today)
-    if end is not None:
-        message = f"AWS withdraws {terms.model_id} after {end}, in {(end - today).days} days"
-        yield warning("announced-end", f"{PATH}.model", message, "another model, or machines of your own before then")
     if terms.mode is BedrockMode.CUSTOM_IMPORT:
         message = f"that {region} imports models of {terms.model_id}'s architecture was not checked"
         yield warning("bedrock-region", "target.region", message, "the Bedrock console lists what can be imported")

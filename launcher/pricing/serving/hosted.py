@@ -118,7 +118,7 @@ def _by_the_token(
             output_usd_per_million=rates.output.usd,
             cached_usd_per_million=rates.cached.usd if rates.cached and serve.cached_input_fraction else None,
             cheaper=_cheaper(row, catalog, region) if row is not None and wanted is None else "",
-            ends=row.deprecation if row is not None else None,
+            end=row.end if row is not None else None,
         )
     return Hosted(
         place=_place(region), offer=Offer(price=price, availability=Availability.UNKNOWN), terms=terms, lines=lines

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, time
 from decimal import Decimal
 
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.endpoint import least_instances
 from launcher.model.enums import Level, Market, PurchaseOption
@@ -14,7 +14,9 @@ from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.quote import Policy, Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
+from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.ages import expiry
+from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.cash import after_credits
 from launcher.pricing.gate import NewCommitment, judge
@@ -46,7 +48,14 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
     nodes = candidate.place.nodes if candidate.fleet is not None else 1
     per_hour = price.usd * nodes if isinstance(price, Price) else None
     stop = stop_findings(plan, usd, per_hour) if candidate.fleet is not None else ()
-    findings = (*candidate.refusals, *_findings(candidate), *_remarks(candidate), *stop)
+    ends = near_ends(_software(candidate), candidate.context)
+    findings = (
+        *candidate.refusals,
+        *_findings(candidate),
+        *_remarks(candidate),
+        *end_findings(ends, candidate.context),
+        *stop,
+    )
     cash, left, lines = _cash(candidate)
     return Quote(
         plan=plan,
@@ -68,7 +77,7 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         cash_after_credits_usd=left,
         findings=findings,
         as_of=candidate.context.now,
-        expires_at=_expires_at(candidate),
+        expires_at=expiry(price, candidate.place.option, candidate.context.now, ends),
         gate=judge(plan, price, usd, per_hour, findings, rules=candidate.context.rules, commitment=_new(candidate)),
         note=_note(candidate),
         cash_usd=cash,
@@ -76,17 +85,8 @@ def quote(candidate: ServingCandidate, told: tuple[Assumption, ...]) -> Quote:
         accelerator=candidate.accelerator,
         price_range=span.usd if span is not None else None,
         left_up_usd_per_hour=None if usd is None else _left_up_usd_per_hour(candidate, usd.mid),
+        ends=ends,
     )
-
-
-def _expires_at(candidate: ServingCandidate) -> datetime | None:
-    """When its price gets too old, or AWS withdraws the model, whichever comes first."""
-    price, now = candidate.offer.price, candidate.context.now
-    if not isinstance(price, Price):
-        return None
-    last = expiry(price, candidate.place.option, now)
-    end = candidate.bedrock.ends if candidate.bedrock is not None else None
-    return last if end is None else max(now, min(last, datetime.combine(end, time(), now.tzinfo)))
 
 
 def _left_up_usd_per_hour(candidate: ServingCandidate, month_usd: Decimal) -> Decimal:
@@ -231,7 +231,7 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
         message = "spot instances are taken back at two minutes' notice, and their requests with them"
         yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
     if candidate.bedrock is not None:
-        yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region, candidate.context.rules.today)
+        yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
     rails = candidate.context.request.guardrails
     if rails.ttl_h is not None and not rails.notify and candidate.fleet is not None:
         message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, and nobody is told before"
@@ -239,6 +239,18 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     yield from trust_findings(candidate)
     beside = [each for each in candidate.components if each.group != "compute"]
     yield from unpriced_lines([each for each in beside if each.unpriced is not None])
+
+
+def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
+    """What a candidate rests on, for its announced ends: Bedrock's model, or machines with their images."""
+    if candidate.bedrock is not None:
+        yield from () if candidate.bedrock.end is None else (candidate.bedrock.end,)
+        return
+    yield from job_software(candidate.place, candidate.context)
+    served = ServingDeployment(plan=candidate.plan, catalog=candidate.context.catalog, images=candidate.images)
+    yield f"image/{(served.image or '').rpartition('/')[2]}"
+    if served.managed and served.engine_image is not None:
+        yield f"ami/{served.engine_image.ami}"
 
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
@@ -281,8 +293,8 @@ def _note(candidate: ServingCandidate) -> str:
     """The one thing worth saying of a row."""
     terms = candidate.bedrock
     if terms is not None:
-        end = terms.announced_end(candidate.context.rules.today)
-        until = "" if end is None else f"ends {end}; "
+        end = terms.end if terms.end is not None and terms.end.near(candidate.context.rules.today) else None
+        until = "" if end is None else f"ends {end.ends}; "
         return f"{until}Bedrock {terms.mode.value.replace('-', ' ')}, {terms.inference_id}"
     if candidate.estimate is None:
         return ""

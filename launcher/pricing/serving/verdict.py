@@ -1,7 +1,7 @@
 """What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
 
 from collections.abc import Iterator
-from datetime import date
+from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -10,6 +10,7 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
+from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.port import weeks_words
 from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH
 from launcher.pricing.serving.crossover import Turn
@@ -67,12 +68,6 @@ class Sides:
     unpriced: bool
     """Whether Bedrock has the model at no price that is known."""
     turn: Turn | None = None
-
-    @property
-    def hosted_until(self) -> date | None:
-        """The announced end of Bedrock's model within a year; None without one."""
-        told = self.hosted.serving.bedrock if self.hosted is not None and self.hosted.serving is not None else None
-        return None if told is None or self.hosted is None else told.announced_end(self.hosted.as_of.date())
 
     @property
     def neuron_months(self) -> float | None:
@@ -151,7 +146,16 @@ def upkeep_usd(serve: ServingWorkload) -> Decimal:
 
 
 def judge(found: Sides) -> ServingVerdict:
-    """The verdict."""
+    """The verdict; it ends where what it chooses is withdrawn."""
+    verdict = _judge(found)
+    chosen = {ServingChoice.BEDROCK: found.hosted, ServingChoice.NEURON: found.neuron, ServingChoice.GPU: found.gpu}
+    quoted = chosen.get(verdict.choice)
+    ends = () if quoted is None else quoted.ends
+    return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *end_flips(ends)))
+
+
+def _judge(found: Sides) -> ServingVerdict:
+    """The verdict by dollars and by what there is."""
     machine, choice = machines(found)
     if found.closed:
         return _closed(found)
@@ -223,8 +227,6 @@ def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
             f"Do not deploy: Bedrock is cheaper until {_count(found.turn.requests)} requests a month, and there are "
             f"{_count(requests_per_month(found.serve))} ({against})."
         )
-    if found.hosted_until is not None:
-        text = f"{text.removesuffix('.')}, until {found.hosted_until}, when AWS withdraws the model."
     return ServingVerdict(
         choice=ServingChoice.BEDROCK,
         text=text,

@@ -1,5 +1,6 @@
 """What is known of pods on an EKS cluster."""
 
+from launcher.model.eks import VERSION
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.monitoring import COUNTER_MEMORY_MB, IDLE_METRICS
 from launcher.model.target import EC2, EC2_PLANS, KUBERNETES, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
@@ -42,6 +43,7 @@ FACTS = Target(
         PODS,
     ),
     policies=("network", "eks"),
+    software=(f"kubernetes/{VERSION}", "image/{image}"),
     serves=(
         PurchaseOption.ON_DEMAND,
         PurchaseOption.SPOT,

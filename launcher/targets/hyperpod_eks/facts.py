@@ -1,5 +1,6 @@
 """What is known of a HyperPod cluster with EKS."""
 
+from launcher.model.eks import VERSION
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.monitoring import CHART_MEMORY_MB
 from launcher.model.target import (
@@ -50,6 +51,7 @@ FACTS = Target(
     efa_layout=EfaLayout.CLASSIC,
     resumes_jobs=True,
     policies=("network", "eks", "hyperpod"),
+    software=(f"kubernetes/{VERSION}", "image/{image}"),
     roles=(
         RoleUse(
             key="nodes",

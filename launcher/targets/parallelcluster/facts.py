@@ -51,4 +51,6 @@ FACTS = Target(
         RoleUse(key="login_nodes", service=EC2, needs=("machine-of-parallelcluster", "login", "entered"), entered=True),
     ),
     policies=("network", "parallelcluster"),
+    # ParallelCluster 3.16.1 installs Slurm 25.11.8 (its release notes).
+    software=("parallelcluster/3.16", "slurm/25.11", "os/{os}"),
 )

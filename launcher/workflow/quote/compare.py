@@ -14,6 +14,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
+from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.port import Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.training import TrainingPriced
@@ -63,7 +64,14 @@ class Comparison:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What to do."""
+        """What to do; it ends where the machines it chooses are withdrawn."""
+        verdict = self._verdict()
+        chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
+        quoted = chosen.get(verdict.choice)
+        ends = () if quoted is None else quoted.ends
+        return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *end_flips(ends)))
+
+    def _verdict(self) -> Verdict:
         train = self.request.workload.train
         if train is None:
             return one_sided(Choice.NONE, "There is no job to compare: the plan is a cluster only.")

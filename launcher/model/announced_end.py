@@ -1,0 +1,58 @@
+"""Announced ends: from which day a model, a machine or a version that plans rest on is not sold or supported."""
+
+from datetime import date
+
+from launcher.model.enums import Basis
+from launcher.model.record import record
+
+ANNOUNCED_DAYS = 365
+"""Days before an announced end from which Slipway reports it: a policy of this project."""
+
+
+@record
+class AnnouncedEnd:
+    """One announced end.
+
+    `key` is the kind and the name, as "kubernetes/1.35"; `what` the same in words. From the day `ends` on, `then`
+    holds. `withdrawn` says that it cannot be bought any more from then on, where other things only lose support or
+    cost more. `path` is the key of the plan file that decides on it, `hint` the way out.
+    """
+
+    key: str
+    what: str
+    ends: date
+    then: str
+    withdrawn: bool
+    path: str
+    hint: str
+    basis: Basis
+    source: str
+    as_of: date
+
+    def near(self, today: date) -> bool:
+        """Whether it has passed or comes within a year: earlier announcements change no plan."""
+        return (self.ends - today).days <= ANNOUNCED_DAYS
+
+    def sentence(self, today: date) -> str:
+        """What ends, when, and what holds from then on.
+
+        >>> end = AnnouncedEnd(
+        ...     key="os/a",
+        ...     what="A 1",
+        ...     ends=date(2027, 1, 2),
+        ...     then="AWS patches it no more",
+        ...     withdrawn=False,
+        ...     path="target.os",
+        ...     hint="",
+        ...     basis=Basis.LISTED,
+        ...     source="",
+        ...     as_of=date(2026, 1, 1),
+        ... )
+        >>> end.sentence(date(2026, 12, 31))
+        'A 1 ends on 2027-01-02, in 2 days: AWS patches it no more'
+        >>> end.sentence(date(2027, 1, 3))
+        'A 1 ended on 2027-01-02: AWS patches it no more'
+        """
+        days = (self.ends - today).days
+        when = f"ends on {self.ends}, in {days} days" if days > 0 else f"ended on {self.ends}"
+        return f"{self.what} {when}: {self.then}"

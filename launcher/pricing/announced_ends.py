@@ -1,0 +1,57 @@
+"""What announced ends do to a quote: findings from a year before, and a verdict that holds until then."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from launcher.catalog.training_images import training_image
+from launcher.model.announced_end import AnnouncedEnd
+from launcher.model.calendar import HOURS_PER_MONTH
+from launcher.model.finding import Finding, info, warning
+from launcher.model.plan import Place
+from launcher.model.target import target_of
+from launcher.pricing.context import PricingContext
+
+
+def job_software(place: Place, context: PricingContext) -> Iterator[str]:
+    """The keys of what a job at a place rests on; of a cluster that exists only its machines and the job's own."""
+    yield f"instance-type/{place.instance_type}"
+    request, target = context.request, target_of(place.target)
+    image = request.run.image or ""
+    if request.workload.train is not None:
+        facts = context.catalog.instance_types[place.instance_type]
+        if facts.chip is not None and facts.chip.training_stack is not None:
+            yield f"stack/{facts.chip.training_stack.name}"
+        if target.pods:
+            image = image or training_image(facts, place.region) or ""
+    own = context.bill.own_cluster
+    for key in target.software:
+        if own or "{image}" in key:
+            yield key.format(os=request.target.os.value, image=image.rpartition("/")[2])
+
+
+def near_ends(keys: Iterable[str | AnnouncedEnd], context: PricingContext) -> tuple[AnnouncedEnd, ...]:
+    """The announced ends, past or within a year, of what a candidate rests on, the nearest first."""
+    known = context.catalog.announced_ends
+    ends = {end for key in keys if (end := known.get(key) if isinstance(key, str) else key) is not None}
+    return tuple(sorted((end for end in ends if end.near(context.rules.today)), key=lambda end: (end.ends, end.key)))
+
+
+def end_findings(ends: Iterable[AnnouncedEnd], context: PricingContext) -> Iterator[Finding]:
+    """A finding for each end: a warning where the plan's runs go on until then, or it is withdrawn."""
+    train, today = context.request.workload.train, context.rules.today
+    months = 0.0 if train is None else train.runs / train.runs_per_month
+    last = today + timedelta(hours=min(months, 120.0) * HOURS_PER_MONTH)
+    for end in ends:
+        worth_a_warning = train is None or end.withdrawn or end.ends <= last
+        yield (warning if worth_a_warning else info)("announced-end", end.path, end.sentence(today), end.hint)
+
+
+def until(text: str, ends: Iterable[AnnouncedEnd]) -> str:
+    """A verdict that ends with the first thing that is withdrawn."""
+    end = next((end for end in ends if end.withdrawn), None)
+    return text if end is None else f"{text.removesuffix('.')}, until {end.ends}, when {end.then}."
+
+
+def end_flips(ends: Iterable[AnnouncedEnd]) -> tuple[str, ...]:
+    """The dates at which a verdict's costs or support change, for what would flip it."""
+    return tuple(f"{end.ends}: {end.what} ends, and {end.then}" for end in ends if not end.withdrawn)

@@ -1,0 +1,125 @@
+"""Announced ends of what plans with machines rest on; those of Bedrock's models are in test_bedrock_terms.py."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.catalog.serving_images import load_images
+from launcher.catalog.training_images import training_image
+from launcher.model.announced_end import AnnouncedEnd
+from launcher.model.eks import VERSION
+from launcher.model.enums import Basis, OperatingSystem
+from launcher.model.target import serving_targets, target_of, training_targets
+from launcher.pricing.ages import expiry
+from launcher.pricing.announced_ends import end_flips, until
+from launcher.rendering.image import PARALLELCLUSTER_VERSION
+from launcher.targets.parallelcluster.facts import FACTS as PARALLELCLUSTER
+from launcher.workflow.quote.compare import compare
+from launcher.workflow.quote.options import PriceOptions
+from tests.unit.pricing.conftest import price_over
+
+GONE = AnnouncedEnd(
+    key="instance-type/p5.48xlarge",
+    what="p5.48xlarge",
+    ends=date(2027, 3, 30),
+    then="AWS sells no p5.48xlarge",
+    withdrawn=True,
+    path="target.instance_type",
+    hint="another type",
+    basis=Basis.LISTED,
+    source="a test",
+    as_of=date(2026, 11, 1),
+)
+
+
+def ends_of(changes, now="2026-11-23"):
+    """Level, path and message of the findings of a quote that are of announced ends, by key."""
+    quoted = price_over(changes, now=datetime.fromisoformat(now).replace(tzinfo=UTC)).quote(1)
+    found = [each for each in quoted.findings if each.code == "announced-end"]
+    assert len(found) == len(quoted.ends)
+    return {end.key: (each.level.value, each.path, each.message) for end, each in zip(quoted.ends, found, strict=True)}
+
+
+def test_every_row_is_of_something_that_a_plan_can_rest_on():
+    """A version that is raised without its row, or a row that nothing asks for, fails here."""
+    catalog = load()
+    usable = {f"instance-type/{name}" for name in catalog.instance_types}
+    usable |= {f"os/{each.value}" for each in OperatingSystem}
+    usable |= {key for kind in training_targets() + serving_targets() for key in target_of(kind).software}
+    for facts in catalog.instance_types.values():
+        image = training_image(facts, "us-east-1")
+        usable.add(f"image/{image.rpartition('/')[2]}" if image else "")
+        usable.add(f"stack/{facts.chip.training_stack.name}" if facts.chip and facts.chip.training_stack else "")
+    for each in load_images().images:
+        usable |= {f"image/{each.repository.rpartition('/')[2]}:{each.tag}", f"ami/{each.ami}"}
+    assert set(catalog.announced_ends) <= usable
+    assert {f"kubernetes/{VERSION}", "slurm/25.11", "stack/xla"} <= set(catalog.announced_ends)
+    assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in PARALLELCLUSTER.software
+
+
+@pytest.mark.parametrize("now, told", [("2026-03-20", False), ("2026-11-23", True), ("2027-04-01", True)])
+def test_the_end_of_a_kubernetes_version_is_a_dated_finding_from_a_year_before(now, told):
+    found = ends_of({"target": {"kind": "eks"}, "purchase": {"price_overrides": {"p5.48xlarge/on-demand": "60"}}}, now)
+    assert ("kubernetes/1.35" in found) is told
+    if told:
+        _, path, message = found["kubernetes/1.35"]
+        assert path == "target.kind"
+        assert "2027-03-27" in message
+
+
+def test_an_end_within_the_plans_runs_is_a_warning_and_a_later_one_is_information():
+    once = ends_of({"target": {"kind": "eks"}})
+    monthly = ends_of({"target": {"kind": "eks"}, "workload": {"train": {"runs": 24, "runs_per_month": 1}}})
+    assert {each[0] for each in once.values()} == {"info"}
+    assert {each[0] for each in monthly.values()} == {"warning"}
+    assert set(once) == {"kubernetes/1.35", "image/pytorch:2.13.0-cu133-amzn2023"}
+
+
+def test_the_versions_of_a_cluster_that_exists_are_not_known():
+    changes = {"target": {"kind": "parallelcluster", "os": "ubuntu2204"}}
+    assert set(ends_of(changes)) == {"slurm/25.11", "os/ubuntu2204"}
+    assert ends_of({"target": {**changes["target"], "cluster": "shared"}}) == {}
+
+
+def test_what_has_ended_already_is_said_to_have():
+    changes = {"target": {"kind": "parallelcluster", "instance_type": "trn1.32xlarge"}}
+    level, path, message = ends_of(changes)["stack/xla"]
+    assert (level, path) == ("warning", "target.instance_type")
+    assert "ended on 2026-05-20" in message
+
+
+def test_an_image_of_the_plans_own_does_not_end_with_the_catalogs():
+    found = ends_of({"target": {"kind": "eks"}, "run": {"image": "registry.example.com/mine:1"}})
+    assert set(found) == {"kubernetes/1.35"}
+
+
+def test_a_quote_is_good_until_the_first_end_that_is_to_come():
+    quoted = price_over({"target": {"kind": "eks"}}, now=datetime(2027, 2, 20, tzinfo=UTC)).quote(1)
+    price = replace(quoted.price, as_of=date(2027, 2, 1))
+    now = datetime(2027, 2, 20, tzinfo=UTC)
+    assert expiry(price, "on-demand", now, quoted.ends) == datetime(2027, 3, 27, tzinfo=UTC)
+    assert expiry(price, "on-demand", datetime(2027, 3, 28, tzinfo=UTC), quoted.ends[:1]).date() > date(2027, 7, 1)
+
+
+def test_a_verdict_ends_with_the_machines_it_chooses(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, method: full, tokens_b: 2, custom_kernels: "
+        "heavy}}\ntarget: {kind: parallelcluster, region: us-east-1, instance_type: p5.48xlarge, nodes: 2}\n"
+        "purchase: {option: on-demand}\n"
+    )
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    found = compare(path, now, PriceOptions())
+    assert found.verdict.text.startswith("Train on GPUs")
+    assert "2027-05-31: support of Slurm 25.11 ends" in " ".join(found.verdict.flips)
+    found = compare(path, now, PriceOptions())
+    vars(found.pinned.catalog)["announced_ends"] = {GONE.key: GONE}
+    assert found.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
+
+
+def test_only_what_is_withdrawn_ends_a_verdict():
+    dearer = replace(GONE, withdrawn=False)
+    assert until("Train on GPUs.", (dearer,)) == "Train on GPUs."
+    assert end_flips((dearer, GONE)) == ("2027-03-30: p5.48xlarge ends, and AWS sells no p5.48xlarge",)
