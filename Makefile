@@ -184,12 +184,18 @@ lint: setup ## ruff, mypy, import rules
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-# mypy takes a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end.
+# mypy takes a minute of one core while tests wait for daemons: it runs beside them, and is heard at the end. What fails
+# beside other tests is run once more, alone, and said: ten tests at most, and never a run that ended otherwise.
 test: components ## lint and all tests
-	@log=$$(mktemp) && trap 'rm -f "$$log"; kill $$lint 2>/dev/null' EXIT; \
+	@log=$$(mktemp) && failed=$$(mktemp) && trap 'rm -f "$$log" "$$failed"; kill $$lint 2>/dev/null' EXIT; \
 	    $(MAKE) --no-print-directory lint >"$$log" 2>&1 & lint=$$!; \
-	    $(pytest) $(ARGS); tests=$$?; \
-	    wait $$lint; linted=$$?; cat "$$log"; [ $$tests = 0 ] && exit $$linted; exit $$tests
+	    SLIPWAY_FAILED=$$failed $(pytest) $(ARGS); tests=$$?; \
+	    wait $$lint; linted=$$?; \
+	    if [ $$tests = 1 ] && [ -s "$$failed" ] && [ $$(wc -l <"$$failed") -le 10 ]; then \
+	        echo "These tests failed beside others and run again, alone:"; cat "$$failed"; \
+	        $(bin)/python -m pytest -v @"$$failed"; tests=$$?; \
+	    fi; \
+	    cat "$$log"; [ $$tests = 0 ] && exit $$linted; exit $$tests
 
 test-fast: setup ## the tests that need no server, no CDK and no other component
 	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)

@@ -58,7 +58,7 @@ settings.register_profile("slipway", deadline=None, suppress_health_check=[Healt
 settings.register_profile("full", settings.get_profile("slipway"), max_examples=300)  # make test-all
 settings.load_profile("slipway")
 
-FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
+FOR_TESTS = frozenset({"SLIPWAY_ATTACK_SEED", "SLIPWAY_FAILED", "SLIPWAY_FUZZ", "SLIPWAY_VENDOR_DATA"})
 """What is said to the tests, not to Slipway."""
 
 # --------------------------------------------------------------------------------------------------------- environment
@@ -142,20 +142,30 @@ SECONDS: Counter[str] = Counter()
 """How long each group took."""
 
 
+def group_of(nodeid: str) -> tuple[str, str | None]:
+    """A test's own id, and the group that xdist writes behind it, None without one."""
+    own, marked, group = nodeid.rpartition("@")
+    return (own, group) if marked and "]" not in group else (nodeid, None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add a test's seconds to those of its group, which xdist writes behind its id."""
-    _, marked, group = report.nodeid.rpartition("@")
-    if marked and "]" not in group:
+    """Add a test's seconds to those of its group."""
+    _, group = group_of(report.nodeid)
+    if group is not None:
         SECONDS[group] += report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long the groups took: LONGEST_FIRST follows from it."""
+    """Say how long the groups took: LONGEST_FIRST follows from it. Name what failed for `make test`, in a file."""
     if SECONDS:
         terminalreporter.section("slowest groups")
     for group, seconds in SECONDS.most_common(len(LONGEST_FIRST)):
         terminalreporter.line(f"{seconds:.0f}s {group}")
+    if "SLIPWAY_FAILED" in os.environ:
+        reports = [each for outcome in ("failed", "error") for each in terminalreporter.stats.get(outcome, [])]
+        names = dict.fromkeys(group_of(each.nodeid)[0] for each in reports)
+        Path(os.environ["SLIPWAY_FAILED"]).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------------------------------- collection
