@@ -83,7 +83,8 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
     lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if found.port is not None:
-        lines += ["", *_sides(found, width), *_port(found.port, width), *_overlap(found, found.port, width)]
+        lines += ["", *(piece for each in sides(found) for piece in wrapped(f"  {each}", width))]
+        lines += [*_port(found.port, width), *_overlap(found, found.port, width)]
     lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
     lines += ["", *ages_lines(found.priced.candidates, width)]
     done = "AWS was asked what it offers" if called else "Nothing was called"
@@ -133,16 +134,16 @@ def _cell(cells: Mapping[str, Mapping[PurchaseOption, Candidate]], option: Purch
     return "unpriced" if found.usd is None else words.dollars(found.usd)
 
 
-def _sides(found: Comparison, width: int) -> list[str]:
-    """The two candidates that are compared."""
+def sides(found: Comparison) -> list[str]:
+    """The two candidates that are compared, and what would be cheaper outside of the plan."""
     lines = []
     for title, family, quoted in (("GPU", NVIDIA, found.gpu), ("Trainium", NEURON, found.trainium)):
         if quoted is None or quoted.usd is None:
             continue
-        lines += wrapped(f"  {title}: {_side(quoted)}", width)
+        lines.append(f"{title}: {_side(quoted)}")
         other = found.outside(family)
         if other is not None:
-            lines += wrapped(f"  Outside the plan it would be {_side(other)}", width)
+            lines.append(f"Outside the plan it would be {_side(other)}")
     return lines
 
 

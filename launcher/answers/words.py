@@ -9,6 +9,7 @@ from launcher.model.money import UsdRange
 from launcher.model.plan import Place
 
 WHOLE_DOLLARS = 100
+CENT = Decimal("0.01")
 SHORT_HOURS = 0.05
 MOST_DIGITS = 12
 """Of a price that somebody lists."""
@@ -22,14 +23,20 @@ def dollars(amount: Decimal | None, without: str = "–") -> str:
     """
     if amount is None:
         return without
-    if 0 < amount < Decimal("0.01"):
+    if 0 < amount < CENT:
         return f"{amount:.2g}" if amount >= Decimal("0.0001") else "<0.0001"
     return f"{amount:,.0f}" if amount >= WHOLE_DOLLARS else f"{amount:,.2f}"
 
 
 def cents(usd: Decimal | None, without: str = "") -> str:
-    """Money to the cent."""
-    return without if usd is None else f"{usd:,.2f}"
+    """Money to the cent.
+
+    >>> cents(Decimal("249.9459")), cents(Decimal("0.0004")), cents(Decimal(0))
+    ('249.95', '<0.01', '0.00')
+    """
+    if usd is None:
+        return without
+    return "<0.01" if 0 < usd < CENT else f"{usd:,.2f}"
 
 
 def first_of(names: Sequence[str]) -> str:

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from html import escape
 from operator import itemgetter
 from typing import Any
 
 from launcher.answers import words
 from launcher.answers.bill import answer, name_of
 from launcher.answers.html.page import paragraphs, table
-from launcher.answers.html.svg import BOTTOM, RIGHT, TOP, WIDTH, Plot, across, scale_of, text_at
+from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, scale_of, text_at
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 
-ROW = 34.0
-NAMES = 270.0
+ROW = 52.0
 MOST = 12
 
 
@@ -34,19 +32,13 @@ def _plot(found: BilledRun) -> Plot:
     rows += [(f"not quoted: {name_of(each)}", Decimal(0), each.usd) for each in found.unquoted]
     rows = sorted((each for each in rows if each[1] or each[2]), key=lambda each: -max(each[1], each[2]))[:MOST]
     height = TOP + ROW * len(rows) + BOTTOM
-    scale = scale_of([float(max(each[1:])) for each in rows], NAMES, WIDTH - RIGHT - 60, zero=True)
+    scale = scale_of([float(max(each[1:])) for each in rows], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
     for number, (name, quoted, billed) in enumerate(rows):
-        y = TOP + ROW * number + 4
-        parts.append(text_at(NAMES - 10, y + 15, name[:40], "tick", "end"))
-        for usd, kind, lower in ((quoted, "box", 0.0), (billed, "box g-network", 13.0)):
-            end = scale.at(float(usd))
-            size = f'x="{NAMES:g}" y="{y + lower:g}" width="{max(1.0, end - NAMES):.1f}" height="11"'
-            label = f"<title>{escape(name)}: ${usd:,.2f}</title>"
-            parts += [
-                f'<rect {size} class="{kind}" data-usd="{usd:f}">{label}</rect>',
-                text_at(end + 6, y + lower + 10, f"${words.dollars(usd)}", "tick"),
-            ]
+        y = TOP + ROW * number
+        parts.append(text_at(START, y + 12, name, "tick"))
+        parts.append(bar(y + 18, scale.at(float(quoted)), 11, "box", quoted))
+        parts.append(bar(y + 31, scale.at(float(billed)), 11, "box g-network", billed))
     told = f"quoted ${words.dollars(found.quoted_usd)}, billed ${words.dollars(found.usd)}"
     return Plot(
         key="billed",

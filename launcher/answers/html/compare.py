@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
+from launcher.answers.compare import sides
 from launcher.answers.html import plan
 from launcher.answers.html.page import SLIDER, document, paragraphs
 from launcher.answers.html.svg import Plot, lines_plot
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
 MOST_ROWS = 16
+OUTSIDE = "outside the plan: it pins another type or purchase option"
 MOST_RUNS = 400
 LOW, MID, HIGH = 1, 2, 3
 Line = Sequence[tuple[float, float]]
@@ -25,6 +27,8 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     """The whole file; `traffic` holds a name, a class and requests a second with low, middle and high a month."""
     verdict, name = found.verdict, found.request.name
     parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
+    if isinstance(found, Comparison):
+        parts.append(paragraphs(sides(found)))
     for title, sentences in (("Because", verdict.reasons), ("It would change with", verdict.flips)):
         if sentences:
             parts.append(f"<h2>{title}</h2>{paragraphs(sentences)}")
@@ -37,7 +41,14 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     serves = not isinstance(found, Comparison)
     if known:
         parts += [SLIDER, plan.ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
-    parts.append(plan.table_of(quotes, serves=serves))
+    asked = {(each.place.instance_type, each.place.option) for each in found.pinned.candidates}
+
+    def note(quoted: Quote) -> str:
+        place = quoted.plan.place
+        outside = "" if (place.instance_type, place.option) in asked else OUTSIDE
+        return "; ".join(each for each in (outside, plan.note(quoted)) if each)
+
+    parts.append(plan.table_of(quotes, serves=serves, note_of=note))
     return document(f"{name}: what to run it on", parts)
 
 

@@ -8,9 +8,9 @@ from html import escape
 from launcher.answers.html.page import document, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
-    RIGHT,
+    END,
+    START,
     TOP,
-    WIDTH,
     Plot,
     across,
     dot,
@@ -23,8 +23,8 @@ from launcher.answers.ledger import RUNS, answer, group_columns
 from launcher.answers.table import Column
 from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
 
-ROW = 26.0
-NAMES = 262.0
+ROW = 38.0
+KEYS = (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed"))
 MOST_ROWS = 24
 MOST_RUNS = 2000
 """Rows of the table; a page of more takes a browser seconds to lay out."""
@@ -57,20 +57,19 @@ def _measures(each: LedgerEntry) -> bool:
 
 def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
     """Of each run the quoted range as a bar with its middle, what was used, and what was billed."""
-    height = TOP + 18 + ROW * len(shown) + BOTTOM
-    top, bottom = TOP + 18, height - BOTTOM
-    scale = scale_of([usd for each in shown for usd in _dollars(each)], NAMES, WIDTH - RIGHT)
-    parts = [across(scale, top, bottom, "dollars a run", "$"), *_legend()]
+    height = TOP + ROW * len(shown) + BOTTOM
+    scale = scale_of([usd for each in shown for usd in _dollars(each)], START, END)
+    parts = [across(scale, TOP, height - BOTTOM, "dollars a run", "$")]
     told = []
     for number, each in enumerate(shown):
-        y = top + ROW * (number + 0.5)
+        y = TOP + ROW * number + 24
         low, mid, high, used, *billed = _dollars(each)
         said = f"{each.name}, {each.started_at:%Y-%m-%d}: quoted ${mid:,.2f} (${low:,.2f} to ${high:,.2f}), "
         said += f"used ${used:,.2f}"
         said += f", billed ${billed[0]:,.2f}" if billed else ", no bill yet"
         told.append(said)
         data = f' data-run="{escape(each.name)}/{escape(each.run)}"'
-        parts.append(text_at(NAMES - 10, y + 4, f"{each.name[:28]}, {each.started_at:%m-%d %H:%M}", "tick", "end"))
+        parts.append(text_at(START, y - 12, f"{each.name}, {each.started_at:%Y-%m-%d %H:%M}", "tick"))
         parts.append(line(scale.at(low), y, scale.at(high), y, "bar"))
         parts.append(dot(scale.at(mid), y, "dot", data=f'{data} data-kind="quoted" data-usd="{mid}"', label=said))
         parts.append(dot(scale.at(used), y, "front", data=f'{data} data-kind="used" data-usd="{used}"', label=said))
@@ -87,16 +86,8 @@ def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
         body="".join(parts),
         height=height,
         caption=caption,
+        keys=KEYS,
     )
-
-
-def _legend() -> list[str]:
-    """What the marks are."""
-    parts, x = [], NAMES
-    for kind, name in (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed")):
-        parts += [dot(x, 10, kind), text_at(x + 10, 14, name, "tick")]
-        x += 34 + 7 * len(name)
-    return parts
 
 
 def _dollars(each: LedgerEntry) -> list[float]:

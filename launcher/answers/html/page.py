@@ -15,38 +15,49 @@ STYLE = """
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9da7b3;--paper:#0d1117;--line:#30363d;--a:#58a6ff;
 --b:#f0a04b;--c:#56d364;--d:#c297ff;--bad:#ff7b72}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
+body{margin:0 auto;max-width:75rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
 background:var(--paper)}
 h1{font-size:1.4rem;margin:.2rem 0 .6rem}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
-p{margin:.3rem 0;overflow-wrap:anywhere}
-.lead{font-size:1.1rem}.soft,figcaption,footer{color:var(--soft);font-size:.9rem}
-figure{margin:0;overflow-x:auto}svg{width:100%;min-width:34rem;height:auto;display:block}
+p,figcaption{max-width:60rem;margin:.3rem 0;overflow-wrap:anywhere}
+.lead{font-size:1.1rem}.soft,figcaption{color:var(--soft);font-size:.9rem}
+figure{margin:0;max-width:60rem}figure>svg{width:100%;display:block;overflow:visible}
+.keys{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;color:var(--soft);font-size:.9rem}
+.keys i{display:inline-block;width:1.4rem;margin-right:.4rem;vertical-align:middle;border-top:3px solid var(--a)}
+.keys i.b{border-color:var(--b);border-top-style:dashed}.keys i.c{border-color:var(--c);border-top-style:dotted}
+.keys i.d{border-color:var(--d)}.keys i.mark{border-color:var(--soft);border-top-style:dashed}
+.keys i.bad{border-color:var(--bad)}
+.keys i:is(.dot,.front,.refused){width:.7rem;height:.7rem;border:2px solid var(--a);border-radius:50%;
+background:var(--a)}
+.keys i.front{background:var(--b);border-color:var(--b)}.keys i.refused{background:none;border-color:var(--bad)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
-#candidates td:not(:last-child),#points td:not(:last-child),#bill td:not(:last-child),
-#attempts td,#runs td,#groups td{white-space:nowrap}
-#candidates td:last-child,#points td:last-child{min-width:min(30rem,85vw)}
-#bill td:last-child{min-width:min(20rem,85vw)}
-@media screen and (min-width:64rem){.scroll:has(#candidates,#points,#runs,#bill){width:max-content;min-width:100%;
-max-width:min(calc(100vw - 3rem),110rem);margin-left:50%;transform:translateX(-50%)}}
-#facts td{overflow-wrap:anywhere}caption{text-align:left;color:var(--soft);font-size:.9rem}
-th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+caption{text-align:left;color:var(--soft);font-size:.9rem}
+th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:anywhere}
+.wide td:not(.long,[colspan]){white-space:nowrap}
+tr:has(+.more) td{border-bottom:0}.more td{padding-top:0;color:var(--soft);font-size:.85rem}
 .n{text-align:right;white-space:nowrap}
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:0;cursor:pointer}
 th button::after{content:" \\2195";color:var(--soft)}
 th[aria-sort=ascending] button::after{content:" \\2191"}th[aria-sort=descending] button::after{content:" \\2193"}
+@media screen and (max-width:44rem){.wide,.wide tbody,.wide caption{display:block}
+.wide thead tr{display:flex;flex-wrap:wrap}
+.wide th,.wide td{border:0;padding:.1rem .4rem;text-align:left;white-space:normal!important}
+.wide tbody tr{display:grid;grid-template-columns:repeat(4,1fr);border-top:1px solid var(--line);padding:.3rem 0}
+.wide tbody tr.more{display:block;border:0;padding-top:0}.more td:empty{display:none}
+.wide td[data-t]::before{content:attr(data-t);display:block;color:var(--soft);font-size:.75rem}
+.wide td.long{grid-column:span 2}}
 label{display:block;margin:.6rem 0}input[type=range]{width:min(24rem,100%);vertical-align:middle;accent-color:var(--a)}
 text{fill:var(--ink);font:13px system-ui,sans-serif}.tick{fill:var(--soft);font-size:12px}.axis{fill:var(--soft)}
 .grid{stroke:var(--line)}.bar{stroke:var(--a);stroke-width:7;stroke-linecap:round;opacity:.35}
 .dot{fill:var(--a)}.refused{fill:none;stroke:var(--bad);stroke-width:2}.front{fill:var(--b)}
 .box{fill:var(--a)}.g-storage{fill:var(--c)}.g-network{fill:var(--b)}.g-other{fill:var(--d)}
+.line,.band{vector-effect:non-scaling-stroke}
 .line{fill:none;stroke:var(--a);stroke-width:2.5}.line.b{stroke:var(--b);stroke-dasharray:7 4}
 .line.c{stroke:var(--c);stroke-dasharray:2 4}.line.d{stroke:var(--d)}
 .band{fill:var(--a);opacity:.14;stroke:none}.band.b{fill:var(--b)}.band.c{fill:var(--c)}
 .mark{stroke:var(--soft);stroke-dasharray:3 3}.mark.bad{stroke:var(--bad);stroke-width:2}.mark.save{opacity:.35}
 @media print{body{max-width:none;font-size:11pt}label,th button::after{display:none}figure,tr{break-inside:avoid}
-.scroll,figure{overflow:visible}svg{min-width:0}table{font-size:8pt}th,td{padding:.2rem .25rem}
-#candidates td:last-child,#points td:last-child,#bill td:last-child{min-width:8rem;overflow-wrap:anywhere}
-.n,td{white-space:normal!important}}
+.scroll{overflow:visible}table{font-size:8pt}th,td{padding:.2rem .25rem}.wide td{white-space:normal!important}
+.n{white-space:normal}}
 """
 SCRIPT = """
 "use strict";
@@ -61,13 +72,15 @@ for (const button of document.querySelectorAll("th button")) {
       const number = Number(raw);
       return raw !== "" && !Number.isNaN(number) ? number : raw;
     };
-    const rows = [...body.rows].sort((a, b) => {
+    const rows = [...body.querySelectorAll("tr:not(.more)")], below = new Map();
+    for (const row of rows) if (row.nextElementSibling?.matches(".more")) below.set(row, row.nextElementSibling);
+    rows.sort((a, b) => {
       const x = key(a), y = key(b);
       if (x === "" || y === "") return (x === "") - (y === "");
       const plain = typeof x === "number" && typeof y === "number";
       return (plain ? x - y : String(x).localeCompare(String(y))) * (up ? 1 : -1);
     });
-    body.append(...rows);
+    body.append(...rows.flatMap(row => below.has(row) ? [row, below.get(row)] : [row]));
   });
 }
 const slider = document.getElementById("scenario");
@@ -81,7 +94,7 @@ if (slider) {
     for (const each of document.querySelectorAll("[data-low]")) {
       const d = each.dataset;
       if (each.tagName === "circle") {
-        each.setAttribute("cx", between(Number(d.xlow), Number(d.xmid), Number(d.xhigh), t));
+        each.setAttribute("cx", between(Number(d.xlow), Number(d.xmid), Number(d.xhigh), t) + "%");
       } else {
         const usd = between(Number(d.low), Number(d.mid), Number(d.high), t);
         each.dataset.v = usd;
@@ -93,6 +106,10 @@ if (slider) {
   slider.addEventListener("input", show);
 }
 """
+MOST_NARROW = 4
+"""Columns of a table that fits a telephone as it is."""
+LONG = 12
+"""Characters of a cell that a telephone shows at twice the width."""
 SLIDER = (
     '<label for="scenario">Scenario, from low over middle to high: <input id="scenario" type="range" min="0" max="100" '
     'value="50" step="1"> <output id="scenario-words" for="scenario">middle</output></label>'
@@ -106,8 +123,12 @@ def table(
     *,
     key: str,
     spans: Mapping[str, Callable[[Row], UsdRange | None]] | None = None,
+    below: Callable[[Row], str] | None = None,
 ) -> str:
-    """A table that can be sorted; `spans` are, by title, the columns whose dollars the scenario moves."""
+    """A table that can be sorted: `spans` are, by title, the columns whose dollars the scenario moves.
+
+    `below` is a row's note, a line of its own. A narrow screen shows each row of a wide table as a block.
+    """
     head = "".join(
         f'<th scope="col"{"" if column.align == "left" else " class=n"}>'
         f'<button type="button">{escape(column.title)}</button></th>'
@@ -115,22 +136,31 @@ def table(
     )
     moved = spans or {}
     body = "".join(
-        f"<tr>{''.join(_cell(column, row, moved.get(column.title)) for column in columns)}</tr>" for row in rows
+        f"<tr>{''.join(_cell(column, row, moved.get(column.title)) for column in columns)}</tr>"
+        + (_below(below(row), len(columns)) if below else "")
+        for row in rows
     )
+    kind = ' class="wide"' if len(columns) > MOST_NARROW else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table id="{key}">'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table id="{key}"{kind}>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
+def _below(note: str, columns: int) -> str:
+    return f'<tr class="more"><td></td><td colspan="{columns - 1}">{escape(note)}</td></tr>' if note else ""
+
+
 def _cell(column: Column[Row], row: Row, span: Callable[[Row], UsdRange | None] | None) -> str:
-    """One cell, with what it is sorted by, and what the script may change it to."""
-    data = "" if column.value is None else f' data-v="{_sorted_by(column.value(row))}"'
+    """One cell, with its title, what it is sorted by, and what the script may change it to."""
+    text = column.cell(row)
+    data = f' data-t="{escape(column.title)}"'
+    data += "" if column.value is None else f' data-v="{_sorted_by(column.value(row))}"'
     usd = None if span is None else span(row)
     if usd is not None:
         data += f' data-low="{usd.low:f}" data-mid="{usd.mid:f}" data-high="{usd.high:f}"'
-    kind = "" if column.align == "left" else ' class="n"'
-    return f"<td{kind}{data}>{escape(column.cell(row))}</td>"
+    kind = " ".join((["n"] if column.align != "left" else []) + (["long"] if len(text) > LONG else []))
+    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}{data}>{escape(text)}</td>"
 
 
 def _sorted_by(value: float | Decimal | None) -> str:

@@ -6,15 +6,15 @@ from launcher.answers import plan_table, serving_table, words
 from launcher.answers.html.page import SLIDER, document, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
+    END,
     LEFT,
-    RIGHT,
+    START,
     TOP,
-    WIDTH,
     Plot,
     across,
     dot,
     line,
-    path,
+    paths,
     scale_of,
     text_at,
     upright,
@@ -26,9 +26,10 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 
-ROW = 26.0
-NAMES = 262.0
+ROW = 38.0
 MOST_ROWS = 16
+SOONER = 0.99
+"""Share of the hours from which on a dearer candidate counts as sooner: estimates are not known to a hundredth."""
 TOTAL = "total $"
 Ranked = Sequence[tuple[int, Quote]]
 
@@ -59,7 +60,7 @@ def name_of(quoted: Quote) -> str:
     """A candidate in a few words."""
     place = quoted.plan.place
     where = "" if not place.instance_type else f", {words.option(place, short=True)}"
-    return f"{words.machines(place)}{where}, {words.region_code(place.region)}"
+    return f"{words.machines(place)}{where}, {place.region}"
 
 
 def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
@@ -70,20 +71,20 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
     height = TOP + ROW * len(known) + BOTTOM
     bottom = height - BOTTOM
     spans = [quoted.usd for _, quoted in known if quoted.usd is not None]
-    scale = scale_of([float(usd) for span in spans for usd in (span.low, span.high)], NAMES, WIDTH - RIGHT)
+    scale = scale_of([float(usd) for span in spans for usd in (span.low, span.high)], START, END)
     parts = [across(scale, TOP, bottom, f"dollars {unit}", "$")]
     told = []
     for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
-        y = TOP + ROW * (number + 0.5)
+        y = TOP + ROW * number + 24
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
         name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
         what, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
         said = f"{what}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         told.append(said)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
-        data += f' data-xlow="{low:.1f}" data-xmid="{mid:.1f}" data-xhigh="{high:.1f}"'
+        data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
         kind = "dot" if quoted.gate.allowed else "refused"
-        parts += [text_at(NAMES - 10, y + 4, name.replace(" × ", "×")[:42], "tick", "end")]
+        parts += [text_at(START, y - 12, name, "tick")]
         parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=said)]
     return Plot(
         key="ranges",
@@ -102,34 +103,34 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     points = [
         (quoted.hours.mid, float(quoted.usd.mid), rank, quoted) for rank, quoted in known if quoted.usd is not None
     ]
-    wide = scale_of([x for x, *_ in points], LEFT, WIDTH - RIGHT)
+    wide = scale_of([x for x, *_ in points], LEFT, END)
     tall = scale_of([y for _, y, *_ in points], bottom, TOP)
     front: list[tuple[float, float, int, Quote]] = []
-    for each in sorted(points, key=lambda point: point[:3]):
-        if not front or each[1] < front[-1][1]:
+    for each in sorted(points, key=lambda point: (point[1], point[0], point[2])):
+        if not front or each[0] < front[-1][0] * SOONER:
             front.append(each)
-    parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, LEFT, WIDTH - RIGHT, "$")]
-    parts.append(path([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b"))
+    parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, "$")]
+    parts.append(paths(height, [([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b")]))
     best = {rank for *_, rank, _ in front}
     # Those on the line are drawn last, over what they beat.
     for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
         parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
-    told = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in front)
+    told = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
     what = "every size and place" if whole else "the best of each type and way of buying"
     return Plot(
         key="times",
         title="Dollars against finishing time",
-        words=f"Nothing is both sooner and cheaper than: {told}",
+        words=f"Nothing is both cheaper and as soon, to 1 %, as: {told}",
         body="".join(parts),
         height=height,
-        caption=f"Shown: {what}. On the dashed line nothing is both sooner and cheaper.",
+        caption=f"Shown: {what}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
     )
 
 
-def table_of(quotes: Ranked, *, serves: bool) -> str:
-    """Every candidate as a row."""
+def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | None = None) -> str:
+    """Every candidate as a row, with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]), "right"),
         Column("machines", lambda row: words.machines(row[1].plan.place)),
@@ -142,9 +143,9 @@ def table_of(quotes: Ranked, *, serves: bool) -> str:
     ]
     columns += [] if serves else [hours("hours", lambda row: row[1].hours.mid)]
     columns += totals(lambda row: row[1].usd)
-    columns.append(Column("notes", lambda row: _note(row[1])))
     caption = "Every candidate; press a title to sort by it"
-    return table(caption, columns, quotes, key="candidates", spans={TOTAL: lambda row: row[1].usd})
+    spans = {TOTAL: lambda row: row[1].usd}
+    return table(caption, columns, quotes, key="candidates", spans=spans, below=lambda row: (note_of or note)(row[1]))
 
 
 def totals(usd: Callable[[Row], UsdRange | None]) -> list[Column[Row]]:
@@ -156,7 +157,8 @@ def totals(usd: Callable[[Row], UsdRange | None]) -> list[Column[Row]]:
     ]
 
 
-def _note(quoted: Quote) -> str:
+def note(quoted: Quote) -> str:
+    """What a reader has to know of a candidate: why it has no price, or why a launch of it would be refused."""
     if quoted.usd is None:
         return quoted.unpriced or ""
     refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"

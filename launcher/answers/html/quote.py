@@ -6,15 +6,14 @@ from itertools import groupby
 
 from launcher.answers import words
 from launcher.answers.html.page import document, paragraphs, table
-from launcher.answers.html.svg import BOTTOM, RIGHT, TOP, WIDTH, Plot, across, lines_plot, scale_of, text_at
+from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
 from launcher.answers.lines import finding_line
 from launcher.answers.quote import GROUPS, answer_lines, gate_lines, title
 from launcher.answers.table import Column
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.quote import Policy, Quote
 
-ROW = 24.0
-NAMES = 270.0
+ROW = 38.0
 MOST_LINES = 14
 WIDE = 10_000
 Curve = Sequence[tuple[float, float, float, float]]
@@ -37,15 +36,12 @@ def _money(quoted: Quote) -> Plot:
     priced = [each for each in quoted.components if each.usd]
     lines = sorted(priced, key=lambda each: -(each.usd or Decimal(0)))[:MOST_LINES]
     height = TOP + ROW * len(lines) + BOTTOM
-    scale = scale_of([float(each.usd or 0) for each in lines], NAMES, WIDTH - RIGHT - 60, zero=True)
+    scale = scale_of([float(each.usd or 0) for each in lines], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
     for number, each in enumerate(lines):
-        y, end = TOP + ROW * number + 4, scale.at(float(each.usd or 0))
-        parts += [
-            text_at(NAMES - 10, y + 12, each.name[:40], "tick", "end"),
-            _bar(y, end, each),
-            text_at(end + 6, y + 12, f"${words.dollars(each.usd)}", "tick"),
-        ]
+        y, usd = TOP + ROW * number, each.usd or Decimal(0)
+        parts.append(text_at(START, y + 12, each.name, "tick"))
+        parts.append(bar(y + 18, scale.at(float(usd)), 12, f"box g-{each.group}", usd))
     ordered = sorted(priced, key=lambda each: GROUPS.index(each.group))
     sums = {
         group: sum((each.usd or Decimal(0) for each in members), Decimal(0))
@@ -57,12 +53,6 @@ def _money(quoted: Quote) -> Plot:
     return Plot(
         key="money", title="Where the money goes", words=told, body="".join(parts), height=height, caption=caption
     )
-
-
-def _bar(y: float, end: float, each: CostComponent) -> str:
-    """One line of the bill as a bar."""
-    size = f'x="{NAMES:g}" y="{y:g}" width="{max(1.0, end - NAMES):.1f}" height="{ROW - 8:g}"'
-    return f'<rect {size} class="box g-{each.group}" data-usd="{each.usd}"/>'
 
 
 def _spot(quoted: Quote, curve: Curve) -> Plot:
@@ -102,16 +92,16 @@ def _bill(quoted: Quote) -> str:
         Column("$/unit", lambda each: "" if each.unit_price_usd is None else words.exact(each.unit_price_usd), "right"),
         Column(
             "$",
-            lambda each: "unpriced" if each.usd is None else f"{each.usd:,.4f}",
+            lambda each: words.cents(each.usd, "unpriced"),
             "right",
             value=lambda each: each.usd or None,
         ),
         Column("basis", lambda each: each.basis.value if each.basis else ""),
         Column("as of", lambda each: each.as_of.isoformat() if each.as_of else ""),
-        Column("source", lambda each: each.unpriced or each.source),
     ]
+    caption = "Every line with its source; press a title to sort by it"
     return "<h2>The bill</h2>" + table(
-        "Every line; press a title to sort by it", columns, quoted.components, key="bill"
+        caption, columns, quoted.components, key="bill", below=lambda each: each.unpriced or each.source
     )
 
 

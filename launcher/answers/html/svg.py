@@ -1,13 +1,20 @@
-"""Plots as SVG text: scales with round ticks, marks, and words for whoever cannot see them."""
+"""Plots as SVG text: scales with round ticks, marks, and a description for screen readers.
+
+Places across are per cent of the plot's width, places down are pixels: a plot fits a telephone and a wide screen.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from html import escape
 
+from launcher.answers.words import cents
 from launcher.model.record import record
 
-WIDTH = 720
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 30.0, 14.0, 44.0
+START, END = 1.5, 95.0
+LEFT = 10.0
+"""Where the lines of a plot with a vertical axis begin, right of the axis' labels."""
+TOP, BOTTOM = 14.0, 44.0
 WANTED_TICKS = 6
 LOG_FROM = 12.0
 """Largest over smallest value from which on an axis is logarithmic."""
@@ -43,7 +50,7 @@ class Scale:
             every = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
             inside = [each for each in every if self.low <= each <= self.high]
             return (
-                inside if len(inside) <= WANTED_TICKS + 3 else [each for each in inside if f"{each:e}".startswith("1")]
+                inside if len(inside) <= WANTED_TICKS + 2 else [each for each in inside if f"{each:e}".startswith("1")]
             )
         step = _step((self.high - self.low) / WANTED_TICKS)
         count = math.floor(self.high / step + 1e-9)
@@ -85,7 +92,7 @@ def short(value: float) -> str:
 
 @record
 class Plot:
-    """One figure: a heading, what it shows in words, its marks, and its height."""
+    """One figure: a heading, what it shows in words, its marks, its height, and a class and name for each key."""
 
     key: str
     title: str
@@ -93,38 +100,55 @@ class Plot:
     body: str
     height: float
     caption: str = ""
+    keys: Sequence[tuple[str, str]] = ()
 
     def text(self) -> str:
         """The figure."""
         key, title, words = escape(self.key), escape(self.title), escape(self.words)
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        named = "".join(f'<span><i class="{kind}"></i>{escape(name)}</span> ' for kind, name in self.keys)
+        keys = f'<p class="keys">{named}</p>' if named else ""
         return (
-            f'<figure id="{key}" tabindex="0"><h2>{title}</h2><svg viewBox="0 0 {WIDTH} {self.height:g}" role="img" '
+            f'<figure id="{key}"><h2>{title}</h2>{keys}<svg height="{self.height:g}" role="img" '
             f'aria-labelledby="{key}-t {key}-d"><title id="{key}-t">{title}</title>'
             f'<desc id="{key}-d">{words}</desc>{self.body}</svg>{caption}</figure>'
         )
 
 
-def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    """Words at a place."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+def text_at(x: float, y: float, words: str, kind: str = "", anchor: str = "start", *, shift: float = 0) -> str:
+    """Words at a place, `shift` pixels to the right of it."""
+    moved = f' dx="{shift:g}"' if shift else ""
+    return f'<text x="{x:.2f}%" y="{y:.1f}"{moved} class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     """A straight line."""
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+    return f'<line x1="{x1:.2f}%" y1="{y1:.1f}" x2="{x2:.2f}%" y2="{y2:.1f}" class="{kind}"/>'
 
 
 def dot(x: float, y: float, kind: str, *, data: str = "", label: str = "") -> str:
     """A round mark; `data` are attributes that the script or a test reads, `label` is shown when it is pointed at."""
     inside = f"<title>{escape(label)}</title>" if label else ""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}"{data}>{inside}</circle>'
+    return f'<circle cx="{x:.2f}%" cy="{y:.1f}" r="5" class="{kind}"{data}>{inside}</circle>'
 
 
-def path(points: Sequence[tuple[float, float]], kind: str) -> str:
-    """A line through points."""
-    drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    return f'<path d="M{drawn}" class="{kind}"/>' if points else ""
+def bar(y: float, end: float, height: float, kind: str, usd: Decimal) -> str:
+    """A bar from the left edge with its dollars behind it."""
+    width = max(0.2, end - START)
+    return (
+        f'<rect x="{START:g}%" y="{y:g}" width="{width:.2f}%" height="{height:g}" class="{kind}" data-usd="{usd:f}">'
+        f"<title>${usd:,.2f}</title></rect>{text_at(START + width, y + height - 1, f'${cents(usd)}', 'tick', shift=6)}"
+    )
+
+
+def paths(height: float, drawn: Iterable[tuple[Sequence[tuple[float, float]], str]]) -> str:
+    """Lines through points, each with its class, in a plot of that height."""
+    lines = "".join(
+        f'<path d="M{"L".join(f"{x:.2f} {y:.1f}" for x, y in points)}" class="{kind}"/>'
+        for points, kind in drawn
+        if points
+    )
+    return f'<svg viewBox="0 0 100 {height:g}" preserveAspectRatio="none">{lines}</svg>'
 
 
 def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") -> str:
@@ -136,12 +160,12 @@ def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") 
     return "".join((*parts, text_at((scale.start + scale.end) / 2, bottom + 36, title, "axis", "middle")))
 
 
-def upright(scale: Scale, left: float, right: float, unit: str = "") -> str:
-    """The axis at the side of a plot, with lines across it."""
+def upright(scale: Scale, unit: str = "") -> str:
+    """The axis at the side of a plot: lines across it, each with its value above its left end."""
     parts = []
     for each in scale.ticks():
         y = scale.at(each)
-        parts += [line(left, y, right, y, "grid"), text_at(left - 8, y + 4, f"{unit}{short(each)}", "tick", "end")]
+        parts += [line(0, y, 100, y, "grid"), text_at(0, y - 3, f"{unit}{short(each)}", "tick")]
     return "".join(parts)
 
 
@@ -167,22 +191,28 @@ def lines_plot(
     bottom = height - BOTTOM
     every = [point for _, _, points in series for point in points]
     tall = [y for _, y in every] + [y for _, rows in bands for _, low, high in rows for y in (low, high)]
-    wide = scale_of([x for x, _ in every] + [x for x, _, _ in marks], LEFT, WIDTH - RIGHT, zero=x_zero)
-    high = scale_of(tall, bottom, TOP + 18, zero=zero)
-    parts = [across(wide, TOP + 18, bottom, x_title), upright(high, LEFT, WIDTH - RIGHT, unit)]
-    for kind, rows in bands:
-        outline = [(wide.at(x), high.at(top)) for x, _, top in rows]
-        outline += [(wide.at(x), high.at(low)) for x, low, _ in reversed(rows)]
-        parts.append(path(outline, f"band {kind}"))
-    for number, (x, kind, said) in enumerate(marks):
-        parts.append(line(wide.at(x), TOP + 18, wide.at(x), bottom, f"mark {kind}"))
-        if said:
-            anchor = "end" if wide.at(x) > WIDTH * 0.7 else "start"
-            shift = -6 if anchor == "end" else 6
-            parts.append(text_at(wide.at(x) + shift, TOP + 34 + 16 * (number % 3), said, "tick", anchor))
-    x = LEFT
-    for name, kind, points in series:
-        parts.append(path([(wide.at(a), high.at(b)) for a, b in points], f"line {kind}"))
-        parts += [line(x, 10, x + 18, 10, f"line {kind}"), text_at(x + 24, 14, name, "tick")]
-        x += 40 + 7 * len(name)
-    return Plot(key=key, title=title, words=words, body="".join(parts), height=height, caption=caption)
+    wide = scale_of([x for x, _ in every] + [x for x, _, _ in marks], LEFT, END, zero=x_zero)
+    high = scale_of(tall, bottom, TOP, zero=zero)
+    drawn = [
+        (
+            [
+                *((wide.at(x), high.at(top)) for x, _, top in rows),
+                *((wide.at(x), high.at(low)) for x, low, _ in rows[::-1]),
+            ],
+            f"band {kind}",
+        )
+        for kind, rows in bands
+    ]
+    drawn += [([(wide.at(x), high.at(y)) for x, y in points], f"line {kind}") for _, kind, points in series]
+    upright_marks = [line(wide.at(x), TOP, wide.at(x), bottom, f"mark {kind}") for x, kind, _ in marks]
+    keys = [(f"line {kind}", name) for name, kind, _ in series]
+    keys += dict.fromkeys((f"mark {kind}", said) for _, kind, said in marks if said)
+    return Plot(
+        key=key,
+        title=title,
+        words=words,
+        body="".join([across(wide, TOP, bottom, x_title), upright(high, unit), *upright_marks, paths(height, drawn)]),
+        height=height,
+        caption=caption,
+        keys=keys,
+    )

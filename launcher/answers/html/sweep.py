@@ -94,8 +94,9 @@ def _table(found: Sweep, *, times: bool) -> str:
     ]
     if times:
         columns.append(hours("hours", lambda each: each.best.hours.mid if each.best else None))
-    columns += [*totals(_usd), Column("notes", _note)]
-    return table("Every point; press a title to sort by it", columns, found.points, key="points", spans={TOTAL: _usd})
+    columns += totals(_usd)
+    caption = "Every point; press a title to sort by it"
+    return table(caption, columns, found.points, key="points", spans={TOTAL: _usd}, below=_note)
 
 
 def _usd(point: Point) -> UsdRange | None:

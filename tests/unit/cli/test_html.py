@@ -187,15 +187,29 @@ def opened(browser, pages):
         each.close()
 
 
+def across(dot):
+    """Where a mark stands, in per cent of the plot's width."""
+    return float(dot.get_attribute("cx").removesuffix("%"))
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [360, *(pytest.param(wider, marks=pytest.mark.slow) for wider in (800, 1400))])
+@pytest.mark.parametrize("width", [360, *(pytest.param(wider, marks=pytest.mark.slow) for wider in (480, 800, 1200))])
 def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
     page = opened(name, width, color_scheme="dark" if width == 360 else "light")
     assert [url for url in page.asked if not url.startswith(("file:", "data:"))] == []
     assert page.wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    figures = page.locator("figure svg")
+    # Nothing is cut: no box scrolls, no mark or word of a plot is beyond the edges of the page.
+    beyond = """() => [
+        ...[...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth),
+        ...[...document.querySelectorAll("figure > svg :is(text, circle, rect, line), td, th")].filter(mark => {
+            const place = mark.getBoundingClientRect();
+            return place.left < -1 || place.right > innerWidth + 1;
+        }),
+    ].map(each => each.outerHTML.slice(0, 120))"""
+    assert page.evaluate(beyond) == []
+    figures = page.locator("figure > svg")
     assert figures.count() >= 1
     for each in figures.all():
         assert each.get_attribute("role") == "img"
@@ -214,11 +228,18 @@ def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, c
         usd = candidates[each.get_attribute("data-rank")]["usd"]
         for part in ("low", "mid", "high"):
             assert float(each.get_attribute(f"data-{part}")) == pytest.approx(float(usd[part]))
-        places.append((float(usd["mid"]), float(each.get_attribute("cx"))))
+        places.append((float(usd["mid"]), across(each)))
     assert sorted(places) == sorted(places, key=lambda pair: pair[1])
     front = page.locator("#times circle.front").all()
     points = sorted((float(each.get_attribute("data-h")), float(each.get_attribute("data-usd"))) for each in front)
     assert [usd for _, usd in points] == sorted((usd for _, usd in points), reverse=True)
+    assert all(later > sooner * 1.01 for (sooner, _), (later, _) in itertools.pairwise(points))
+    every = [
+        (float(each.get_attribute("data-h")), float(each.get_attribute("data-usd")))
+        for each in page.locator("#times circle").all()
+    ]
+    assert not [(h, usd) for h, usd in points if any(a < h and b < usd for a, b in every)]
+    assert "us-east-2" in page.locator("#ranges desc").text_content()
 
 
 @pytest.mark.browser
@@ -237,23 +258,27 @@ def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
     page.locator("#scenario").fill("100")
     assert float(total.get_attribute("data-v")) == pytest.approx(float(total.get_attribute("data-high")))
     dot = page.locator("#ranges circle").first
-    assert float(dot.get_attribute("cx")) == pytest.approx(float(dot.get_attribute("data-xhigh")), abs=0.1)
+    assert across(dot) == pytest.approx(float(dot.get_attribute("data-xhigh")), abs=0.1)
+    notes = "rows => rows.every(row => row.previousElementSibling.cells[0].textContent.match(/^\\d+$/))"
+    assert page.locator("#candidates tr.more").evaluate_all(notes)
 
 
 @pytest.mark.browser
 def test_a_run_shows_its_interruption_and_its_dollars(opened):
     page = opened("report")
-    assert page.locator("#loss .mark.bad").count() == 1
-    assert page.locator("#loss .mark.save").count() == 1
+    assert page.locator("#loss line.bad").count() == 1
+    assert page.locator("#loss line.save").count() == 1
     assert "$6.00 after 10 min" in page.locator("#usd desc").text_content()
 
 
 @pytest.mark.browser
 def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
     page = opened("quote")
-    assert page.locator("#spot .mark.bad").count() == 1
+    assert page.locator("#spot line.bad").count() == 1
     sums = [float(each.get_attribute("data-usd")) for each in page.locator("#money rect").all()]
     assert sums == sorted(sums, reverse=True)
+    shown = page.locator("#bill td[data-t='$']").all_text_contents()
+    assert all(re.fullmatch(r"[\d,]+\.\d\d|<0\.01|unpriced", each) for each in shown)
 
 
 @pytest.mark.browser
@@ -291,6 +316,20 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
     assert page.locator("#swept path.line").count() == 2
     assert page.locator("#swept path.band").count() == 2
     assert page.locator("#points tbody tr").count() == len(points)
+
+
+def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_path, monkeypatch, capsys):
+    plan, page = str(ROOT / "examples/p5-spot.yaml"), tmp_path / "page.html"
+    assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
+    capsys.readouterr()
+    assert typed("compare", plan, monkeypatch=monkeypatch) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
+    assert sentence in told
+    rows = re.findall(r'<tr><td class="n" data-t="#">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
+    inside = [each for each in rows if "outside the plan" not in each]
+    assert 0 < len(inside) < len(rows)
+    assert all("p5.48xlarge" in each and ">spot<" in each for each in inside)
 
 
 def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
