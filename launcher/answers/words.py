@@ -36,7 +36,7 @@ def cents(usd: Decimal | None, without: str = "") -> str:
     """
     if usd is None:
         return without
-    return "<0.01" if 0 < usd < CENT else f"{usd:,.2f}"
+    return "<0.01" if 0 < usd < CENT / 2 else f"{usd:,.2f}"
 
 
 def first_of(names: Sequence[str]) -> str:
