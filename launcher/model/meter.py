@@ -5,11 +5,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from launcher.agent.forecast import Point, beyond, left_hours
-from launcher.model.money import Range, UsdRange
+from launcher.model.money import CENT, Range, UsdRange
 from launcher.model.record import record
 from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
-
-CENT = Decimal("0.01")
 
 
 @record

@@ -7,6 +7,17 @@ from decimal import Decimal
 from launcher.model.enums import Basis, Market
 from launcher.model.record import record
 
+CENT = Decimal("0.01")
+
+
+def cents(usd: Decimal) -> str:
+    """Money to the cent, and below a cent as it is: a limit that is not zero is not shown as zero.
+
+    >>> cents(Decimal("1234.5")), cents(Decimal("0.0001")), cents(Decimal(0))
+    ('1,234.50', '0.0001', '0.00')
+    """
+    return f"{usd.normalize():f}" if 0 < abs(usd) < CENT else f"{usd:,.2f}"
+
 
 @record
 class Price:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.finding import Finding, warning
-from launcher.model.money import Price, Unpriced, UsdRange
+from launcher.model.money import Price, Unpriced, UsdRange, cents
 from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
@@ -82,11 +82,11 @@ def judge(
 def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
     """A launch does not buy commitments: without one AWS bills the same machines on demand."""
     limit = spending_limit(plan.request, rules)
-    over = f", over the budget of ${limit:,.2f}" if limit is not None and commitment.usd > limit else ""
+    over = f", over the budget of ${cents(limit)}" if limit is not None and commitment.usd > limit else ""
     billed = "at a price that is not known"
     if commitment.on_demand_usd is not None:
-        billed = f"${commitment.on_demand_usd:,.2f}"
-    reason = f"the commitment of ${commitment.usd:,.2f}{over} is not owned: AWS would bill this on demand, {billed}"
+        billed = f"${cents(commitment.on_demand_usd)}"
+    reason = f"the commitment of ${cents(commitment.usd)}{over} is not owned: AWS would bill this on demand, {billed}"
     return Gate(
         allowed=False,
         exit_code=IMPOSSIBLE,
@@ -101,13 +101,13 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
     limit = spending_limit(plan.request, rules)
     if limit is not None and usd.high > limit:
         kind = " (spot, 90th percentile)" if plan.place.option is PurchaseOption.SPOT else ""
-        reason = f"budget ${limit:,.2f}, high estimate ${usd.high:,.2f}{kind}"
+        reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{kind}"
         where = "budget.max_usd" if budget.max_usd == limit else "--max-usd"
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
         return Gate(allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
-        reason = f"budget ${hourly:,.2f} an hour, {plan.place.nodes} nodes cost ${usd_per_hour:,.2f} an hour"
+        reason = f"budget ${cents(hourly)} an hour, {plan.place.nodes} nodes cost ${cents(usd_per_hour)} an hour"
         return Gate(
             allowed=False,
             exit_code=OVER_BUDGET,

@@ -6,7 +6,7 @@ from decimal import Decimal
 from launcher.model.budget_stop import exempt, is_joined, reserve_minutes, reserve_usd
 from launcher.model.enums import CheckpointMode
 from launcher.model.finding import Finding, error, warning
-from launcher.model.money import Range, UsdRange
+from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
@@ -85,11 +85,11 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
         return
     why = exempt(plan.request, plan.place.option)
     if why is not None:
-        yield warning("stop-exempt", PATH, f"nothing is stopped at ${limit:,.2f}: {why}", "drop it")
+        yield warning("stop-exempt", PATH, f"nothing is stopped at ${cents(limit)}: {why}", "drop it")
         return
     if is_joined(plan.request):
         name = plan.request.target.cluster or plan.request.target.ssh_host
-        message = f"{name} exists: its guard counts for all of its jobs, and not up to ${limit:,.2f}"
+        message = f"{name} exists: its guard counts for all of its jobs, and not up to ${cents(limit)}"
         yield error("stop-without-guard", PATH, message, "drop it, or drop target.cluster to have a cluster of its own")
         return
     if usd_per_hour is None:
@@ -97,25 +97,25 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
     reserve = reserve_usd(plan.request, usd_per_hour)
     if limit <= reserve:
         message = (
-            f"${limit:,.2f} is used up before the job begins: the guard keeps ${reserve:,.2f} back,"
+            f"${cents(limit)} is used up before the job begins: the guard keeps ${cents(reserve)} back,"
             f" {reserve_minutes(plan.request)} minutes of all machines, to end it in good order"
         )
-        hint = f"more than {reserve:,.2f}, or a smaller checkpoint.grace_seconds"
+        hint = f"more than {cents(reserve)}, or a smaller checkpoint.grace_seconds"
         yield error("stop-below-reserve", PATH, message, hint)
     elif usd is not None and limit - reserve < usd.low and plan.request.workload.train is not None:
         message = (
-            f"the job needs ${usd.low:,.2f} at least: it is stopped at about ${limit - reserve:,.2f},"
+            f"the job needs ${cents(usd.low)} at least: it is stopped at about ${cents(limit - reserve)},"
             " saves, and does not finish"
         )
         yield warning("stop-below-estimate", PATH, message, RAISE)
     elif usd is not None and limit - reserve < usd.high and plan.request.workload.train is not None:
         span = Range(low=float(usd.low), mid=float(usd.mid), high=float(usd.high))
         message = (
-            f"the guard stops the job at about ${limit - reserve:,.2f}, and the job may cost up to ${usd.high:,.2f}:"
-            f" {chance_above(span, float(limit - reserve)):.0%} to be stopped before it is done"
+            f"the guard stops the job at about ${cents(limit - reserve)}, and the job may cost up to"
+            f" ${cents(usd.high)}: {chance_above(span, float(limit - reserve)):.0%} to be stopped before it is done"
         )
         yield warning("stop-within-estimate", PATH, message, RAISE)
     highest = plan.request.budget.max_usd
     if highest is not None and limit > highest:
-        message = f"${limit:,.2f} is above budget.max_usd, ${highest:,.2f}: the budget does not end the job"
+        message = f"${cents(limit)} is above budget.max_usd, ${cents(highest)}: the budget does not end the job"
         yield warning("stop-above-budget", PATH, message, "at most budget.max_usd, where that is what may be spent")

@@ -24,7 +24,7 @@ from botocore.config import Config
 from budget import DOLLARS, DOLLARS_BEFORE, GO_ON, Sum, said_at
 from failures import Failure, GuardError, failure_of, first_within
 from looks import EVERY, HOUR, NAMESPACE, counted, scheduled_at
-from quiet import Node, Reserved, is_idle, query
+from quiet import STATISTICS, Node, Reserved, Values, is_idle, query
 from trouble import FRESH, Beat, Folder
 
 T = TypeVar("T")
@@ -160,6 +160,7 @@ class Guard:
         self.failures: list[Failure] = []
         self.told: set[str] = set()
         self.ended = False
+        self.samples: Values | None = None
         self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
             client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
         )
@@ -426,28 +427,34 @@ class Guard:
         """Whether EC2's metrics show nothing on any node for so long."""
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False
-        chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
-        return all(self.chunk_idle(chunk, window) for chunk in chunks)
+        since, values = self.now - window, self.values(nodes)
+        return all(is_idle(node, values.get(node["InstanceId"], {}), since, self.now) for node in nodes)
 
-    def chunk_idle(self, nodes: list[Node], window: timedelta) -> bool:
-        """The same for as many nodes as one call takes."""
+    def values(self, nodes: list[Node]) -> Values:
+        """EC2's metrics of each node over the longest time that is asked for, read once a look: each one is billed."""
+        if self.samples is None:
+            since = self.now - max(self.settings.idle + AFTER_SLURM, self.settings.hung)
+            chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
+            self.samples = {key: found for chunk in chunks for key, found in self.chunk(chunk, since).items()}
+        return self.samples
+
+    def chunk(self, nodes: list[Node], since: datetime) -> Values:
+        """The same of as many nodes as one call takes."""
         queries = [
-            query(f"m{index}_{short}", name, statistic, node["InstanceId"])
+            query(f"m{index}_{metric}", metric, statistic, node["InstanceId"])
             for index, node in enumerate(nodes)
-            for short, name, statistic in (
-                ("cpu", "CPUUtilization", "Average"),
-                ("in", "NetworkIn", "Sum"),
-                ("out", "NetworkOut", "Sum"),
-            )
+            for metric, statistic in STATISTICS.items()
         ]
         pages = self.cloudwatch.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=queries, StartTime=self.now - window, EndTime=self.now
+            MetricDataQueries=queries, StartTime=since, EndTime=self.now
         )
-        values: dict[str, list[float]] = {}
+        found: Values = {node["InstanceId"]: {metric: [] for metric in STATISTICS} for node in nodes}
         for page in pages:
             for result in page["MetricDataResults"]:
-                values.setdefault(result["Id"], []).extend(result["Values"])
-        return all(is_idle(node, index, values, window) for index, node in enumerate(nodes))
+                index, _, metric = result["Id"][1:].partition("_")
+                times = zip(result["Timestamps"], result["Values"], strict=True)
+                found[nodes[int(index)]["InstanceId"]][metric].extend(times)
+        return found
 
     def stop(self, reason: str, count: int | None) -> None:
         """Ask ParallelCluster to stop the compute fleet, as `pcluster update-compute-fleet` does; once."""

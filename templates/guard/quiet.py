@@ -7,6 +7,11 @@ from typing import Any, NamedTuple
 
 Node = Mapping[str, Any]
 """An instance as EC2 describes it."""
+Sample = tuple[datetime, float]
+Values = dict[str, dict[str, list[Sample]]]
+"""Values of metrics with their times, by instance and metric."""
+STATISTICS = {"CPUUtilization": "Average", "NetworkIn": "Sum", "NetworkOut": "Sum"}
+"""The metrics of EC2 that say whether a machine does something, by how they are added up."""
 IDLE_VCPUS = 1.0
 IDLE_BYTES_PER_S = 1e6
 """A node is idle that keeps less than one vCPU busy and moves less than 1 MB/s: ranks that compute, or wait in a
@@ -55,9 +60,10 @@ def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
     return {"Id": id_, "MetricStat": {"Metric": metric, "Period": int(SAMPLE.total_seconds()), "Stat": statistic}}
 
 
-def is_idle(node: Node, index: int, values: Mapping[str, list[float]], window: timedelta) -> bool:
+def is_idle(node: Node, values: Mapping[str, list[Sample]], since: datetime, now: datetime) -> bool:
     """Whether a node's metrics show nothing but the operating system; False where too many of them are missing."""
-    cpu, received, sent = (values.get(f"m{index}_{each}", []) for each in ("cpu", "in", "out"))
+    window = now - since
+    cpu, received, sent = ([value for at, value in values.get(metric, ()) if at >= since] for metric in STATISTICS)
     # The newest values come late.
     if min(len(cpu), len(received), len(sent)) < window // SAMPLE - 2:
         return False

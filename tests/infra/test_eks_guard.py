@@ -11,6 +11,7 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 from moto import mock_aws
 
+from launcher.model.monitoring import IDLE_METRICS
 from tests.infra.guard_account import NOW, REGION, client
 from tests.infra.guard_modules import guard_module
 
@@ -154,10 +155,14 @@ class TestPods:
     def look(self, guard, monkeypatch):
         """Look at one machine that has been quiet for so long, with so many pods on it; what people hear."""
         made, stub = guard
-        heard, function, own = [], boto3.client("lambda", region_name=REGION), made.client
+        read, heard, function, own = [], [], boto3.client("lambda", region_name=REGION), made.client
         monkeypatch.setattr(made, "tell", lambda _subject, text: heard.append(text))
         made.client = lambda service: function if service == "lambda" else own(service)
         made.asks, made.wanted = "counter", 1
+        made.cloudwatch.meta.events.register(
+            "provide-client-params.cloudwatch.GetMetricData",
+            lambda params, **_: read.extend(params["MetricDataQueries"]),
+        )
         instance, steps = machine(made.ec2), 24
         client("s3").create_bucket(Bucket="words", CreateBucketConfiguration={"LocationConstraint": REGION})
 
@@ -188,6 +193,8 @@ class TestPods:
                 folder = importlib.import_module("trouble").Folder(client("s3"), "s3://words/f")
                 made.watch_idle(nodes, None, folder)
                 answers.assert_no_pending_responses()
+            # The quote bills so many values of a node at each look.
+            assert len(read) <= IDLE_METRICS
             return "\n".join(heard)
 
         return once

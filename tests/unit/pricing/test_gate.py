@@ -94,6 +94,10 @@ def test_max_usd_only_lowers_the_budget(priced):
     assert "budget $50.00" in gate(priced, plan, max_usd=Decimal(50)).reason
 
 
+def test_a_budget_below_a_cent_is_not_shown_as_zero(priced):
+    assert gate(priced, {"budget": {"max_usd": 0.0001}}).reason.startswith("budget $0.0001, high estimate $")
+
+
 def test_an_hourly_budget_counts_all_nodes(priced):
     plan = {"purchase": OWN, "target": {"nodes": 4}, "budget": {"max_usd_per_hour": 199}}
     assert gate(priced, plan).exit_code == 3
