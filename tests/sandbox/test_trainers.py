@@ -86,7 +86,6 @@ STACKS = {
         instead=("train.py", "deepspeed_loop.py"),
         environment="trainers-deepspeed",
         torchrun=True,
-        nodes=(1,),
     ),
     "dcp": Stack(section="torchtitan", instead=("-m torchtitan.train", "titan_loop.py"), torchrun=True),
     "axolotl": Stack(section="axolotl", environment="trainers-axolotl", nodes=(1,)),
