@@ -12,6 +12,8 @@ from launcher.model.request import PlanRequest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
+PLANS = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if "\nslipway: 1" in path.read_text(encoding="utf-8")]
+"""The plans of the examples; a recipe may have a trainer's configuration beside its plan."""
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 """A day on which the shipped prices are good."""
 

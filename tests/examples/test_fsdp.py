@@ -16,7 +16,7 @@ from tests.examples.conftest import ROOT, TORCHRUN, code_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
-TRAINER = ROOT / "examples" / "fsdp" / "train.py"
+TRAINER = ROOT / "examples" / "recipes" / "fsdp" / "train.py"
 COMMAND = [sys.executable, "-m", "torch.distributed.run", str(TRAINER)]
 STEPS = 24
 SMALL = ["--steps", str(STEPS), "--batch", "4", "--context", "16", "--log-every", "1"]

@@ -1,4 +1,4 @@
-"""Real frameworks, scripts unchanged: interrupted, failing on the same nodes, to the weights of an undisturbed run."""
+"""Real frameworks and the recipes: interrupted, failing on the same nodes, to the weights of an undisturbed run."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from launcher.workflow.run import disruption
-from tests.plans import ROOT
+from tests.plans import EXAMPLES, ROOT, laid_over
 from tests.waiting import PATIENCE_S
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
@@ -22,8 +22,9 @@ SECTIONS = {
     name: (plan, text) for name, plan, text in re.findall(r"^### (.+)\n\n((?:    .+\n)+)\n(.+)", PAGE, re.MULTILINE)
 }
 SCRIPTS = Path(__file__).parent / "trainers"
+RECIPES = EXAMPLES / "recipes"
 HOLD, CRASH, SAVED_BEFORE = 12, 25, 10
-# It fails a moment after it has saved twice: the first of the two has to be stored.
+"""Steps: it fails a moment after it has saved twice, and the first of the two has to be stored."""
 PLAN = {
     "slipway": 1,
     "name": "trainer",
@@ -32,23 +33,26 @@ PLAN = {
 }
 QUIET = {"HF_HUB_OFFLINE": "1", "AXOLOTL_DO_NOT_TRACK": "1"}
 SMALL = " --max_steps 60 --save_steps 10 --use_cpu --report_to none"
+SHORT = " 60 10"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """A framework of docs/trainers.md, started as its section says.
+    """A framework of docs/trainers.md, started as its section says, or as the plan of its recipe does.
 
     `instead` is what is replaced in its command, and by what, `more` are words behind it; `environment` is its own;
-    `nodes` and `torchrun` say where torchrun starts it; `caught`: it catches the notice's signal; `marked`: one of two
-    checkpoints that a failure follows at once is known to be finished; `exact`: it ends with the weights of a run that
-    nothing disturbed.
+    `nodes` and `torchrun` say where torchrun starts it; `hub`: it takes what a hub has; `caught`: it catches the
+    notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished; `exact`:
+    it ends with the weights of a run that nothing disturbed.
     """
 
     section: str
+    recipe: str = ""
     instead: tuple[str, str] = ("", "")
     more: str = ""
     environment: str = "trainers"
     torchrun: bool = False
+    hub: bool = False
     caught: bool = False
     marked: bool = True
     exact: bool = True
@@ -62,11 +66,18 @@ class Stack:
     def layout(self):
         return re.match("Layout `([a-z-]+)`", SECTIONS[self.section][1])[1]
 
+    @property
+    def plan(self):
+        if self.recipe:
+            return yaml.safe_load((RECIPES / self.recipe / "plan.yaml").read_text(encoding="utf-8"))
+        target = {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge"}
+        return laid_over(PLAN | {"target": target}, yaml.safe_load(SECTIONS[self.section][0]))
+
     def words(self, nodes):
-        """The section's command, paced, in the framework's environment."""
+        """The command, paced, in the framework's environment."""
         starter = f"{self.python} {'-m torch.distributed.run ' if self.torchrun or nodes > 1 else ''}pace.py "
-        command = yaml.safe_load(SECTIONS[self.section][0])["run"]["command"]
-        return re.sub(r"(torchrun|python) (?=-m|train)", starter, command).replace(*self.instead) + self.more
+        command = re.sub(r"(torchrun|python) (?=-m|train|pretrain)", starter, self.plan["run"]["command"])
+        return command.replace(*self.instead) + self.more
 
 
 STACKS = {
@@ -76,20 +87,45 @@ STACKS = {
         more=f"{SMALL} --enable_jit_checkpoint true",
         caught=True,
     ),
-    "lightning": Stack(section="Lightning", instead=("train.py", "lightning_fit.py"), caught=True),
+    "lightning": Stack(section="Lightning", recipe="lightning", more=SHORT, caught=True),
     "hf": Stack(section="Hugging Face Trainer", instead=("train.py", "hf_trainer.py"), more=SMALL),
-    "trl-sft": Stack(section="TRL", more=SMALL),
-    "trl-dpo": Stack(section="TRL", instead=("sft", "dpo"), more=SMALL, nodes=(1,)),
+    "lora": Stack(
+        section="Hugging Face Trainer",
+        recipe="huggingface-lora",
+        more=f"{SMALL} --model model --data sft/train.jsonl",
+        hub=True,
+        caught=True,
+        nodes=(1,),
+    ),
+    "trl-sft": Stack(section="TRL", more=SMALL, hub=True),
+    "trl-dpo": Stack(
+        section="TRL",
+        recipe="trl-dpo",
+        more=f"{SMALL} --model_name_or_path model --dataset_name dpo --bf16 false --learning_rate 0.001",
+        hub=True,
+        nodes=(1,),
+    ),
     "accelerate": Stack(section="accelerate", instead=("train.py", "accelerate_loop.py"), marked=False),
     "deepspeed": Stack(
-        section="DeepSpeed",
-        instead=("train.py", "deepspeed_loop.py"),
-        environment="trainers-deepspeed",
+        section="DeepSpeed", recipe="deepspeed", more=SHORT, environment="trainers-deepspeed", torchrun=True
+    ),
+    "dcp": Stack(
+        section="torchtitan",
+        recipe="torchtitan",
+        more=" --training.steps 60 --checkpoint.interval 10",
         torchrun=True,
     ),
-    "dcp": Stack(section="torchtitan", instead=("-m torchtitan.train", "titan_loop.py"), torchrun=True),
-    "axolotl": Stack(section="axolotl", environment="trainers-axolotl", nodes=(1,)),
-    "llamafactory": Stack(section="LLaMA-Factory", environment="trainers-llamafactory", exact=False, nodes=(1,)),
+    "megatron": Stack(
+        section="Megatron-LM",
+        recipe="megatron",
+        more=" --train-iters 60 --save-interval 10",
+        torchrun=True,
+        caught=True,
+    ),
+    "axolotl": Stack(section="axolotl", environment="trainers-axolotl", hub=True, nodes=(1,)),
+    "llamafactory": Stack(
+        section="LLaMA-Factory", environment="trainers-llamafactory", hub=True, exact=False, nodes=(1,)
+    ),
 }
 QUICK = ("hf-jit-1", "lightning-1")
 CASES = [
@@ -103,7 +139,9 @@ CASES = [
 def work(tmp_path, stack):
     """The scripts, and what the frameworks' own programs would have from a hub."""
     work = shutil.copytree(SCRIPTS, tmp_path / "work")
-    if not stack.instead[1].endswith(".py"):
+    if stack.recipe:
+        shutil.copytree(RECIPES / stack.recipe, work, dirs_exist_ok=True)
+    if stack.hub:
         subprocess.run([stack.python, "prepare.py"], cwd=work, check=True, capture_output=True)
     return work
 
@@ -140,10 +178,10 @@ def trained(text):
 def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatch, slipway):  # noqa: PLR0917
     processes = alone(stack, nodes, tmp_path, work)
     own = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), "OMP_NUM_THREADS": "1", **QUIET}
-    target = {"kind": "parallelcluster", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": nodes}
-    run = {"command": stack.words(nodes), "workdir": str(work), "retries": 1, "env": own}
+    run = {"command": stack.words(nodes), "workdir": str(work), "retries": 1, "env": own, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
-    (tmp_path / "plan.yaml").write_text(json.dumps(PLAN | {"target": target, "checkpoint": checkpoint, "run": run}))
+    changes = {"target": {"nodes": nodes}, "checkpoint": checkpoint, "run": run}
+    (tmp_path / "plan.yaml").write_text(json.dumps(laid_over(stack.plan, changes)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(disruption, "WITHOUT_CHECKPOINT_S", PATIENCE_S)  # some take a minute to be imported
 
@@ -162,5 +200,6 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatc
     assert ("signal-not-handled" in logs[0]) != stack.caught
     for said in ("checkpoints-not-recognised", "checkpoint-removed"):
         assert said not in "".join(logs)
+    assert "output-missing" not in logs[2]
     assert not stack.exact or trained(logs[2]) == trained(undisturbed)
     assert trained(logs[2])

@@ -2,15 +2,13 @@
 
 import re
 
-from tests.plans import EXAMPLES
+from tests.plans import EXAMPLES, PLANS
 
 
 def test_every_plan_is_listed_once() -> None:
     linked = re.findall(r"^\| \[(.+?)\]\((.+?)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert all(name == target for name, target in linked)
-    assert sorted(target for _, target in linked) == sorted(
-        str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.yaml")
-    )
+    assert sorted(target for _, target in linked) == sorted(str(path.relative_to(EXAMPLES)) for path in PLANS)
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -9,7 +9,7 @@ from launcher import plan_file
 from launcher.answers.plan import page
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
-from tests.plans import EXAMPLES, NOW, ROOT
+from tests.plans import EXAMPLES, NOW, PLANS, ROOT
 
 README = ROOT / "README.md"
 PLAN = Path("examples/open/llama31-8b-sft.yaml")
@@ -48,9 +48,7 @@ OPEN_OR_UNPRICED = {"serve/eks.yaml": 5, "hyperpod/trn2-on-demand.yaml": 4}
 """The cheapest of one is a commitment that nobody has bought; of the other AWS has published no price."""
 
 
-@pytest.mark.parametrize(
-    "path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.relative_to(EXAMPLES).as_posix()
-)
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
 def test_no_example_is_refused_by_its_own_budget(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     gate = price(path, NOW, PriceOptions(max_price_age=3650)).quote(1).gate

@@ -13,7 +13,7 @@ from launcher.workflow.history.bill_reconciliation import reconcile
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.quoted_lines import quoted_lines
-from tests.plans import EXAMPLES, NOW
+from tests.plans import EXAMPLES, NOW, PLANS
 
 BEGAN = datetime(2026, 11, 10, tzinfo=UTC)
 
@@ -156,7 +156,7 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: str(path.relative_to(EXAMPLES)))
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(EXAMPLES)))
 def test_every_line_of_the_examples_quotes_is_known(path):
     priced = price(path, NOW, PriceOptions(any_age=True))
     shown, unknown = {}, set()
