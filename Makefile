@@ -212,7 +212,7 @@ live: setup ## one small job or endpoint a target in your AWS account; says what
 # What is printed on standard output is the text of a proposal.
 snapshot: setup ## fresh prices into the shipped files: what AWS publishes today, and what it changes
 	@$(bin)/slipway prices refresh --all >&2 || echo "not every price could be read: the older ones stay" >&2
-	@$(bin)/python -m benchmarks.snapshot
+	@$(bin)/python -m benchmarks.snapshot $(ARGS)
 
 bench: setup setup-bench ## the benchmarks
 	$(bin)/python -m benchmarks

@@ -24,6 +24,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.catalog.tables import Table
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import merged
+from launcher.records.price_snapshot import pack
 from launcher.workflow.quote import prices
 
 SEEN_AGAIN_DAYS = 14
@@ -131,10 +132,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the shipped files and print the proposal."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("--data", type=Path, default=tables.SNAPSHOT, help="the folder of the shipped files")
+    parser.add_argument("--archive", type=Path, help="write the cache's prices there too, for prices refresh --from")
     options = parser.parse_args(arguments)
     today = datetime.now(UTC).date()
-    snapshot = write(cache_folder(os.environ), options.data, today)
+    cache = cache_folder(os.environ)
+    snapshot = write(cache, options.data, today)
     print("\n".join(proposal(load(), snapshot, today)))
+    if options.archive is not None:
+        print(f"\n{options.archive.name}: SHA-256 {pack(cache, options.archive)}")
     return 0
 
 

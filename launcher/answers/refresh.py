@@ -22,8 +22,10 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
     earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
     answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
-    where = "AWS's public files" if report.public else "AWS"
-    lines = ["", *wrapped(f"  {prices} read from {where}, {answers}; kept in {report.cache}", width)]
+    where = f"AWS's public files, {answers}" if report.public else f"AWS, {answers}"
+    if report.snapshot is not None:
+        where = f"a snapshot with SHA-256 {report.snapshot}"
+    lines = ["", *wrapped(f"  {prices} read from {where}; kept in {report.cache}", width)]
     if report.unasked:
         kinds = ", ".join(each.replace("-", " ") for each in report.unasked)
         lines += wrapped(f"  Only an account can ask for: {kinds}; and for spot by zone.", width)
@@ -98,7 +100,7 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
             "refused": [{**key_document(each.key), "reason": each.reason} for each in report.refused],
             "unmatched": [picked(each, "item region reason") for each in report.unmatched],
             "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
-            **picked(report, "skipped_regions public unasked"),
+            **picked(report, "skipped_regions public unasked snapshot"),
         },
     }
 

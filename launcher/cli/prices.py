@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.model.errors import UnreadableInputError
 
 Type = Annotated[
     str | None,
@@ -105,24 +106,39 @@ def refresh(
         list[str] | None,
         typer.Option("--region", help="Only this region; may be repeated.", autocompletion=completion.regions),
     ] = None,
+    snapshot: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="A snapshot of prices instead, with FILE.sha256 beside it."),
+    ] = None,
+    digest: Annotated[
+        str | None, typer.Option("--sha256", metavar="DIGEST", help="The snapshot's, in place of FILE.sha256.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Read prices from AWS into your cache, beside the shipped ones. Changes nothing in AWS.
 
-    With credentials AWS's APIs are asked; without them the files that AWS publishes for everybody are read.
+    With credentials AWS's APIs are asked; without them the files that AWS publishes for everybody are read. With
+    --from nothing is asked: the prices of a snapshot file are taken, once its SHA-256 is the stated one.
     """
     from launcher.answers.refresh import refresh_document, refresh_page
     from launcher.workflow.quote import refresh as story
 
     now = options.now()
-    report = story.refresh_file(
-        None if everything else file,
-        region or (),
-        environment=os.environ,
-        now=now,
-        say=output.talking(),
-        everywhere=everything,
-    )
+    if snapshot is not None and (file is not None or everything or region):
+        raise UnreadableInputError(
+            "--from reads every price of the snapshot", hint="leave out FILE, --all and --region"
+        )
+    if snapshot is not None:
+        report = story.take_snapshot(snapshot, digest, os.environ, now)
+    else:
+        report = story.refresh_file(
+            None if everything else file,
+            region or (),
+            environment=os.environ,
+            now=now,
+            say=output.talking(),
+            everywhere=everything,
+        )
     if json:
         output.document(refresh_document(report, now))
     else:

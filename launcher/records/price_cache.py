@@ -22,6 +22,7 @@ RESUMED_FOR = timedelta(hours=1)
 """How long the answers of an unfinished refresh are taken for fresh: a choice of this project."""
 SPOT_KEPT = timedelta(days=90)
 """How long spot prices are kept: as far back as EC2's own history goes."""
+PRICE_FILES = (*tables.PRICE_TABLES, tables.SOURCES)
 JOURNAL = "unfinished.json"
 
 FileRow = tuple[str, ...]
@@ -52,6 +53,23 @@ class PriceCache:
                     found.setdefault(table, []).extend(rows)
             for table, rows in found.items():
                 self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))
+
+    def take(self, folder: Path, today: date) -> int:
+        """Add the rows of another price folder, and return how many there are.
+
+        Raises:
+            ImpossibleError: the cache cannot be written.
+            UnreadableInputError: a file of either is not of the format, or of a day to come.
+        """
+        with self._locked():
+            read = {table: [tuple(row) for row in tables.read_checked(table, folder, today)] for table in PRICE_FILES}
+            for table, rows in read.items():
+                before = tables.read_checked(table, self.folder, today)
+                if table is tables.SOURCES:
+                    self._write(table, {row[0]: row for row in (*rows, *map(tuple, before), *SOURCE_ROWS)}.values())
+                elif rows:
+                    self._write(table, merged(table, before, rows, today))
+        return sum(len(rows) for table, rows in read.items() if table is not tables.SOURCES)
 
     def answered(self, now: datetime) -> frozenset[str]:
         """The questions that an unfinished refresh of the last hour has the answers of."""

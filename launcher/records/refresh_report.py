@@ -16,6 +16,7 @@ class RefreshReport:
     had; `unmatched` are bill items of which no product was found, or several at different prices: their older prices
     stay in use and age. `failures` are questions with what went wrong, `skipped_regions` those the account may not use.
     `public`: read without an account; `unasked` are the kinds of price that AWS publishes for no one without.
+    `snapshot` is the SHA-256 of the file that the prices were read from, where that is not AWS.
     """
 
     cache: Path
@@ -31,6 +32,7 @@ class RefreshReport:
     unmatched: tuple[Unmatched, ...] = ()
     public: bool = False
     unasked: tuple[str, ...] = ()
+    snapshot: str | None = None
 
     @property
     def whole(self) -> bool:

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from launcher import plan_file
 from launcher.aws import regions
@@ -13,15 +14,26 @@ from launcher.aws.feeds.addresses import addresses
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.aws.session import CredentialsError, NoAccountError
 from launcher.catalog.bill import item_units, usage_types
-from launcher.catalog.fetched_prices import Answer, Known, Move, Refusal, Unmatched, jumps, known, vanished
+from launcher.catalog.fetched_prices import (
+    Answer,
+    FetchedPrice,
+    Known,
+    Move,
+    Refusal,
+    Unmatched,
+    jumps,
+    known,
+    vanished,
+)
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import SAGEMAKER, Key
-from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Stage, Tell, stage
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
+from launcher.records.price_snapshot import unpack
 from launcher.records.refresh_report import RefreshReport
 from launcher.workflow.quote.price_needs import (
     BILL_ITEM,
@@ -93,6 +105,48 @@ def refresh_file(
     files = public_files(questions, catalog, chosen)
     report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
     return replace(report, public=True, unasked=unasked(questions))
+
+
+def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:
+    """Take the prices of a snapshot file into the cache; `expected` is its SHA-256, None: what the file beside it says.
+
+    Raises:
+        UnreadableInputError: the digest is another one, or the file is not a snapshot.
+        ImpossibleError: the cache cannot be written.
+    """
+    cache = PriceCache(folder=cache_folder(environment))
+    with TemporaryDirectory(prefix="slipway-prices-") as made:
+        digest = unpack(path, expected, Path(made))
+        before = _every(known_catalog(environment, now))
+        try:
+            rows = cache.take(Path(made), now.date())
+        except UnreadableInputError as problem:
+            if made not in problem.message:
+                raise
+            message = problem.message.replace(f"price cache: {made}/", "")
+            raise UnreadableInputError(f"snapshot {path}: {message}", hint="make snapshot writes one") from problem
+    after = (FetchedPrice(key=key, usd=price.usd) for key, price in _every(known_catalog(environment, now)).items())
+    moved = jumps(before, after)
+    return RefreshReport(
+        cache=cache.folder,
+        asked=0,
+        answered=0,
+        resumed=0,
+        prices=rows,
+        jumped=tuple(sorted(moved, key=lambda each: each.key)),
+        vanished=(),
+        refused=(),
+        failures=(),
+        skipped_regions=(),
+        snapshot=digest,
+    )
+
+
+def _every(catalog: Catalog) -> dict[Key, Known]:
+    """Every price that holds, of every kind that a refresh reads by type."""
+    names = [*catalog.instance_types, *(f"ml.{name}" for name in catalog.instance_types)]
+    kinds = sorted({kind for found in _FILE_KINDS.values() for each in found.values() for kind in each})
+    return {key: price for kind in kinds for key, price in known(catalog.store, kind, names, catalog.regions).items()}
 
 
 def refresh_for(

@@ -1,0 +1,85 @@
+"""A snapshot of prices: the files of a price cache in one ZIP file, with its SHA-256 beside it."""
+
+import hashlib
+import re
+import zipfile
+from pathlib import Path
+
+from launcher.catalog.tables import PRICE_TABLES, SOURCES
+from launcher.model.errors import UnreadableInputError
+
+SUFFIX = ".sha256"
+MOST_BYTES = 200_000_000
+"""Of a snapshot, and of one file in it: a hundred times what every region's prices take."""
+_DAY = (1980, 1, 1, 0, 0, 0)
+"""The time of every member: equal prices make equal files."""
+_PATHS = tuple(table.path for table in (*PRICE_TABLES, SOURCES))
+
+
+def pack(folder: Path, target: Path) -> str:
+    """Write the snapshot of a price folder, and `sha256sum`'s line in a file beside it; the digest is returned."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _PATHS:
+            if (folder / path).is_file():
+                member = zipfile.ZipInfo(path, _DAY)
+                member.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(member, (folder / path).read_bytes())
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    target.with_name(target.name + SUFFIX).write_text(f"{digest}  {target.name}\n", encoding="utf-8")
+    return digest
+
+
+def unpack(path: Path, expected: str | None, folder: Path) -> str:
+    """Put the files of a snapshot into a folder, and return its SHA-256.
+
+    Args:
+        path: the ZIP file.
+        expected: its SHA-256 as 64 hexadecimal digits; None: the first word of the file beside it.
+        folder: where the files go; other members of the ZIP file are left out.
+
+    Raises:
+        UnreadableInputError: there is no digest or another, or the file is not a snapshot.
+    """
+    try:
+        _within(path.stat().st_size, path)
+        content = path.read_bytes()
+        stated = _stated(path) if expected is None else expected.lower()
+    except OSError as cause:
+        raise _refused(path, cause.strerror or str(cause), "name a file that can be read") from cause
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != stated:
+        problem = f"its SHA-256 is {digest}, expected {stated}"
+        raise _refused(path, problem, "download the file and its digest again")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if member.filename in _PATHS]
+            for member in members:
+                _within(member.file_size, path)
+                target = folder / member.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(archive.read(member))
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as cause:
+        raise _refused(path, f"not a ZIP file that can be read: {cause}") from cause
+    if not any(member.filename != SOURCES.path for member in members):
+        raise _refused(path, f"no file of prices in it, such as {_PATHS[0]}")
+    return digest
+
+
+def _stated(path: Path) -> str:
+    """The digest in the file beside a snapshot."""
+    beside = path.with_name(path.name + SUFFIX)
+    if not beside.is_file():
+        raise _refused(path, f"no digest: {beside.name} is not beside it", "download it too, or give --sha256 DIGEST")
+    word = beside.read_text(encoding="utf-8", errors="replace")[:64].lower()
+    if not re.fullmatch("[0-9a-f]{64}", word):
+        raise _refused(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")
+    return word
+
+
+def _within(size: int, path: Path) -> None:
+    if size > MOST_BYTES:
+        raise _refused(path, f"{size:,} bytes, at most {MOST_BYTES:,} are read")
+
+
+def _refused(path: Path, problem: str, hint: str = "make snapshot writes one") -> UnreadableInputError:
+    return UnreadableInputError(f"snapshot {path}: {problem}", hint=hint)

@@ -1,0 +1,127 @@
+"""A snapshot of prices: packed, checked by its digest, taken whole or not at all."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from datetime import timedelta
+
+import pytest
+
+from launcher.catalog import tables
+from launcher.cli import app
+from launcher.model.errors import UnreadableInputError
+from launcher.records.price_snapshot import pack
+from launcher.workflow.quote.prices import Wanted, known_catalog, show
+from launcher.workflow.quote.refresh import take_snapshot
+from tests.plans import NOW
+
+P5 = ("p5.48xlarge", "us-east-1", "")
+DAY = NOW.date().isoformat()
+
+
+def row(usd, day=DAY):
+    return (*P5, usd, day, "listed", "aws-price-list", "")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return {"HOME": str(tmp_path / "home")}
+
+
+@pytest.fixture
+def snapshot(tmp_path):
+    """Packs rows of on-demand prices."""
+
+    def made(*rows, text=None):
+        folder, path = tmp_path / "made", tmp_path / "prices.zip"
+        file = folder / tables.ON_DEMAND.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(tables.encode(tables.ON_DEMAND, rows) if text is None else text, encoding="utf-8")
+        return path, pack(folder, path)
+
+    return made
+
+
+def price(home):
+    wanted = Wanted(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
+    (found,) = (each for each in show(known_catalog(home, NOW), wanted, NOW, history=False) if not each.zone)
+    return found
+
+
+def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home):
+    path, digest = snapshot(row("40"))
+    before = price(home)
+    report = take_snapshot(path, None, home, NOW)
+    assert (report.prices, report.snapshot) == (1, digest)
+    assert [(each.key.name, each.after) for each in report.jumped] == [("p5.48xlarge", 40)]
+    assert report.jumped[0].before == before.usd != price(home).usd
+    assert take_snapshot(path, digest.upper(), home, NOW).jumped == ()
+
+
+def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
+    path, digest = snapshot(row("55"))
+    assert snapshot(row("55"))[1] == digest
+    subprocess.run(["sha256sum", "--check", f"{path.name}.sha256"], cwd=path.parent, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "rows,text,told",
+    [
+        ([row("55", (NOW.date() + timedelta(days=30)).isoformat())], None, "line 2: as_of is .* which is to come"),
+        ([], "no,columns\n", r"prices/on_demand.csv, line 1: columns are no,columns"),
+        ([], ",".join(tables.ON_DEMAND.columns) + "\n" + ",".join(row("-1")) + "\n", "price is -1, expected"),
+    ],
+)
+def test_what_is_no_price_is_refused_whole(snapshot, home, rows, text, told):
+    path, _ = snapshot(*rows, text=text)
+    with pytest.raises(UnreadableInputError, match=told) as caught:
+        take_snapshot(path, None, home, NOW)
+    assert str(path) in caught.value.message
+    assert price(home).as_of.isoformat() < DAY
+
+
+def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home, tmp_path):
+    path, digest = snapshot(row("55"))
+    with pytest.raises(UnreadableInputError, match=f"its SHA-256 is {digest}, expected {'0' * 64}"):
+        take_snapshot(path, "0" * 64, home, NOW)
+    beside = path.with_name("prices.zip.sha256")
+    beside.write_text("not a digest\n")
+    with pytest.raises(UnreadableInputError, match="does not begin with a SHA-256"):
+        take_snapshot(path, None, home, NOW)
+    beside.unlink()
+    with pytest.raises(UnreadableInputError, match="no digest") as caught:
+        take_snapshot(path, None, home, NOW)
+    assert "--sha256" in caught.value.hint
+    with pytest.raises(UnreadableInputError, match="No such file"):
+        take_snapshot(tmp_path / "none.zip", None, home, NOW)
+    digest = pack(tmp_path / "empty", path)
+    with pytest.raises(UnreadableInputError, match="no file of prices in it"):
+        take_snapshot(path, digest, home, NOW)
+
+
+def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(snapshot, home, tmp_path, monkeypatch):
+    path, _ = snapshot(row("55"))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../outside.csv", "x")
+    import hashlib
+
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    take_snapshot(path, digest, home, NOW)
+    assert list(tmp_path.rglob("outside.csv")) == []
+    monkeypatch.setattr("launcher.records.price_snapshot.MOST_BYTES", 50)
+    with pytest.raises(UnreadableInputError, match="at most 50 are read"):
+        take_snapshot(path, digest, home, NOW)
+
+
+def test_the_command_takes_it_and_says_what_it_took(snapshot, tmp_path, monkeypatch, capsys):
+    path, digest = snapshot(row("55"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for words, code in ((["--json"], 0), (["--all"], 2)):
+        monkeypatch.setattr(sys, "argv", ["slipway", "prices", "refresh", "--from", str(path), *words])
+        with pytest.raises(SystemExit) as left:
+            app.main()
+        assert left.value.code == code
+    out, err = capsys.readouterr()
+    assert json.loads(out)["refresh"]["snapshot"] == digest
+    assert "leave out FILE, --all and --region" in err
