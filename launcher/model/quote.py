@@ -84,6 +84,8 @@ class Quote:
     `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, what an instance-hour may cost meanwhile.
     `left_up_usd_per_hour` is what stays billed after the job until `slipway down`, None where that is not known.
     `ends` are the announced ends of what the plan rests on, those within a year, the nearest first.
+    `overrun_probability` is the chance that the job does not fit into an offering that is still to be bought; None
+    where nothing such is bought.
     `retries` is how often a failed job is tried again; `rates` say what a run of other hours costs, None in a row of a
     table, which does not show it.
     """
@@ -117,6 +119,7 @@ class Quote:
     retries: int = 0
     rates: RunRates | None = None
     ends: tuple[AnnouncedEnd, ...] = ()
+    overrun_probability: float | None = None
 
     @property
     def digest(self) -> str:

@@ -27,6 +27,29 @@ def chance_above(span: Range, limit: float) -> float:
     return 0.5 * math.erfc(math.log(limit / span.mid) / width * Z_OF_THE_ENDS / math.sqrt(2))
 
 
+def expected_above(span: Range, limit: float) -> float:
+    """By how much such a quantity is expected to pass a limit: the area under `chance_above` from there on.
+
+    >>> span = Range(low=5.0, mid=10.0, high=20.0)
+    >>> [round(expected_above(span, limit), 2) for limit in (0.0, 9.999, 10.0, 20.0, 40.0)]
+    [10.93, 2.25, 2.25, 0.21, 0.0]
+    """
+    limit = max(limit, 0.0)
+    if limit >= span.mid:
+        return _area(span.mid, span.high, limit)
+    return _area(span.mid, span.low, limit) - _area(span.mid, span.low, span.mid) + _area(span.mid, span.high, span.mid)
+
+
+def _area(mid: float, end: float, limit: float) -> float:
+    """E[max(0, X - limit)] of a lognormal X with this median, whose width reaches to `end` (Black's formula)."""
+    width = abs(math.log(end / mid)) / Z_OF_THE_ENDS if end > 0 < mid else 0.0
+    if width == 0 or limit <= 0:
+        return max(0.0, mid * math.exp(width**2 / 2) - limit)
+    above = math.log(mid / limit) / width
+    tail = [0.5 * math.erfc(-each / math.sqrt(2)) for each in (above + width, above)]
+    return mid * math.exp(width**2 / 2) * tail[0] - limit * tail[1]
+
+
 def chance_of_at_most(failures: float, count: int) -> float:
     """The chance of at most `count` failures where `failures` are expected, independent of each other (Poisson).
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.enums import PurchaseOption
@@ -22,7 +22,6 @@ from launcher.pricing.blocks import (
     LEAST_CHANCE,
     block_days,
     bought,
-    extension_h,
     held,
     lost_h,
 )
@@ -32,6 +31,9 @@ from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
 from launcher.pricing.rest import NEARLY
 from launcher.pricing.spot_prices import SpotPrice
+
+if TYPE_CHECKING:
+    from launcher.pricing.overrun import Overrun
 
 P90 = 0.9
 LEAST_HOURS = 1 / 60
@@ -52,8 +54,8 @@ class Charge(NamedTuple):
     `hours` is the job's wall time, `billed_hours` what an instance is paid for; `instances` are paid for, which a
     reservation may have more of than the job has nodes. `spot` is the job as it was modelled, on spot alone. Of the
     billed hours an instance is idle for `tail_h` after the job, `tail` being what one's own runs say of it, and
-    `unused_h` are this run's share of a new commitment that no job uses. An offering that is still to be bought is
-    outlasted with the chance `outlasts`, and then extended: `extension_h` are the hours that are expected of that.
+    `unused_h` are this run's share of a new commitment that no job uses. An offering that is still to be bought
+    leaves a job `usable_h` and is outlasted with the chance `outlasts`.
     """
 
     hours: float
@@ -65,7 +67,7 @@ class Charge(NamedTuple):
     unused_h: float = 0.0
     tail: Learned | None = None
     outlasts: float = 0.0
-    extension_h: float = 0.0
+    usable_h: float = math.inf
 
     @property
     def used_h(self) -> float:
@@ -73,9 +75,14 @@ class Charge(NamedTuple):
         return self.billed_hours - self.unused_h
 
     @property
+    def overrun_probability(self) -> float | None:
+        """The chance that a job outlasts an offering that is still to be bought; None where none is."""
+        return None if math.isinf(self.usable_h) else self.outlasts
+
+    @property
     def instance_hours(self) -> float:
-        """Instance-hours that are paid for."""
-        return (self.billed_hours + self.extension_h) * self.instances
+        """Instance-hours that are paid for; of an offering, before anything is added to it."""
+        return self.billed_hours * self.instances
 
 
 @record
@@ -126,9 +133,12 @@ def charge(
         if days is None:
             return None
         billed = days * HOURS_A_DAY
+        usable_h = billed - lost_h(place.option) - boot_hours(work)
         if known is not None:
-            return Charge(hours, billed, known.instances)
-        return _offered(work, billed, nodes, billed - lost_h(place.option) - boot_hours(work))
+            fee = bought(request.purchase, place.option)
+            sure = fee is not None and fee.fee_usd is not None
+            return Charge(hours, billed, known.instances, usable_h=math.inf if sure else usable_h)
+        return _offered(work, billed, nodes, usable_h)
     if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
         told = on_spot(hours, work, request, hazard.mid)
         return _stopped(min(told.job.expected_hours, FOREVER_H), place, work, request, tail, told=told)
@@ -136,11 +146,9 @@ def charge(
 
 
 def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Charge:
-    """An offering of so many hours, of which a job may use some: what it costs, and what it is expected to add."""
-    if math.isinf(usable_h):
-        return Charge(work.hours.mid, billed_h, instances)
-    chance = chance_above(work.hours, usable_h)
-    return Charge(work.hours.mid, billed_h, instances, outlasts=chance, extension_h=extension_h(work.hours, usable_h))
+    """An offering of so many hours, of which a job may use some, with the chance that it needs more."""
+    chance = 0.0 if math.isinf(usable_h) else chance_above(work.hours, usable_h)
+    return Charge(work.hours.mid, billed_h, instances, outlasts=chance, usable_h=usable_h)
 
 
 def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float], float]) -> tuple[float, float]:
@@ -180,11 +188,15 @@ def compute_cost(
     middle: Charge,
     hazard: Hazard | None,
     spot: SpotPrice | None = None,
+    more: "Overrun | None" = None,
 ) -> ComputeCost:
-    """The range around a charge: the compute as a quote has it; `spot` is what a spot price may be meanwhile."""
+    """The range around a charge: the compute as a quote has it.
+
+    `spot` is what a spot price may be meanwhile, `more` what an offering is expected to take beside its fee.
+    """
     per_hour = price.usd * middle.instances
     if place.option in WHOLE:
-        return _offering(place, work, per_hour, request, middle)
+        return _offering(place, work, per_hour, request, middle=middle, more=more)
     if middle.spot is not None and hazard is not None:
         return _spot(place, work, request, middle=middle, hazard=hazard, price=spot or _fixed(price))
     new = is_new_commitment(place, request)
@@ -338,38 +350,32 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
     return tuple(lines)
 
 
-def _offering(place: Place, work: Work, per_hour: Decimal, request: PlanRequest, middle: Charge) -> ComputeCost:
+def _offering(
+    place: Place, work: Work, per_hour: Decimal, request: PlanRequest, *, middle: Charge, more: "Overrun | None"
+) -> ComputeCost:
     """A Capacity Block or a training plan: the fee of the shortest offering that holds the job, unused tail included.
 
-    One that is bought already has its own length, or the fee that was paid for it, however long the job is.
+    One that is bought already has its own length, or the fee that was paid for it, however long the job is. The fee is
+    paid before anybody knows how long the job is: nothing comes back, and what does not fit is paid beside it.
     """
-    own = bought(request.purchase, place.option)
-    paid = [middle.billed_hours] * 3
-    if middle.outlasts or own is None or (own.ends_at is None and own.fee_usd is None):
-        # The fee is paid before anybody knows how long the job is: nothing comes back, and days are added.
-        usable_h = middle.billed_hours - lost_h(place.option) - boot_hours(work)
-        more = max(0, math.ceil((work.hours.high - usable_h) / HOURS_A_DAY)) * HOURS_A_DAY
-        paid = [middle.billed_hours, middle.billed_hours + middle.extension_h, middle.billed_hours + more]
-    usd = UsdRange(
-        low=per_hour * Decimal(repr(paid[0])),
-        mid=per_hour * Decimal(repr(paid[1])),
-        high=per_hour * Decimal(repr(paid[2])),
-    )
+    own, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
+    beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.most_usd)
     idle = middle.billed_hours - work.hours.mid
     spare = middle.instances - place.nodes
     note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} unused"
     if own is not None:
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
-    if middle.outlasts >= LEAST_CHANCE:
-        held_high = "holds the high estimate, " if paid[2] == middle.billed_hours else ""
-        note += f"; {held_high}{middle.outlasts:.0%} not to fit and to be extended by days"
+    if more is not None and middle.outlasts >= LEAST_CHANCE:
+        held_high = "" if most else "holds the high estimate, "
+        note += f"; {held_high}{middle.outlasts:.0%} not to fit, then {more.words}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
+    told = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))
     return ComputeCost(
         charge=middle,
         hours=work.hours,
-        usd=usd,
-        explained=lambda: (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place)),
+        usd=UsdRange(low=fee, mid=fee + beside, high=fee + max(beside, most)),
+        explained=lambda: told if more is None or not beside else (*told, more.line),
         note=note,
     )
 

@@ -91,7 +91,14 @@ def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
     if candidate.hazard is not None:
         spot = spot_price(place, price, context.catalog, context.rules.today)
     return compute_cost(
-        place, work, price, context.request, middle=candidate.charge, hazard=candidate.hazard, spot=spot
+        place,
+        work,
+        price,
+        context.request,
+        middle=candidate.charge,
+        hazard=candidate.hazard,
+        spot=spot,
+        more=candidate.overrun,
     )
 
 
@@ -143,6 +150,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         left_up_usd_per_hour=_left_up_usd_per_hour(candidate, per_hour),
         retries=candidate.retries,
         ends=ends,
+        overrun_probability=candidate.charge.overrun_probability if candidate.charge else None,
     )
 
 

@@ -1,6 +1,7 @@
 """A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -18,6 +19,7 @@ from launcher.pricing.compute import WHOLE, Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
+from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
 from launcher.pricing.rest import Rest
 
@@ -25,8 +27,6 @@ RATE = Decimal("1e-10")
 """A fee over its instance-hours is rounded to this."""
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
-EXTENSION = "extension, where it does not fit"
-"""The line of the days that are expected to be added to an offering."""
 
 
 @record(slots=False)
@@ -118,7 +118,7 @@ class TrainingCandidate:
         price = self.offer.price
         if not isinstance(price, Price) or self.charge is None:
             return None
-        compute = (line_usd(price, quantity) for _, quantity in _quantities(self, self.charge))
+        compute = (line_usd(rate, quantity) for _, rate, quantity in _quantities(self, self.charge, price))
         return sum(compute, self.rest.total_usd(self.size))
 
     @property
@@ -135,6 +135,16 @@ class TrainingCandidate:
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
         return self.rest.summary(self.size).dates
+
+    @cached_property
+    def overrun(self) -> Overrun | None:
+        """How it is finished where an offering does not hold it; None where it is not an offering, or unpriced."""
+        price, context = self.offer.price, self.context
+        if self.charge is None or isinstance(price, Unpriced):
+            return None
+        elsewhere = replace(self.place, option=PurchaseOption.ON_DEMAND)
+        on_demand = offer(elsewhere, context.request, context.catalog, context.rules.today).price
+        return overrun(self.place, self.work, context.request, cost=self.charge, price=price, on_demand=on_demand)
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
@@ -184,17 +194,19 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
     return tuple(
-        component(each, "compute", "instance-hour", quantity, price) for each, quantity in _quantities(candidate, cost)
+        component(each, "compute", "instance-hour", quantity, rate)
+        for each, rate, quantity in _quantities(candidate, cost, price)
     )
 
 
-def _quantities(candidate: TrainingCandidate, cost: Charge) -> list[tuple[str, float]]:
-    """Instance-hours of each line of the machines, by its name."""
+def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> list[tuple[str, Price, float]]:
+    """The lines of the machines: name, price, instance-hours."""
     place, nodes = candidate.place, candidate.place.nodes
     name = f"{cost.instances} x {place.billed_name} {place.option.value}"
     if place.option in WHOLE:
-        extension = [(EXTENSION, cost.extension_h * cost.instances)] if cost.extension_h else []
-        return [(name, float(cost.billed_hours * cost.instances)), *extension]
+        more = candidate.overrun
+        beside = [(more.name, more.price, more.expected_h)] if more is not None and more.expected_h else []
+        return [(name, price, float(cost.billed_hours * cost.instances)), *beside]
     failed_h = candidate.work.failed_h
     found = [(name, (cost.hours - failed_h) * nodes)]
     if failed_h:
@@ -207,4 +219,4 @@ def _quantities(candidate: TrainingCandidate, cost: Charge) -> list[tuple[str, f
         found.append(("idle tail", cost.tail_h * nodes))
     if cost.unused_h:
         found.append((UNUSED, cost.unused_h * nodes))
-    return found
+    return [(each, price, quantity) for each, quantity in found]

@@ -40,7 +40,9 @@ def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) 
         **candidate(quoted, rank, types),
         "components": plain(quoted.components, FORMS),
         "assumptions": plain(quoted.assumptions, FORMS),
-        **picked(quoted, "policies cash_usd cash_after_credits_usd left_up_usd_per_hour rates expires_at"),
+        **picked(
+            quoted, "policies cash_usd cash_after_credits_usd left_up_usd_per_hour rates expires_at overrun_probability"
+        ),
     }
 
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.money import Price
-from launcher.pricing.blocks import block_days
+from launcher.pricing.blocks import block_days, extension_h
+from launcher.pricing.chances import expected_above
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -50,8 +51,58 @@ def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():
     assert long.charge.billed_hours >= short.work.hours.high
     assert 0.05 < short.charge.outlasts < 0.6
     assert long.charge.outlasts <= 0.05
+    assert short.overrun
+    assert short.overrun.usd > 0
     fee = short.offer.price.usd * 24 * 4
-    extension = short.offer.price.usd * Decimal(repr(short.charge.extension_h * 4))
-    assert sum(each.usd or 0 for each in short.components if each.group == "compute") == pytest.approx(fee + extension)
-    assert short.charge.extension_h >= short.charge.outlasts * 24
+    machines = sum(each.usd or 0 for each in short.components if each.group == "compute")
+    assert machines == pytest.approx(fee + short.overrun.usd, abs=Decimal("0.001"))
     assert short.usd < long.usd
+
+
+BLOCK = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 4}
+WIDE = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 17, "stack": "framework"}
+
+
+def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
+    """By hours on demand where few are missing; by days of the block where on demand is far dearer or has no price."""
+
+    def offered(on_demand, **parts):
+        purchase = {"option": "capacity-block", "price_overrides": {"p5.48xlarge/on-demand": on_demand}}
+        plan = {"workload": {"train": WIDE}, "target": BLOCK, "purchase": purchase} | parts
+        found = price_over(plan, any_age=True)
+        assert isinstance(found.candidates[0], TrainingCandidate)
+        return found.candidates[0], found.quote(1)
+
+    cheap, quoted = offered("55")
+    assert cheap.overrun
+    assert cheap.charge
+    assert cheap.overrun.words == "finished on demand"
+    left_h = expected_above(cheap.work.hours, cheap.charge.usable_h)
+    assert cheap.overrun.expected_h >= 4 * left_h
+    assert quoted.overrun_probability == cheap.charge.outlasts
+    assert f"{cheap.charge.outlasts:.0%} not to fit, then finished on demand" in quoted.note
+    assert quoted.usd
+    fee = cheap.charge.billed_hours * 4 * float(cheap.offer.price.usd)
+    assert float(quoted.usd.high) >= fee + 4 * 55 * (cheap.work.hours.high - cheap.charge.usable_h)
+    dear, _ = offered("900")
+    assert dear.overrun
+    assert dear.overrun.words == "extended by days"
+    assert dear.overrun.expected_h == pytest.approx(4 * extension_h(dear.work.hours, dear.charge.usable_h))
+    assert dear.overrun.usd <= dear.overrun.other_usd
+    # Without checkpoints there is nothing to go on from.
+    restarted, _ = offered("55", checkpoint={"mode": "none"})
+    assert restarted.overrun
+    assert restarted.overrun.words == "extended by days"
+
+
+def test_an_extension_has_an_end():
+    """Offerings end after 182 days: what is longer is finished on demand, whatever it costs."""
+    long = {"workload": {"train": {**WIDE, "tokens_b": 2_300}}, "target": BLOCK}
+    purchase = {"option": "capacity-block", "price_overrides": {"p5.48xlarge/on-demand": "900"}}
+    found = price_over({**long, "purchase": purchase}, any_age=True).candidates[0]
+    assert isinstance(found, TrainingCandidate)
+    assert found.charge
+    assert found.overrun
+    assert found.charge.billed_hours + found.work.hours.high > 182 * 24
+    assert found.overrun.words == "finished on demand"
+    assert found.overrun.other_usd is None
