@@ -42,8 +42,7 @@ class Stack:
 
     `instead` is what is replaced in its command, and by what, `more` are words behind it; `environment` is its own;
     `nodes` and `torchrun` say where torchrun starts it; `hub`: it takes what a hub has; `caught`: it catches the
-    notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished; `exact`:
-    it ends with the weights of a run that nothing disturbed.
+    notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished.
     """
 
     section: str
@@ -55,7 +54,6 @@ class Stack:
     hub: bool = False
     caught: bool = False
     marked: bool = True
-    exact: bool = True
     nodes: tuple[int, ...] = (1, 2)
 
     @property
@@ -123,9 +121,7 @@ STACKS = {
         caught=True,
     ),
     "axolotl": Stack(section="axolotl", environment="trainers-axolotl", hub=True, nodes=(1,)),
-    "llamafactory": Stack(
-        section="LLaMA-Factory", environment="trainers-llamafactory", hub=True, exact=False, nodes=(1,)
-    ),
+    "llamafactory": Stack(section="LLaMA-Factory", environment="trainers-llamafactory", hub=True, nodes=(1,)),
 }
 QUICK = ("hf-jit-1", "lightning-1")
 CASES = [
@@ -201,5 +197,4 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatc
     for said in ("checkpoints-not-recognised", "checkpoint-removed"):
         assert said not in "".join(logs)
     assert "output-missing" not in logs[2]
-    assert not stack.exact or trained(logs[2]) == trained(undisturbed)
-    assert trained(logs[2])
+    assert trained(logs[2]) == trained(undisturbed) != set()
