@@ -19,9 +19,8 @@ from launcher.workflow.deploy.endpoint import run_endpoint
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.plans import ROOT
+from tests.plans import EXAMPLES
 
-EXAMPLES = ROOT / "examples/serve/pinned"
 pytestmark = pytest.mark.xdist_group("endpoints")
 
 
@@ -30,7 +29,7 @@ class World:
 
     def __init__(self, example, box, root):
         self.path, self.box, self.root = root / "plan.yaml", box, root
-        self.path.write_text((EXAMPLES / f"{example}.yaml").read_text())
+        self.path.write_text((EXAMPLES / example).read_text())
         self.session = Session(environment=box.process_environment({}), region=box.region)
         self.told = []
         self.tell = self.told.append
@@ -89,7 +88,7 @@ def assert_all_is_read_back(world, run):
 def chat(tmp_path_factory):
     """Llama 3.1 8B on inf2.48xlarge: three copies an instance, as inference components."""
     with Sandbox(region="us-east-1", scheduler="local") as box:
-        world = World("llama31-8b-inf2", box, tmp_path_factory.mktemp("chat"))
+        world = World("serve/pinned/llama31-8b-inf2.yaml", box, tmp_path_factory.mktemp("chat"))
         world.first = world.run(ask=True)
         yield world
 
@@ -219,7 +218,7 @@ class TestChatOnInferentia:
 def queue(tmp_path_factory):
     """Summaries on inf2.8xlarge, asynchronous, down to no instance."""
     with Sandbox(region="us-east-2", scheduler="local") as box:
-        world = World("asynchronous-inf2", box, tmp_path_factory.mktemp("queue"))
+        world = World("serve/pinned/asynchronous-inf2.yaml", box, tmp_path_factory.mktemp("queue"))
         world.first = world.run(ask=True)
         yield world
 
@@ -287,3 +286,41 @@ class TestQueue:
         assert "each gone after 30 days" in kept["reason"]
         assert queue.session.client("sagemaker").list_endpoints()["Endpoints"] == []
         assert bucket in {each["Name"] for each in queue.session.client("s3").list_buckets()["Buckets"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["embedding-endpoint", "chat-endpoint"])
+def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(recipe, tmp_path, monkeypatch, slipway):
+    """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
+    region = re.search(r"region: (\S+)", (EXAMPLES / "recipes" / recipe / "plan.yaml").read_text())[1]
+    with Sandbox(region=region, scheduler="local") as box:
+        world = World(f"recipes/{recipe}/plan.yaml", box, tmp_path)
+        for name, value in box.environment.items():
+            monkeypatch.setenv(name, value)
+        told, interrupted = world.told.append, []
+
+        def tell(line):
+            told(line)
+            if not interrupted and ("CREATE_IN_PROGRESS" in line or "deployed in" in line):
+                interrupted.append(line)
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(world, "tell", tell)
+        s3 = world.session.client("s3")
+        s3.create_bucket(
+            Bucket="models-of-the-team",
+            **({} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}),
+        )
+        of_the_model = re.search(r"s3://models-of-the-team/(\S+)", world.path.read_text())[1]
+        s3.put_object(Bucket="models-of-the-team", Key=f"{of_the_model}/config.json", Body=b"{}")
+        with pytest.raises(KeyboardInterrupt):
+            world.run(ask=True, sandbox=False)
+        assert interrupted
+
+        again = world.run(ask=True, sandbox=False)
+
+        assert report_of(again)["status"] == "succeeded"
+        assert report_of(again)["endpoint"]["answer"]["kind"] == ("chat" if recipe == "chat-endpoint" else "embedding")
+        code, out, err = slipway(world, "down", "plan.yaml", "--yes", "--json")
+        assert code == 0, err
+        assert {stack["status"] for stack in json.loads(out)["stacks"]} == {"DELETE_COMPLETE"}

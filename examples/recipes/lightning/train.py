@@ -9,6 +9,7 @@ import sys
 import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader, IterableDataset
 
 STEPS, EVERY = (int(word) for word in (*sys.argv[1:], "20000", "500")[:2])
@@ -44,14 +45,16 @@ class Line(lightning.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.01)
 
 
+class Saving(ModelCheckpoint):
+    """Saves at SIGTERM too, and at no other exception: that may come in the middle of a step, or on one rank alone."""
+
+    def on_exception(self, trainer, pl_module, exception):
+        self.save_on_exception = isinstance(exception, SIGTERMException)
+        super().on_exception(trainer, pl_module, exception)
+
+
 lightning.seed_everything(1)
-saving = ModelCheckpoint(
-    dirpath=os.environ["SLIPWAY_CHECKPOINT_DIR"],
-    every_n_train_steps=EVERY,
-    save_top_k=-1,
-    save_last=True,
-    save_on_exception=True,
-)
+saving = Saving(dirpath=os.environ["SLIPWAY_CHECKPOINT_DIR"], every_n_train_steps=EVERY, save_top_k=-1, save_last=True)
 trainer = lightning.Trainer(
     max_steps=STEPS,
     callbacks=[saving],

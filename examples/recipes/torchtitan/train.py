@@ -1,6 +1,6 @@
 """torch.distributed.checkpoint in torchtitan's layout (components/checkpoint/dcp.py): `step-N/` with `.metadata`.
 
-Takes torchtitan's options for what it has: `--checkpoint.folder`, `--checkpoint.interval`, `--training.steps`.
+Takes torchtitan's options for what it has.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 parser = argparse.ArgumentParser()
+parser.add_argument("--checkpoint.enable", dest="enable", action="store_true")
 parser.add_argument("--checkpoint.folder", dest="folder", type=Path, required=True)
 parser.add_argument("--checkpoint.interval", dest="every", type=int, default=500)
 parser.add_argument("--training.steps", dest="steps", type=int, default=20000)
@@ -30,7 +31,7 @@ x = x.to(device)
 given.folder.mkdir(parents=True, exist_ok=True)
 whole = [path.name for path in given.folder.iterdir() if (path / ".metadata").is_file()]
 step = max((int(found[1]) for name in whole if (found := re.fullmatch(r"step-(\d+)", name))), default=0)
-if step:
+if given.enable and step:
     weights, moments = get_state_dict(model, optimizer)
     state = {"model": weights, "optimizer": moments}
     dcp.load(state, checkpoint_id=str(given.folder / f"step-{step}"))
@@ -42,7 +43,7 @@ while step < given.steps:
     optimizer.step()
     optimizer.zero_grad()
     step += 1
-    if step % given.every == 0:
+    if given.enable and step % given.every == 0:
         weights, moments = get_state_dict(model, optimizer)
         dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=str(given.folder / f"step-{step}"))
 dist.destroy_process_group()

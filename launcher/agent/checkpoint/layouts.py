@@ -117,7 +117,8 @@ class Layout:
             return {}
         link, _, target = self.links.partition("=")
         values = {**match.groupdict(), "name": name}
-        return {link.format(**values): target.format(**values)}
+        pair = link.format(**values), target.format(**values)
+        return {} if pair[0] == pair[1] else dict([pair])
 
     def _tracked(self, path: Path, name: str) -> bool:
         """Whether the tracker names this checkpoint or a later one."""
@@ -325,7 +326,8 @@ def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
             partial.write_text(tracker[1], encoding="utf-8")
             partial.replace(folder / tracker[0])
         for link, target in layout.links_of(name).items():
-            if (folder / target).exists():
+            own = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
+            if (folder / target).exists() and not own:
                 (folder / link).unlink(missing_ok=True)
                 (folder / link).symlink_to(target)
 

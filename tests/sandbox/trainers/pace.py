@@ -15,20 +15,24 @@ import time
 from pathlib import Path
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 ATTEMPT = os.environ.get("SLIPWAY_ATTEMPT", "0")
 HOLD, CRASH = int(os.environ.get("PACE_HOLD", "0")), int(os.environ.get("PACE_CRASH", "0"))
 reads, writes = os.pipe2(os.O_NONBLOCK)
-counter, optimizers = itertools.count(1), {}
+counter, begun, optimizers = itertools.count(1), itertools.count(), {}
+
+
+def crash(*_):
+    """Called before each step of any optimizer: what is saved then is of the step before."""
+    if ATTEMPT == "2" and next(begun) == CRASH:
+        raise RuntimeError("crash on purpose")
 
 
 def paced(optimizer, *_):
     """Called after each step of any optimizer."""
     steps = next(counter)
     optimizers[id(optimizer)] = optimizer
-    if ATTEMPT == "2" and steps == CRASH:
-        raise RuntimeError("crash on purpose")
     if ATTEMPT == "1" and steps == HOLD:
         select.select([reads], [], [])
     if ATTEMPT == "1" and steps > HOLD:
@@ -36,6 +40,7 @@ def paced(optimizer, *_):
 
 
 signal.set_wakeup_fd(writes)
+register_optimizer_step_pre_hook(crash)
 register_optimizer_step_post_hook(paced)
 sys.argv = sys.argv[1:]
 sys.path[0] = str(Path.cwd())

@@ -19,6 +19,7 @@ def write(folder, path, content="x"):
     target.write_text(content)
 
 
+NEMO = "model--val_loss=1.25-step=99-consumed_samples=800.0"
 # What each writes for one step, its marker or tracker last. The file and line of its source stand in layouts.csv.
 PLAYERS: dict[str, tuple[int, list[Any]]] = {
     "hf": (50, ["checkpoint-50/model.safetensors", "checkpoint-50/optimizer.pt", "checkpoint-50/trainer_state.json"]),
@@ -47,7 +48,7 @@ PLAYERS: dict[str, tuple[int, list[Any]]] = {
     "nxd": (30, ["step_30/model/dp_rank_00.pt", "step_30/done"]),
     "nanotron": (40, ["40/model/weights.safetensors", ("latest.txt", "40")]),
     "torchtune": (2, ["epoch_2/adapter_0.pt", "recipe_state/recipe_state.pt"]),
-    "nemo": (99, ["model--val_loss=1.25-step=99-consumed_samples=800.0/weights/common.pt"]),
+    "nemo": (99, [f"{NEMO}/weights/common.pt"]),
     "lightning": (50, ["epoch=0-step=50.ckpt"]),
     "composer": (100, ["ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"]),
     "accelerate": (25, ["step_25/model.safetensors"]),
@@ -90,7 +91,7 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
     layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
     watch = CheckpointWatch(tmp_path, layouts=layouts)
     if layout == "nemo":
-        write(tmp_path, "model--val_loss=1.25-step=99-consumed_samples=800.0-unfinished")
+        write(tmp_path, f"{NEMO}-unfinished")
         play(tmp_path, layout)
     else:
         for each in PLAYERS[layout][1][:-1]:
@@ -239,6 +240,20 @@ def test_a_file_that_is_renamed_into_place_is_finished_at_once(tmp_path):
     )
 
 
+@pytest.mark.parametrize("saved", ["", "-last"])
+def test_nemo_finds_the_restored_one_as_its_last(tmp_path, saved):
+    """NeMo 2 lightning/resume.py:209: AutoResume looks at the folders that match `*last`, and at no others."""
+    name = f"{NEMO}{saved}"
+    write(tmp_path, f"{name}/weights/common.pt")
+    (found,) = taken(tmp_path)
+    (row,) = Layouts().only("nemo/step").rows
+    write_back(row, tmp_path, found.names)
+    (last,) = [path for path in tmp_path.iterdir() if path.match("*last")]
+    assert (last / "weights" / "common.pt").read_text() == "x"
+    write_back(row, tmp_path, found.names)
+    assert taken(tmp_path, layouts=Layouts([row]))[0].names == (name,)
+
+
 def test_what_repeats_another_is_no_checkpoint(tmp_path):
     play(tmp_path, "lightning")
     write(tmp_path, "last.ckpt")
@@ -295,6 +310,7 @@ def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
     links = {path.name: str(path.readlink()) for path in tmp_path.iterdir() if path.is_symlink()}
     assert links == {
         "megatron": {"latest_train_state.pt": "iter_0000100/train_state.pt"},
+        "nemo": {f"{NEMO}-last": NEMO},
         "lightning": {"last.ckpt": "epoch=0-step=50.ckpt"},
         "composer": {"latest-rank0.pt": "ep0-ba100-rank0.pt", "latest-rank1.pt": "ep0-ba100-rank1.pt"},
     }.get(layout, {})
