@@ -9,6 +9,8 @@ from launcher.aws.session import Session, translated
 MOST_ACTIONS = 50
 """Actions of one simulation: a page of its answer holds 100 results at most (IAM API reference)."""
 _ASSUMED = "assumed-role"
+_SSO_ROLE = "AWSReservedSSO_"
+"""How the roles of IAM Identity Center begin; their sessions have the user's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,18 @@ class Caller:
         """The name of the role that was assumed; None for a user or the account's root."""
         kind, _, rest = self.arn.split(":", 5)[5].partition("/")
         return rest.rpartition("/")[0].rpartition("/")[2] if kind == _ASSUMED else None
+
+    @property
+    def person(self) -> str | None:
+        """The name of an IAM or Identity Center user; None for the root and for roles that several people may share.
+
+        >>> Caller(account="1", arn="arn:aws:sts::1:assumed-role/AWSReservedSSO_ml_0a/ana@example.com").person
+        'ana@example.com'
+        >>> Caller(account="1", arn="arn:aws:sts::1:assumed-role/ci/GitHubActions").person is None
+        True
+        """
+        kind, _, rest = self.arn.split(":", 5)[5].partition("/")
+        return rest.rpartition("/")[2] if kind == "user" or (self.role or "").startswith(_SSO_ROLE) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from textwrap import shorten
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -19,6 +22,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.loaders import JSONFileLoader
 from botocore.parsers import ResponseParserError
 
 from launcher.model.errors import AwsError
@@ -34,6 +38,9 @@ _LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
 """The profile is there; its session has ended, or has not begun."""
 _EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
 """Codes of credentials that have run out: any further call would fail alike."""
+_FILES = JSONFileLoader()
+_DESCRIPTIONS = SimpleNamespace(exists=_FILES.exists, load_file=cache(_FILES.load_file))
+"""botocore's descriptions of services, each read once for all sessions: EC2's takes 0.2 s and tens of MB."""
 
 
 class CredentialsError(AwsError):
@@ -86,7 +93,10 @@ def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Se
     if key and not secret:
         message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
         raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
+    core = botocore.session.Session()
+    core.get_component("data_loader").file_loader = _DESCRIPTIONS
     return boto3.Session(
+        botocore_session=core,
         aws_access_key_id=key or None,
         aws_secret_access_key=secret if key else None,
         aws_session_token=environment.get("AWS_SESSION_TOKEN") if key else None,

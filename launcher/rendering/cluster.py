@@ -1,6 +1,6 @@
 """What the files and stacks of every cluster have in common: names, tags, who is told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
@@ -9,6 +9,8 @@ from launcher.rendering.contexts import Tag
 CLUSTER_FILE = "cluster.yaml"
 """What a cluster's configuration is called among the rendered files, whatever makes the cluster."""
 PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
+_OWNER_TAGS = ("owner", "Owner")
+"""Tags that plans name people by (`tags` of the plan file): Slipway has none of its own."""
 """Tags that change with every plan."""
 
 
@@ -33,6 +35,11 @@ def notify_findings(plan: Plan) -> Iterator[Finding]:
             message = f"nothing can be sent to {each}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
             yield error("notify-unreachable", "guardrails.notify", message, hint)
+
+
+def owner_in(tags: Mapping[str, str]) -> str | None:
+    """Whom tags name as the owner; None where they name nobody."""
+    return next((tags[key] for key in _OWNER_TAGS if key in tags), None)
 
 
 def tags(plan: Plan) -> tuple[Tag, ...]:

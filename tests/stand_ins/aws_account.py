@@ -114,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _from_moto(self, body):
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        # Without a type, urllib would call an object a form, and moto would read it as one.
+        headers.setdefault("Content-Type", "application/octet-stream")
         request = urllib.request.Request(
             self.state.moto + self.path, data=body or None, headers=headers, method=self.command
         )

@@ -27,6 +27,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.update import Updates
 from launcher.records.deploy_lock import deploying
+from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import stack_name
 from launcher.targets.load import part
 from launcher.workflow.cluster.verify import NETWORK_STACK, TRAINING_STACK
@@ -37,7 +38,6 @@ from launcher.workflow.deploy.update import Difference, change_words, fleet_to_s
 IN_PROGRESS = "_IN_PROGRESS"
 NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 """States of a stack that holds nothing: the CDK makes it anew."""
-OWNER_TAGS = ("owner", "Owner")
 LISTED = 30
 """Changed resources that are listed one by one; of more, the rest is counted."""
 MOMENTOUS = frozenset(
@@ -107,7 +107,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
             continue
         facts = [f"since {state.deployed_at:%Y-%m-%d %H:%M} UTC"] if state.deployed_at is not None else []
         facts += [f"plan {state.tags['slipway:plan']}"] if "slipway:plan" in state.tags else []
-        facts += [f"of {state.tags[each]}" for each in OWNER_TAGS if each in state.tags]
+        facts += [f"of {owner}"] if (owner := owner_in(state.tags)) is not None else []
         raise ImpossibleError(
             f"stack {name} is {state.status}{', ' if facts else ''}{', '.join(facts)}: another deployment is at it",
             hint="wait until it is over and run this again; nothing was changed",

@@ -20,12 +20,11 @@ from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
 from launcher.model.target import TARGETS, Target
 from launcher.pricing.hyperpod import machine_price
+from launcher.rendering.cluster import owner_in
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
 OWN_TAG = "slipway:cluster"
-OWNER_TAGS = ("owner", "Owner")
-"""Tags that plans name people by (`tags` of the plan file), of which slipway has none of its own."""
 NAMESPACE = "Slipway"
 RUNNING, NODE_HOURS = GUARD_METRICS
 PARTS = (TRAINING_STACK, SERVING_STACK, NETWORK_STACK, STORE_STACK)
@@ -114,7 +113,7 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
         name=stack.name,
         kind=part,
         region=session.region,
-        owner=next((stack.tags[each] for each in OWNER_TAGS if each in stack.tags), None),
+        owner=owner_in(stack.tags),
         since=since,
         usd_per_hour=money.usd_per_hour,
         usd_so_far=money.usd_so_far,

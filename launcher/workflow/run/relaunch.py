@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from launcher.agent import safe_json
-from launcher.aws import stacks
+from launcher.aws import identity, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
@@ -16,6 +16,7 @@ from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.records.run_folder import RunFolder, earlier_runs
 from launcher.records.submission import recorded
+from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
 from launcher.rendering.slurm_job import JOB_FILE
 from launcher.workflow.deploy.steps import DeployContext, DeployTarget
@@ -27,6 +28,8 @@ _BUCKET = "BucketName"
 """The output of a stack of checkpoints, which stays when its cluster goes."""
 _POINTER = f"{FRESH_FOLDER}/newest"
 """Beside a plan's first checkpoints: the key of the newest launch that began anew."""
+_OWNER = f"{FRESH_FOLDER}/owner"
+"""Beside them too: who launched the newest of the jobs that write them."""
 _KEPT = (CheckpointMode.AGENT, CheckpointMode.DCP)
 
 
@@ -58,6 +61,12 @@ def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str
     """
     if plan.request.checkpoint.mode not in _KEPT:
         return ""
+    try:
+        mine = _owner(plan, first.session)
+        if mine not in (None, _signed(first)):
+            first.put(_OWNER, str(mine).encode())
+    except AwsError as problem:
+        tell(f"warning: the owner of this run is not recorded beside its checkpoints: {problem.message}")
     if key is not None:
         first.put(_POINTER, key.encode())
         return f"/{FRESH_FOLDER}/{key}"
@@ -86,6 +95,15 @@ def _newest(first: Objects) -> str:
     if first.find(_POINTER) is None:
         return ""
     return f"/{FRESH_FOLDER}/{first.read(_POINTER).decode()}"
+
+
+def _owner(plan: Plan, session: Session) -> str | None:
+    """The plan's tag `owner`, else the user behind the credentials; None where a shared role launches."""
+    return owner_in(plan.request.tags) or identity.caller(session).person
+
+
+def _signed(first: Objects) -> str | None:
+    return first.read(_OWNER).decode(errors="replace") if first.find(_OWNER) is not None else None
 
 
 def reminding(
@@ -135,7 +153,10 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
         uri = _place(plan, session)
         if uri is None:
             return
-        uri += _newest(Objects.at(session, uri))
+        first = Objects.at(session, uri)
+        theirs = _signed(first)
+        mine = _owner(plan, session) if theirs is not None else None
+        uri += _newest(first)
         store = Objects.at(session, uri)
         run, newest = writer(store, now), next((each for each in survey(store) if each.whole), None)
     except SlipwayError as problem:
@@ -146,6 +167,8 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
             f"warning: {run} writes checkpoints there now: while it does, this job is refused"
             f" (slipway status {plan.name}, slipway cancel {plan.name}): {uri}"
         )
+    if mine is not None and mine != theirs:
+        yield f"warning: {theirs} launched this plan last, not {mine}: this job goes on from that one's checkpoints"
     if newest is not None:
         of_run = f" of run {newest.run}" if newest.run is not None else ""
         yield f"in the store: {newest.unit} {newest.step}{of_run}"

@@ -1,0 +1,90 @@
+"""What a launch meets of earlier launches: whose checkpoints they are, and a job that may not begin anew."""
+
+from types import SimpleNamespace
+
+import boto3
+import pytest
+
+from launcher import plan_file
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.workflow.run.relaunch import begun_below, found_before, refuse_fresh
+from tests.plans import NOW
+from tests.stand_ins import aws_account
+
+PLACE = "s3://team-store/runs/llm"
+PLAN = """
+slipway: 1
+name: llm
+workload: {train: {model: llama-3.1-8b, hours: 10}}
+target: {kind: parallelcluster, region: us-east-1, instance_type: p5.48xlarge, nodes: 1}
+purchase: {option: on-demand}
+checkpoint: {uri: "%s"}
+run: {command: [python, train.py]}
+"""
+
+
+@pytest.fixture
+def account(one_account):
+    aws_account.reset(one_account)
+    boto3.client("s3", **_keys(one_account)).create_bucket(Bucket="team-store")
+    return one_account
+
+
+def _keys(account):
+    return {
+        "region_name": "us-east-1",
+        "endpoint_url": account.environment["AWS_ENDPOINT_URL"],
+        "aws_access_key_id": "a",
+        "aws_secret_access_key": "b",
+    }
+
+
+def plan_of(catalog, owner=None, mode="agent"):
+    text = PLAN % PLACE + (f"tags: {{owner: {owner}}}\n" if owner else "")
+    if mode == "own":
+        text = text.replace("checkpoint: {", "checkpoint: {mode: own, ")
+    return pinned_plan(plan_file.loads(text), catalog)
+
+
+def launched(account, plan, told):
+    """A launch of the plan: what it says before its question; then it is submitted."""
+    lines = list(found_before(plan, SimpleNamespace(environment=account.environment), NOW))
+    first = Objects.at(Session(environment=account.environment, region="us-east-1"), PLACE)
+    begun_below(plan, first, None, told.append)
+    return lines
+
+
+def test_who_launches_over_anothers_job_is_told_before_the_question(account, catalog):
+    told = []
+    assert launched(account, plan_of(catalog, "ana"), told) == []
+    assert launched(account, plan_of(catalog, "ana"), told) == []
+    (line,) = launched(account, plan_of(catalog, "bo"), told)
+    assert line.startswith("warning: ana launched this plan last, not bo")
+    (line,) = launched(account, plan_of(catalog), told)
+    assert line.startswith("warning: bo launched this plan last, not moto")  # the user of these credentials
+    assert told == []
+
+
+def test_a_role_that_several_share_owns_nothing(account, catalog):
+    told = []
+    launched(account, plan_of(catalog, "ana"), told)
+    sts = boto3.client("sts", **_keys(account))
+    lent = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
+    shared = {
+        **account.environment,
+        "AWS_ACCESS_KEY_ID": lent["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": lent["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": lent["SessionToken"],
+    }
+    assert launched(SimpleNamespace(environment=shared), plan_of(catalog), told) == []
+    (line,) = launched(account, plan_of(catalog, "bo"), told)
+    assert "ana launched this plan last" in line
+
+
+def test_a_trainer_that_keeps_its_own_checkpoints_cannot_begin_anew(catalog):
+    with pytest.raises(ImpossibleError, match=r"checkpoint\.mode is own"):
+        refuse_fresh(plan_of(catalog, mode="own"))
+    refuse_fresh(plan_of(catalog))
