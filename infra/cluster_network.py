@@ -12,6 +12,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
 from launcher.rendering.targets import writer_of
@@ -59,11 +60,16 @@ def cluster_network(
 def _network(
     app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str], zone: str | None
 ) -> tuple[str, str, NetworkStack | None]:
-    """The ids of VPC and subnet, and the stack they come from: None where the plan names ones that exist."""
+    """The ids of VPC and subnet, and the stack they come from: None where the plan names ones that exist.
+
+    Machines that come for one job are in their service's network otherwise, which has no ids here.
+    """
     request = plan.request.network
     existing = subnet_id(plan)
     if request.vpc_id is not None and existing is not None:
         return request.vpc_id, existing, None
+    if target_of(plan.place.target).per_job:
+        return "", "", None
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {"slipway:network": request.name}
     stack = NetworkStack(app, plan=plan, account=account, tags=tags, zone=zone)

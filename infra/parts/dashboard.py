@@ -13,7 +13,8 @@ from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.monitoring import GUARD_METRICS, NODE_METRICS, SPEND_METRIC
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
+from launcher.model.target import SLURM, target_of
+from launcher.model.training_job import LOG_GROUP
 from launcher.rendering.cluster import cluster_name
 
 _WIDTH, _HEIGHT = 12, 6
@@ -52,7 +53,7 @@ class Dashboard(Construct):
             spend = [NAMESPACE, SPEND_METRIC, "Cluster", cluster]
             line = [] if limits.max_usd is None else [{"label": "budget", "value": float(limits.max_usd)}]
             widgets.append(_graph("Estimated spend, $", region, [spend], stat="Maximum", lines=line))
-        if not target_of(plan.place.target).pods:
+        if target_of(plan.place.target).scheduler == SLURM:
             widgets += [
                 _graph(title, region, [[_by_node(metric, cluster)]])
                 for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
@@ -110,6 +111,17 @@ def hyperpod_eks_widgets(plan: Plan, cluster_id: str) -> list[dict[str, Any]]:
         f"Logs of the control plane: the log group `/aws/eks/{name}/cluster`",
         f"Logs of scripts and machines: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
         f"Why machines do not come: `aws sagemaker list-cluster-events --region {region} --cluster-name {name}`",
+    )
+    return [_words(plan, lines)]
+
+
+def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
+    """Where to look further into training jobs."""
+    region = plan.place.region
+    lines = (
+        f"The job: `slipway status {plan.name}`",
+        f"Logs of its nodes: the log group `{LOG_GROUP}`",
+        f"All of them: `aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}`",
     )
     return [_words(plan, lines)]
 

@@ -77,7 +77,7 @@ class NodePolicy(Construct):
             conditions: under which they may reach it.
         """
         super().__init__(scope, id_)
-        statements = list(in_store) if in_store is not None else _store_statements(store, compile_cache=compile_cache)
+        statements = list(in_store) if in_store is not None else store_statements(store, compile_cache=compile_cache)
         if kms_key_arn is not None:
             statements.append(
                 iam.PolicyStatement(
@@ -161,7 +161,7 @@ def marking_statement(sid: str, objects: str, conditions: Mapping[str, Mapping[s
     )
 
 
-def _store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.PolicyStatement]:
+def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.PolicyStatement]:
     """Jobs' part of the store: they find, read and write, and delete nothing but the locks of the cache."""
     found = [
         finding_statement(store),

@@ -7,7 +7,7 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
-from launcher.pricing.ages import age
+from launcher.pricing.ages import age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.trust import contradiction
 
@@ -19,7 +19,7 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
     oldest: dict[PurchaseOption, date] = {}
     old, today = False, None
     for each in candidates:
-        price, option, rules = each.offer.price, each.place.option, each.context.rules
+        price, option, rules = each.offer.price, rests_on(each.place), each.context.rules
         if isinstance(price, Price):
             today = rules.today
             oldest[option] = min(price.as_of, oldest.get(option, price.as_of))

@@ -1,4 +1,4 @@
-"""AWS's own images to train in, by chip: what a pod takes where the plan names none.
+"""AWS's own images to train in, by service and chip: what a pod or a training job takes where the plan names none.
 
 training/images.csv          each image with its source and date
 serving/image_accounts.csv   AWS's registry by region, the same for every image of the Deep Learning Containers
@@ -21,8 +21,13 @@ def _rows() -> tuple[dict[str, str], ...]:
         return tuple(csv.DictReader(file))
 
 
-def training_image(facts: InstanceType, region: str) -> str | None:
+def training_image(facts: InstanceType, region: str, service: str = "ec2") -> str | None:
     """Where AWS's image for a type's chips and software is pulled from; None where there is none that is known.
+
+    Args:
+        facts: the type.
+        region: whose registry.
+        service: "ec2", or "sagemaker" for training jobs.
 
     >>> from launcher.catalog.load import load
     >>> training_image(load().instance_types["trn1.32xlarge"], "us-east-2").rpartition("/")[2]
@@ -34,9 +39,8 @@ def training_image(facts: InstanceType, region: str) -> str | None:
     if facts.chip is None or account is None:
         return None
     stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
-    row = next(
-        (each for each in _rows() if (each["family"], each["training_stack"]) == (facts.chip.family, stack)), None
-    )
+    wanted = (service, facts.chip.family, stack)
+    row = next((each for each in _rows() if (each["service"], each["family"], each["training_stack"]) == wanted), None)
     if row is None:
         return None
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"

@@ -23,6 +23,7 @@ class TargetKind(StrEnum):
     SAGEMAKER_ENDPOINT = "sagemaker-endpoint"
     EKS = "eks"
     HYPERPOD_EKS = "hyperpod-eks"
+    SAGEMAKER_TRAINING = "sagemaker-training"
 
 
 class Method(StrEnum):

@@ -20,3 +20,8 @@ def idle_minutes(request: PlanRequest) -> float | None:
         return own or None
     job = request.workload.train is not None and request.target.cluster is None
     return OWN_CLUSTER_MINUTES if job else SHARED_MINUTES
+
+
+def warm_minutes(request: PlanRequest) -> float:
+    """Minutes that a training job's machines stay as a warm pool, billed in full; 0 unless the plan asks for it."""
+    return request.guardrails.idle_minutes or 0.0

@@ -13,9 +13,9 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.targets.load import part
 
-CLUSTER, HOSTING = "cluster", "hosting"
-"""What SageMaker bills machines as: those of HyperPod, those of an endpoint (catalog, prices/sagemaker.csv)."""
-SLURM, KUBERNETES = "slurm", "kubernetes"
+CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
+"""What SageMaker bills machines as: of HyperPod, of an endpoint, of training jobs (catalog, prices/sagemaker.csv)."""
+SLURM, KUBERNETES, TRAINING_JOBS = "slurm", "kubernetes", "sagemaker"
 EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 """The services that nodes take their roles as."""
 EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
@@ -137,7 +137,10 @@ class Target:
     each of these has to let all traffic in and out to itself for EFA; `volume_key` says who names the
     key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node,
     `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
-    rate and are priced by EC2's; `control_plane` is the bill's item of a control plane that the service charges for.
+    rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
+    the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
+    in the service's own network unless the plan names a VPC: none idles after the job, and no NAT gateway is made.
+    `planned_for` is the kind of resource that a training plan for it serves.
     `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
@@ -166,6 +169,9 @@ class Target:
     resumes_jobs: bool = False
     scheduler: str = SLURM
     spot_like_ec2: bool = False
+    managed_spot: bool = False
+    per_job: bool = False
+    planned_for: str = "hyperpod-cluster"
     control_plane: str | None = None
     fees: Callable[[int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
@@ -231,7 +237,7 @@ def training_targets() -> tuple[TargetKind, ...]:
     """The targets that jobs can be deployed to, in the order in which a plan that leaves the choice takes them.
 
     >>> [each.value for each in training_targets()]
-    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks']
+    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training']
     """
     return tuple(kind for kind, each in TARGETS.items() if each.trains and Runs.TRAINING in each.deployed)
 

@@ -6,6 +6,7 @@ from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.endpoint import Endpoint
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
+from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
@@ -57,7 +58,10 @@ def quota_needs(
         return ()
     if endpoint is not None:
         return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
-    machines = _sagemaker if target_of(plan.place.target).managed else _ec2
+    target = target_of(plan.place.target)
+    if target.per_job:
+        return tuple(_jobs(plan, quotas))
+    machines = _sagemaker if target.managed else _ec2
     return (*machines(plan, instances, quotas), *_network(plan, quotas), *_storage(plan, quotas))
 
 
@@ -127,6 +131,20 @@ def _sagemaker(
     if spot:
         quota = quotas["hyperpod/spot-instances"]
         yield _need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
+
+
+def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    """Instances of training jobs by type; on demand, spot and the warm pool have one quota each.
+
+    No source names the quota of instances in training plans for jobs.
+    """
+    place = plan.place
+    if place.option is PurchaseOption.TRAINING_PLAN:
+        return
+    kinds = ["spot" if place.option is PurchaseOption.SPOT else "on-demand"]
+    kinds += ["warm-pool"] if warm_minutes(plan.request) else []
+    for kind in kinds:
+        yield _of_type(quotas[f"training-job/{kind}"], ml_name(place.instance_type), place.nodes)
 
 
 def _network(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:

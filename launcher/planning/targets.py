@@ -69,7 +69,7 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
     taking = [each for each in training_targets() if PurchaseOption.TRAINING_PLAN in TARGETS[each].trains]
     if kinds is not None and planned and not set(taking) & set(kinds):
-        message = f"a training plan's instances are HyperPod's, got {', '.join(kinds)}"
+        message = f"a training plan's instances are SageMaker's, got {', '.join(kinds)}"
         return (error("training-plan-target", "target.kind", message, f"set target.kind to {' or '.join(taking)}"),)
     if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()

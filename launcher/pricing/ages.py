@@ -6,6 +6,8 @@ from typing import NamedTuple
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price, Unpriced
+from launcher.model.plan import Place
+from launcher.model.target import target_of
 
 ALLOWED_DAYS = {
     PurchaseOption.ON_DEMAND: 180,
@@ -45,6 +47,12 @@ class Age(NamedTuple):
     def worth_a_warning(self) -> bool:
         """Whether half of its time is over; the price of today is never old."""
         return self.days > 0 and self.days * 2 >= self.allowed
+
+
+def rests_on(place: Place) -> PurchaseOption:
+    """Whose price a place's is made of: of managed spot that of on demand, else its own way of buying."""
+    managed = place.option is PurchaseOption.SPOT and target_of(place.target).managed_spot
+    return PurchaseOption.ON_DEMAND if managed else place.option
 
 
 def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:

@@ -106,7 +106,7 @@ class Bill:
         if not target.managed:
             found.append(_root_volumes(prices, place, request, own=self.own_cluster))
         found += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
-        if self.own_cluster:
+        if self.own_cluster and not target.per_job:
             found += network_data(prices, place, request, self._zone(place))
         found += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
@@ -198,7 +198,7 @@ def bill_assumptions(
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster runs before and after the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog)
+        lines += network_assumptions(request, catalog, target)
         lines += monitoring_assumptions()
     else:
         what = "head node, network, file system and what watches them"
@@ -207,7 +207,7 @@ def bill_assumptions(
         cluster, source = existing
         lines.append(Assumption(name=what, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
-        lines.append(volume_assumption())
+        lines.append(volume_assumption(target))
     if request.checkpoint.own_uri is not None:
         source = "checkpoint.mode own: what it keeps there, and for how long, is not priced"
         name = "checkpoints stored by the trainer"

@@ -19,7 +19,7 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import HeadNode, Target, target_of
+from launcher.model.target import SLURM, HeadNode, Target, target_of
 from launcher.pricing.bill_lines import Line, Prices, combined
 
 GUARD_SECONDS = 3.0
@@ -91,8 +91,8 @@ def metrics(prices: Prices, place: Place, facts: InstanceType, *, own: bool, sto
         own: whether the cluster is made for the job.
         stops: whether the guard ends the job at a sum, up to which it adds one metric more.
     """
-    # Nothing on a node of Kubernetes reports its accelerators to CloudWatch.
-    of_nodes = 0 if target_of(place.target).pods else len(node_metrics(facts)) * place.nodes
+    # Only nodes of Slurm have what reports their accelerators to CloudWatch.
+    of_nodes = len(node_metrics(facts)) * place.nodes if target_of(place.target).scheduler == SLURM else 0
     calls = NODE_REPORTS_PER_HOUR * place.nodes if of_nodes else 0.0
     of_cluster = cluster_calls = 0.0
     target = target_of(place.target)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Method
+from launcher.model.enums import Method, TargetKind
 from launcher.model.gigabytes import billed_gb
 from launcher.model.money import Assumption
 from launcher.model.monitoring import interface_endpoints, nat_zones
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import Target
+from launcher.model.target import Target, target_of
 from launcher.model.workload import ModelDimensions
 from launcher.pricing.bill_lines import Line, Prices
 
@@ -25,6 +25,8 @@ LOGS = "logs"
 
 def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
     """What exists as long as the cluster does: the network's own, and what the target puts into it."""
+    if target.per_job:
+        return
     gateways = len(nat_zones(request.network, None))
     if gateways:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(gateways)
@@ -85,9 +87,13 @@ def logged(line: Line, place: Place, months: float = 1.0) -> Line:
     return line._replace(an_hour_up=gigabytes, a_node_hour=gigabytes * place.nodes)
 
 
-def network_assumptions(request: PlanRequest, catalog: Catalog) -> Iterator[Assumption]:
+def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind) -> Iterator[Assumption]:
     """What the network's part rests on."""
     network, assumed = request.network, "assumption, not measured"
+    if network.vpc_id is None and target_of(kind).per_job:
+        source = "the service's own network has its own way out, which is in the rate"
+        yield Assumption(name="NAT gateway and network", value="none", unit="", source=source)
+        return
     if network.vpc_id is not None:
         yield Assumption(
             name="data through the NAT gateway",

@@ -11,7 +11,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.pricing.ages import Age, age
+from launcher.pricing.ages import Age, age, rests_on
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
@@ -68,12 +68,13 @@ def judge(
         hint = f"slipway prices refresh, or purchase.price_overrides {{{own}}}, $ an hour"
         reason = f"fees of the service have no price: {missing}"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
-    old = age(price, option, rules.today, rules.max_age_days)
+    made_of = rests_on(plan.place)
+    old = age(price, made_of, rules.today, rules.max_age_days)
     if old.too_old and not rules.any_age:
-        reason = f"the {_words(option)} price is {old.days} days old, at most {old.allowed} are allowed"
+        reason = f"the {_words(made_of)} price is {old.days} days old, at most {old.allowed} are allowed"
         hint = "slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age"
         if old.to_come:
-            reason = f"the {_words(option)} price is of {price.as_of}, and today is {rules.today}"
+            reason = f"the {_words(made_of)} price is of {price.as_of}, and today is {rules.today}"
             hint = "set the clock of this machine"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     return _within_budget(plan, usd, usd_per_hour, rules)

@@ -4,11 +4,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.enums import Basis, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, info
 from launcher.model.hyperpod import ml_name
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
+from launcher.model.target import target_of
 from launcher.model.work import Work
 
 CPU_RATIO = Decimal("1.2")
@@ -35,10 +36,10 @@ def machine_price(catalog: Catalog, instance_type: str, region: str) -> Price | 
     )
 
 
-def volume_assumption() -> Assumption:
+def volume_assumption(kind: TargetKind) -> Assumption:
     """What is not on the bill."""
     return Assumption(
-        name="root volumes of HyperPod's machines",
+        name=f"root volumes of {target_of(kind).title}",
         value="in their rate",
         unit="",
         source="they run in SageMaker's account; not confirmed",

@@ -7,7 +7,7 @@ counts.
 """
 
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.idle import idle_minutes
+from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
@@ -38,6 +38,8 @@ def tail_hours(
 
 def idle_hours(kind: TargetKind, request: PlanRequest, *, slow: bool = False) -> float:
     """Hours until what stops idle nodes of a kind of cluster has stopped them, as a plan's guardrails have it."""
+    if target_of(kind).per_job:
+        return warm_minutes(request) / 60
     minutes = idle_minutes(request)
     if minutes is None or _time_alone(kind, request):
         return NEVER_H
@@ -58,7 +60,7 @@ def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanReque
     It cannot where nothing stops idle nodes, where they are prepaid, and in a cluster whose nodes others use too.
     """
     prepaid = option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
-    if prepaid or request.target.cluster is not None or request.workload.train is None:
+    if prepaid or target_of(kind).per_job or request.target.cluster is not None or request.workload.train is None:
         return None
     hours = idle_hours(kind, request)
     return None if hours == NEVER_H else hours
@@ -91,7 +93,9 @@ def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned
         )
     minutes = idle_minutes(request)
     source = "guardrails.idle_minutes: auto" if request.guardrails.idle_minutes is None else "guardrails.idle_minutes"
-    if _time_alone(place.target, request):
+    if target_of(place.target).per_job:
+        source += ": the warm pool, billed in full" if hours else ": no warm pool, the machines go with the job"
+    elif _time_alone(place.target, request):
         source = f"nothing looks for idle nodes of {target_of(place.target).title}; somebody is taken to, once a day"
     elif minutes is None:
         source += " 0: nothing stops them, and somebody is taken to look once a day"

@@ -6,14 +6,15 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.catalog.selector import Key
 from launcher.model.enums import Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
+from launcher.pricing.ages import rests_on
 from launcher.pricing.blocks import bought
-from launcher.pricing.derived_spot import derived_price, is_derived
+from launcher.pricing.derived_spot import derived_price, is_derived, own_key
 
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
@@ -41,7 +42,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
         price = derived_price(price, place, catalog)
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
-        availability = Availability.OFFERED
+        availability = Availability.UNKNOWN if is_derived(place) and key == own_key(place) else Availability.OFFERED
         if place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
             availability = Availability.LEAD_TIME
         if price.market is not Market.OPEN:
@@ -78,8 +79,8 @@ def price_key(place: Place, payment: Payment) -> Key | Unpriced:
             return _plan_key(place, payment)
         case PurchaseOption.TRAINING_PLAN:
             return Key(option.value, place.instance_type, region)
-        case PurchaseOption.ON_DEMAND if target.sagemaker is not None:
-            return Key(SAGEMAKER, name, region, detail=target.sagemaker)
+        case _ if target.managed and rests_on(place) is PurchaseOption.ON_DEMAND:
+            return own_key(place)
         case _ if (target.managed and not is_derived(place)) or option is PurchaseOption.BEDROCK:
             return Unpriced(reason=_NOT_MANAGED.get(option, f"no {option.value} price of {name} is known"))
         case PurchaseOption.RESERVED:

@@ -15,7 +15,7 @@ from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.work import Work
-from launcher.pricing.ages import expiry
+from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
@@ -28,6 +28,7 @@ from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.offers import price_key
+from launcher.pricing.own_cluster import against_cluster
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
@@ -67,7 +68,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, made.usd),
         ),
-        policies=policies(context.request, candidate.interval_s, candidate.retries),
+        policies=policies(context.request, candidate.interval_s, candidate.retries, place.target),
         cash_after_credits_usd=paid.after_credits_usd,
         cash_usd=paid.usd,
         rates=_rates(candidate),
@@ -132,7 +133,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         cash_after_credits_usd=None,
         findings=findings,
         as_of=context.now,
-        expires_at=expiry(price, place.option, context.now, ends),
+        expires_at=expiry(price, rests_on(place), context.now, ends),
         gate=judge(
             plan,
             price,
@@ -262,7 +263,10 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     if isinstance(price, Price) and price.usd == 0:
         message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
         found.append(warning("zero-price", "purchase", message))
-    if target_of(place.target).managed and isinstance(price, Price):
+    target = target_of(place.target)
+    if target.per_job:
+        found.extend(against_cluster(candidate))
+    elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         found += [] if more is None else [more]
     start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)

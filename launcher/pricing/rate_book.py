@@ -6,7 +6,7 @@ The same keys and the same rows as those of `offers`, which has the price with i
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
-from launcher.catalog.selector import Key
+from launcher.catalog.selector import SPOT, Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
@@ -47,7 +47,7 @@ class RateBook:
         region, zone = group.locations[location]
         spot = group.option is PurchaseOption.SPOT
         row = self.selector.row(key.at(region, zone or "" if spot else ""))
-        if row is None or (spot and not self._is_offer(row, group.instance_type, region)):
+        if row is None or (key.kind == SPOT and not self._is_offer(row, group.instance_type, region)):
             return None
         if spot and is_derived(place := group.place(location, group.counts[0], term)):
             times = factor(place, self.selector)

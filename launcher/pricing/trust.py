@@ -9,7 +9,7 @@ from launcher.catalog.plausibility import FALL_NOTE
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced
-from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS
+from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
 
@@ -23,7 +23,7 @@ REFRESH = "slipway prices refresh reads current ones"
 def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     """A warning for each thing that makes a candidate's numbers doubtful."""
     price, context = candidate.offer.price, candidate.context
-    yield from age_findings(price, candidate.place.option, context.rules)
+    yield from age_findings(price, rests_on(candidate.place), context.rules)
     told = contradiction(candidate)
     if told:
         yield warning("contradicted-price", "purchase.option", told, REFRESH)

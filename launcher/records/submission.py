@@ -14,9 +14,9 @@ from launcher.records.shape import hold, moment
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
-SANDBOX, EKS, CONTEXT = "sandbox", "eks", "context"
+SANDBOX, EKS, CONTEXT, API = "sandbox", "eks", "context", "api"
 """The way to a head node that is there as long as its sandbox: the launch, or one that stays; to an API of EKS, by a
-token of AWS's or by a context of the person's kubeconfig."""
+token of AWS's or by a context of the person's kubeconfig; to a service of AWS that takes jobs itself."""
 
 
 @record
@@ -27,7 +27,7 @@ class HeadNode:
     cluster; `instance` its EC2 id, for a session what Systems Manager calls it, of a sandbox that stays its mark;
     `user` is whose jobs they are where commands arrive as root. Of an API `via` is "eks" or "sandbox", `host` the name
     of the cluster, `role` what has to be assumed to be let in, and `kind` that of the job's object; or `via` is
-    "context" and `host` the context.
+    "context" and `host` the context, or "api" and `host` the service.
     """
 
     via: str
@@ -45,6 +45,7 @@ class HeadNode:
             "session": f"{self.instance} over a session",
             EKS: f"EKS cluster {self.host}",
             CONTEXT: f"context {self.host}",
+            API: str(self.host),
         }
         ways |= {SANDBOX: f"cluster {self.host} in the sandbox"}
         return ways.get(self.via, "this machine")

@@ -70,7 +70,7 @@ class JobSettings:
     for a notice, and `checkpoint_write_s` how long a checkpoint takes to be stored at worst, 0 where that is not known.
     `quoted` is what the agent knows of the quote, in dollars (launcher/agent/forecast.py); None: nothing.
     `archive` is what pods fetch the job's folder from. A failed command is tried again `retries`
-    times, None where no quote says it.
+    times, None where no quote says it; `longest_h` is the high estimate of its hours, None without a quote.
     """
 
     run: str
@@ -82,6 +82,7 @@ class JobSettings:
     quoted: Mapping[str, float] | None = None
     archive: JobArchive = PENDING
     retries: int | None = None
+    longest_h: float | None = None
 
     def retries_of(self, run: RunSpec) -> int:
         """How often a failed command is tried again: as quoted, else as the plan says."""

@@ -19,8 +19,8 @@ class ClusterNames:
     `entered_policy_arn` lets a ParallelCluster's machines be entered by Systems Manager, `session_log_policy_arn` lets
     machines that people enter write the log of their sessions, None where none is kept.
     `stop_uri` is where its guard tells a job that the budget is used up, None where it does not, `word_uri` where a job
-    tells the guard what people must hear of. HyperPod alone has
-    `role_arn`, the role of its machines, `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
+    tells the guard what people must hear of. `role_arn` is the role of SageMaker's machines. HyperPod alone has
+    `lifecycle_uri`, the folder of their scripts in S3, the two names of its file
     system, and `eks_arn`, the control plane that its nodes join.
     """
 
@@ -120,8 +120,9 @@ def deployed_names(outputs: Mapping[str, str]) -> ClusterNames:
         KeyError: an output that every training stack has is missing.
     """
     return ClusterNames(
-        subnet_id=outputs[OUTPUTS["subnet_id"]],
-        security_group_id=outputs[OUTPUTS["security_group_id"]],
+        # Machines that come for one job may be in their service's own network.
+        subnet_id=outputs.get(OUTPUTS["subnet_id"], ""),
+        security_group_id=outputs.get(OUTPUTS["security_group_id"], ""),
         node_policy_arn=outputs[OUTPUTS["node_policy_arn"]],
         store_uri=outputs[OUTPUTS["store_uri"]],
         node_setup_uri=outputs.get(OUTPUTS["node_setup_uri"]),

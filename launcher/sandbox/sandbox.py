@@ -326,6 +326,14 @@ class Sandbox:
         """
         self._call("replace_node", cluster=cluster, node=node)
 
+    def interrupt_job(self, name: str) -> None:
+        """Take the instances of a training job away without notice, as managed spot does; others take their place."""
+        self._call("interrupt_job", name=name)
+
+    def limit_training(self, *, quotas: Mapping[str, int] | None = None, free: bool = True) -> None:
+        """Have so many instances of some SageMaker types for training jobs at most, and none free where it is said."""
+        self._call("limit_training", quotas=dict(quotas or {}), free=free)
+
     def answer(self, cluster: str, *, up: bool) -> None:
         """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on.
 

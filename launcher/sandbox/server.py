@@ -142,6 +142,7 @@ class Server:
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
         from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
         from launcher.sandbox.aws.registration import install  # noqa: PLC0415
+        from launcher.sandbox.aws.training_jobs import TrainingJobs  # noqa: PLC0415
         from launcher.sandbox.aws.web import serve  # noqa: PLC0415
         from launcher.sandbox.cluster.registry import Registry  # noqa: PLC0415
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
@@ -157,7 +158,8 @@ class Server:
             settings.short, settings.mark, with_slurm=settings.with_slurm, pods=pods, keys=self._keys
         )
         self._conduct = Conduct()
-        install(self._ledger, self._registry, self._conduct)
+        self._training = TrainingJobs(settings.folder / "training", settings.mark, pods)
+        install(self._ledger, self._registry, self._conduct, self._training)
         issued_keys.install(self._keys)
         self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys)
         self.secret = secrets.token_urlsafe(32)
@@ -174,6 +176,8 @@ class Server:
             "recommend_rebalance": self._recommend_rebalance,
             "lose_node": self._lose_node,
             "replace_node": self._replace_node,
+            "interrupt_job": lambda args: self._training.interrupt(args["name"]),
+            "limit_training": self._limit_training,
             "scheduler": self._scheduler,
             "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
@@ -233,6 +237,10 @@ class Server:
     def _behave(self, args: Mapping[str, Any]) -> None:
         self._conduct.behaviour = type(self._conduct.behaviour)(**args)
 
+    def _limit_training(self, args: Mapping[str, Any]) -> None:
+        capacity = self._training.capacity
+        capacity.quotas, capacity.free = dict(args["quotas"]), bool(args["free"])
+
     def _arm(self, args: Mapping[str, Any]) -> str:
         return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])
 
@@ -253,6 +261,7 @@ class Server:
 
     def stop(self) -> None:
         """End the clusters, then the servers."""
+        self._training.stop_all()
         self._registry.stop_all()
         self._control.stop()
         self._web.stop()

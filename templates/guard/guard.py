@@ -65,6 +65,7 @@ ANNOUNCED = {
         " Repair: {HealthSummary.RepairAction}",
     ),
     "SageMaker HyperPod Cluster State Change": ("cluster fails", "HyperPod says {ClusterStatus}"),
+    "SageMaker Training Job State Change": ("training job failed", "{TrainingJobName} failed: {FailureReason}"),
     "SageMaker Endpoint State Change": ("endpoint in trouble", "SageMaker says {EndpointStatus}"),
 }
 """Subject and words of each kind of event, with what is filled in from its detail; infra/parts/guardrails.py has the

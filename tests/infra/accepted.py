@@ -157,6 +157,25 @@ ENDPOINTS = (
 )
 """Of endpoints: rule, construct and why."""
 
+TRAINING_JOBS = (
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:[a-z0-9-]+:.*:training-job/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "a job's name ends in a token of its launch; a condition on its tag tells it from others",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::(\*|.*:log-group:/aws/sagemaker/TrainingJobs:\*|arn:.*:ec2:\*:\*:[a-z-]+/\*)\]",
+        r"-training/MachineRole/Role/Resource",
+        "log streams and interfaces do not exist yet; metrics take no resource and are limited to namespaces",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/NodePolicy/Policy",
+        "the token for a registry cannot be allowed by resource",
+    ),
+)
+"""Of training jobs, beside those of all clusters: rule, construct and why."""
+
 
 def accepted(findings, rule, construct):
     """The place of a violation in a list of rules, constructs' ends (both patterns) and reasons, or None."""

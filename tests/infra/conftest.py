@@ -28,6 +28,7 @@ PLAN_FILES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.yam
 
 EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob("*.yaml"))}
 HYPERPOD_EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))}
+TRAINING_JOB_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
 
 

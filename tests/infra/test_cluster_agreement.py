@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, TRAINING_JOB_FILES
 from tests.infra.counted import (
     GUARD_CALLS_AN_HOUR,
     GUARD_METRICS,
@@ -114,6 +114,17 @@ def of_hyperpod_eks(templates, quote):
     return made
 
 
+def of_training_jobs(templates, quote):
+    """No resource is a machine, which the request names: what watches them is all that stays up."""
+    up_h, _ = hours_up(quote)
+    of_the_request = [each["name"] for each in quote["components"] if " x ml." in each["name"]]
+    made = {name: hours for name, hours in by_the_hour(templates, up_h).items() if hours}
+    made |= dict.fromkeys(of_the_request)
+    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
+    made["CloudWatch requests"] = GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h / 1000
+    return made
+
+
 def change_nodes(name, key, value):
     def change(templates):
         groups = resources(templates, "AWS::EKS::Nodegroup")
@@ -157,6 +168,13 @@ KINDS = {
             change_volume,
             *map(drop, ("AWS::EKS::Cluster", *ALWAYS_MADE)),
         ],
+    ),
+    "sagemaker-training": Kind(
+        TRAINING_JOB_FILES,
+        of_training_jobs,
+        "custom metrics|CloudWatch requests|idle tail|NAT",
+        "lora-g5",
+        [*map(drop, ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function", "AWS::Budgets::Budget"))],
     ),
     "hyperpod-slurm": Kind(
         HYPERPOD_FILES,

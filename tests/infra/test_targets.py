@@ -43,6 +43,7 @@ def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
         ("sagemaker-endpoint", "network"),
         ("eks", "parallelcluster"),
         ("hyperpod-eks", "parallelcluster"),
+        ("sagemaker-training", "parallelcluster"),
     ],
 )
 def test_a_plan_loads_its_own_stacks_alone(kind: str, other: str):

@@ -18,7 +18,7 @@ from moto.logs.models import logs_backends
 from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
-from launcher.sandbox.aws.api_shape import complaints
+from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 from launcher.sandbox.endpoint.model_server import Conduct, Hosted

@@ -22,6 +22,7 @@ from launcher.sandbox.aws import (
     security_groups,
     stacks,
     task_governance,
+    training_jobs,
     training_plans,
 )
 from launcher.sandbox.aws.compute_fleet import Fleets
@@ -35,6 +36,7 @@ from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.aws.task_governance import TaskGovernance
+from launcher.sandbox.aws.training_jobs import TrainingJobs
 from launcher.sandbox.endpoint.model_server import Conduct
 from launcher.sandbox.kubernetes.hosted import Resizable
 
@@ -43,13 +45,14 @@ class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
     """What runs clusters of either kind."""
 
 
-def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
+def install(ledger: Ledger, clusters: Everything, conduct: Conduct, jobs: TrainingJobs) -> None:
     """Have this process's moto deploy with our models.
 
     Args:
         ledger: where every resource is written down.
         clusters: what runs the clusters.
         conduct: how what endpoints run behaves.
+        jobs: what runs training jobs.
     """
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
@@ -90,5 +93,6 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct) -> None:
     hyperpod_calls.install(clusters, clusters)
     eks_calls.install(clusters)
     task_governance.install()
+    training_jobs.install(jobs)
     training_plans.install()
     offerings.install()

@@ -13,7 +13,7 @@ from moto.applicationautoscaling.models import (
     applicationautoscaling_backends,
 )
 
-from launcher.sandbox.aws.api_shape import complaints
+from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
 
 _SERVICE = "application-autoscaling"

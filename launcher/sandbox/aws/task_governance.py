@@ -19,9 +19,9 @@ from moto.sagemaker.exceptions import ResourceNotFound
 from moto.sagemaker.models import sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
+from launcher.aws.api_shape import complaints
 from launcher.catalog.load import load
 from launcher.model.eks import priority_class
-from launcher.sandbox.aws.api_shape import complaints
 from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
 from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted

@@ -13,7 +13,7 @@ from moto.sagemaker.exceptions import ResourceNotFound
 from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
-from launcher.sandbox.cluster.training_plan import TARGET, TrainingPlan
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 
 _BOUGHT: defaultdict[tuple[str, str], dict[str, TrainingPlan]] = defaultdict(dict)
 """By account and region, and there by name."""
@@ -81,7 +81,7 @@ def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]
         "TotalInstanceCount": bought.count,
         "AvailableInstanceCount": bought.count - used,
         "InUseInstanceCount": used,
-        "TargetResources": [TARGET],
+        "TargetResources": [bought.target],
         **window,
     }
     known = {key: value for key, value in capacity.items() if value is not None}

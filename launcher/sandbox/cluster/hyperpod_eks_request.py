@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.sandbox.aws.api_shape import complaints
+from launcher.aws.api_shape import complaints
 from launcher.sandbox.cluster.hyperpod_request import (
     Account,
     RequestRefusedError,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from launcher.sandbox.aws.api_shape import complaints
+from launcher.aws.api_shape import complaints
 from launcher.sandbox.cluster.schema import Problem
 from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 from launcher.sandbox.cluster.training_plan import TrainingPlan

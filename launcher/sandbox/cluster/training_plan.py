@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any, Self
 
 TARGET = "hyperpod-cluster"
-"""What it is for: a training plan serves one kind of resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """Instances of one SageMaker type for some time; None for what the plan file does not say."""
+    """Instances of one SageMaker type for some time; None for what the plan file does not say.
+
+    A training plan serves one kind of resource, `target`.
+    """
 
     arn: str
     instance_type: str
@@ -20,6 +22,7 @@ class TrainingPlan:
     starts_at: datetime | None
     ends_at: datetime | None
     fee_usd: str | None
+    target: str = TARGET
 
     @property
     def name(self) -> str:
@@ -46,6 +49,7 @@ class TrainingPlan:
             "count": self.count,
             "zone_id": self.zone_id,
             "fee_usd": self.fee_usd,
+            "target": self.target,
             **{name: None if moment is None else moment.isoformat() for name, moment in times.items()},
         }
 

@@ -107,19 +107,19 @@ def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
     return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
 
 
-def capacity_refusals(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """Capacity that HyperPod cannot use, and training plans that do not fit."""
-    purchase, bought = request.purchase, request.purchase.training_plan
+def capacity_refusals(request: PlanRequest, place: Place, service: str = "HyperPod") -> Iterator[Finding]:
+    """Capacity that a service of SageMaker's cannot use, and training plans that do not fit."""
+    purchase, bought, row = request.purchase, request.purchase.training_plan, target_of(place.target)
     if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
         named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
-        message = f"HyperPod uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
+        message = f"{service} uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
         hint = f"buy a SageMaker training plan and name it in purchase.training_plan, or {_TO_PARALLELCLUSTER}"
         yield error("hyperpod-ec2-capacity", "purchase.reservation", message, hint)
-    elif place.option not in _ROW.trains:
-        allowed = ", ".join(_ROW.trains)
-        message = f"{place.option} buys no HyperPod instances, allowed: {allowed}"
+    elif place.option not in row.trains:
+        allowed = ", ".join(row.trains)
+        message = f"{place.option} buys no instances for {service}, allowed: {allowed}"
         yield error("option-without-nodes", "purchase.option", message)
-    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, *_ROW.savings_plans):
+    elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, *row.savings_plans):
         message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
         yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
     if place.option is PurchaseOption.TRAINING_PLAN:

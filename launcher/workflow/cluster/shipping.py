@@ -50,6 +50,7 @@ def job_settings(quote: Quote, run: str) -> JobSettings:
         checkpoint_write_s=write_s.high if write_s is not None else 0.0,
         archive=blank_archive(quote.plan),
         retries=quote.retries,
+        longest_h=quote.hours.high,
     )
 
 

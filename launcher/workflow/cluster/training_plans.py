@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from launcher.aws import hyperpod
 from launcher.aws.hyperpod import TrainingPlanState
 from launcher.aws.session import Session
-from launcher.aws.training_plans import TARGET
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 
 SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")
@@ -39,9 +39,10 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
     if state.status not in USABLE:
         message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"
         yield error("training-plan-status", f"{path}.arn", message, "name one that is paid for and not over")
-    if state.targets and TARGET not in state.targets:
-        message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {TARGET}"
-        yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {TARGET}: they do not change")
+    target = target_of(place.target).planned_for
+    if state.targets and target not in state.targets:
+        message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {target}"
+        yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {target}: they do not change")
     wanted = ml_name(place.instance_type)
     if state.types and wanted not in state.types:
         message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {wanted}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher import plan_file
-from launcher.aws import buckets, endpoints, hyperpod, instances, stacks
+from launcher.aws import buckets, endpoints, hyperpod, instances, stacks, training_jobs
 from launcher.aws.endpoint_parts import config_state
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
@@ -17,6 +17,7 @@ from launcher.model.names import nearest_name
 from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
+from launcher.model.training_job import JOBS_OUTPUT
 from launcher.records import run_folder
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
@@ -25,6 +26,8 @@ from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""
+JOBS_END_LOOKS, JOBS_END_LOOK_S = 18, 10.0
+"""How often, and after how many seconds each, it is asked whether stopped training jobs have ended: three minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
                 *sorted(instances.running(session, name).items()),
                 *_hyperpod_instances(session, training),
                 *_serving_instances(session, serving),
+                *_job_instances(session, asked.cluster, training),
             ),
             kept=(),
             endpoint=serving is not None,
@@ -180,6 +184,29 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
     return ((config_state(session, config).instance_type, found.instances),)
 
 
+def _job_instances(session: Session, cluster: str, training: StackState | None) -> tuple[tuple[str, int], ...]:
+    """The instances of training jobs that run, by type."""
+    if training is None or JOBS_OUTPUT not in training.outputs:
+        return ()
+    resources = [each["ResourceConfig"] for each in training_jobs.running(session, cluster)]
+    return tuple((str(each["InstanceType"]), int(each["InstanceCount"])) for each in resources)
+
+
+def _end_jobs(found: Survey, session: Session, tell: Tell, pause: Callable[[float], None]) -> None:
+    """Stop training jobs before the role goes that they store their checkpoints with."""
+    training = next((each for each in found.going if JOBS_OUTPUT in each.outputs), None)
+    if training is None:
+        return
+    names = [str(each["TrainingJobName"]) for each in training_jobs.running(session, found.subject.cluster)]
+    for name in names:
+        tell(f"stopping training job {name}: it saves and ends within two minutes")
+        training_jobs.stop(session, name)
+    for _ in range(JOBS_END_LOOKS if names else 0):
+        if not training_jobs.running(session, found.subject.cluster):
+            return
+        pause(JOBS_END_LOOK_S)
+
+
 def take_down(
     found: Survey, session: Session, catalog: Catalog, tell: Tell, pause: Callable[[float], None] | None = None
 ) -> Removal:
@@ -197,6 +224,7 @@ def take_down(
         AwsError: a call failed.
         KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
     """
+    _end_jobs(found, session, tell, pause or stacks.wait)
     for stack in found.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
             _erase(found, stack, session, tell)

@@ -115,6 +115,7 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
         starts_at=named.starts_at,
         ends_at=named.ends_at,
         fee_usd=None if named.fee_usd is None else f"{named.fee_usd:f}",
+        target=target_of(place.target).planned_for,
     )
     return [held]
 

@@ -25,6 +25,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.model.stages import Tell, stage
+from launcher.model.target import target_of
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -197,7 +198,9 @@ def plan_words(plan: Plan) -> list[str]:
     machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
     lines = [cluster_of(plan).words(plan, head, machines)]
-    if request.network.vpc_id is None:
+    if request.network.vpc_id is None and target_of(place.target).per_job:
+        lines.append("network: the service's own")
+    elif request.network.vpc_id is None:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, as it is")

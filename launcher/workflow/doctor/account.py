@@ -114,7 +114,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     else:
         yield ok(name, asked, f"{os.path.basename(command[0])}, aws-cdk")  # noqa: PTH119 - a command's word
     row = target_of(subject.plan.place.target) if subject.plan is not None else None
-    if row is None or not row.managed or not row.trains:
+    if row is None or not row.managed or not row.trains or row.per_job:
         return
     asked = f"aws and {PLUGIN} are on PATH: HyperPod takes jobs over a session"
     missing = missing_program(subject.environment)

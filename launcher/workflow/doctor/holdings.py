@@ -72,6 +72,8 @@ def held_by_plan(subject: Subject, plan: Plan) -> Holdings:
     if stacks.find(session, stack_name(plan, "training")) is None:
         return Holdings(network=network)
     name, target = f"slipway-{plan.cluster_name}", target_of(plan.place.target)
+    if target.per_job:
+        return Holdings()
     if target.managed:
         return Holdings(machines=hyperpod.machines(session, name), network=network, cluster=True)
     tag = EKS_TAG if target.pods else PARALLELCLUSTER_TAG

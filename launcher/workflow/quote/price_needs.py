@@ -15,7 +15,7 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
-from launcher.model.target import HOSTING, TARGETS, target_of
+from launcher.model.target import TARGETS, target_of
 
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
 CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOption.TRAINING_PLAN.value
@@ -85,7 +85,7 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     kinds = [target_of(each) for each in request.target.kind or TargetKind]
     if PurchaseOption.TRAINING_PLAN in options and any(PurchaseOption.TRAINING_PLAN in each.trains for each in kinds):
         found += _training_plans({each.name: places[each.name] for each in types if each.training_plans}, count)
-    ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_served(each)}
+    ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_in_sagemaker(each)}
     if any(each.managed for each in kinds) and any(each in options for each in ML_OPTIONS):
         found += _each(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
@@ -123,7 +123,7 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     types = catalog.instance_types.values()
     places = {each.name: catalog.regions_of(each.name) for each in types if not each.name.startswith("u-")}
     chips = {each.name: places[each.name] for each in types if each.accelerator and each.name in places}
-    ml = {f"ml.{each.name}": catalog.regions_of(each.name) for each in types if each.ml or _is_served(each)}
+    ml = {f"ml.{each.name}": catalog.regions_of(each.name) for each in types if each.ml or _is_in_sagemaker(each)}
     found = [*_on_demand(places, chips)]
     found += _spot({name: chips[name] for name in chips if SPOT in catalog.instance_types[name].usage_classes})
     for each in types:
@@ -203,9 +203,9 @@ def _commits(options: Collection[PurchaseOption]) -> bool:
     return PurchaseOption.RESERVED in options or PurchaseOption.SAVINGS_PLAN in options
 
 
-def _is_served(facts: InstanceType) -> bool:
-    """Whether SageMaker hosts endpoints on a type."""
-    return any(each.kind in facts.targets for each in TARGETS.values() if each.sagemaker == HOSTING)
+def _is_in_sagemaker(facts: InstanceType) -> bool:
+    """Whether SageMaker runs endpoints or training jobs on a type."""
+    return any(each.kind in facts.targets for each in TARGETS.values() if each.managed)
 
 
 Places = Mapping[str, tuple[str, ...]]

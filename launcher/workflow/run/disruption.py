@@ -94,7 +94,8 @@ def disruption_for(
         return Undisturbed()
     row = target_of(plan.place.target)
     # Of pods the cluster itself says what became of them, and spot in HyperPod drains its node as EC2's does.
-    kind = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
+    kind: type[_Disruption] = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
+    kind = _JobInterruption if row.per_job else kind
     return kind(box=box, cluster=cluster, watch=watch, folder=folder, after_s=after_s, tell=tell)
 
 
@@ -213,3 +214,15 @@ class _NodeFailure(_Disruption):
         )
         self.box.replace_node(self.cluster, node)
         self.tell(f"HyperPod's automatic recovery has brought another machine for {node}, with an empty disk")
+
+
+@dataclass(slots=True, kw_only=True)
+class _JobInterruption(_Disruption):
+    """Managed spot takes the machines of a training job back, without notice, and starts the job again on others."""
+
+    def check(self, follower: Follower) -> None:
+        """Play it when it is due."""
+        del follower
+        if self.is_due() and self.victim() is not None:
+            self.tell("SageMaker takes the instances back, without notice")
+            self.box.interrupt_job(self.watch.job.job)

@@ -248,7 +248,7 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
             )
             unsubmitted.enter_context(told)
         handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
-        _take_note(story, handle, target)
+        _take_note(story, handle, target, quoted.plan)
         submission = _ready(launch, story, handle, stack)
     story.status = RunStatus.RUNNING
     story.status, story.not_played = _follow(launch, submission)
@@ -306,7 +306,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     )
 
 
-def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget) -> None:
+def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
     """Keep what is there for the report."""
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
@@ -314,7 +314,7 @@ def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget) -> Non
         story.verified = checked.verified
     if target.box is not None:
         story.not_emulated = left_out(target.box, checked, target.stand_ins)
-        if handle.deployed is not None:
+        if handle.deployed is not None and not target_of(plan.place.target).per_job:
             story.scheduler = target.box.scheduler_name(handle.deployed.cluster_name)
 
 

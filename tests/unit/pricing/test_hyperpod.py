@@ -142,7 +142,7 @@ class TestBill:
 
     def test_the_quote_says_what_is_not_on_it(self, priced):
         names = {each.name for each in priced({"target": POD}).quote(1).assumptions}
-        assert "root volumes of HyperPod's machines" in names
+        assert "root volumes of a HyperPod cluster with Slurm" in names
         assert "root volumes of HyperPod's machines" not in {each.name for each in priced().quote(1).assumptions}
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from launcher.model.enums import TargetKind
 from launcher.pricing.policies import OF_THE_CLUSTER, policies
 from tests.plans import request_of
 
@@ -11,9 +12,9 @@ def ends(target, **rails):
     job = {"train": {"model": "llama-3.1-8b", "hours": 2}}
     wanted = {"instance_type": "p5.48xlarge", "nodes": 1, **target}
     request = request_of({"slipway": 1, "name": "tiny", "workload": job, "target": wanted, "guardrails": rails})
-    return {
-        each.name: (each.value, each.on) for each in policies(request, None, 0) if each.name in ("TTL", "idle stop")
-    }
+    kind = TargetKind(target.get("kind", "parallelcluster"))
+    names = ("TTL", "idle stop", "warm pool")
+    return {each.name: (each.value, each.on) for each in policies(request, None, 0, kind) if each.name in names}
 
 
 def test_a_cluster_of_the_plans_own_has_its_guard():
@@ -23,3 +24,9 @@ def test_a_cluster_of_the_plans_own_has_its_guard():
 @pytest.mark.parametrize("target", [{"kind": "eks", "cluster": "theirs"}, {"ssh_host": "head"}])
 def test_of_one_that_is_there_nothing_is_promised(target):
     assert ends(target, ttl_h=8) == {"TTL": (OF_THE_CLUSTER, False), "idle stop": (OF_THE_CLUSTER, False)}
+
+
+def test_training_jobs_have_no_idle_stop_and_a_warm_pool_only_when_asked():
+    target = {"kind": "sagemaker-training"}
+    assert ends(target) == {"TTL": ("off", False), "warm pool": ("off", False)}
+    assert ends(target, idle_minutes=20)["warm pool"] == ("20 min, billed in full", True)

@@ -8,7 +8,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
-from launcher.model.target import target_of
+from launcher.model.target import SLURM, target_of
 from launcher.rendering.names import OUTPUTS
 from launcher.workflow.cluster.readback.reading import Reading
 
@@ -123,7 +123,7 @@ def overview(reading: Reading) -> None:
     body = alarms.dashboard(reading.session, name)
     texts = [str(each["properties"]) for each in body.get("widgets", [])]
     head = reading.main.outputs.get("HeadNodeInstanceId")
-    if target_of(reading.plan.place.target).pods:
+    if target_of(reading.plan.place.target).scheduler != SLURM:
         wanted = reading.plan.cluster_name
         reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
     elif head is None:

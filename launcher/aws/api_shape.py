@@ -1,11 +1,14 @@
-"""A resource's properties held against the API request that they become, as the vendor's own model describes it."""
+"""A request held against the API's own model (botocore's), which botocore checks for types and required members alone.
+
+Enums, patterns, and least and most lengths and numbers are checked here.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from moto.core.utils import get_service_model
+import botocore.session
 
 _NUMBERS: Mapping[str, type | tuple[type, ...]] = {"integer": int, "long": int, "float": (int, float)}
 _KINDS: Mapping[str, type | tuple[type, ...]] = {**_NUMBERS, "double": (int, float), "boolean": bool, "string": str}
@@ -13,7 +16,9 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {**_NUMBERS, "double": (int, flo
 
 @lru_cache
 def _pattern(text: str) -> re.Pattern[str] | None:
-    """A pattern; None for one in Java's words for Unicode, which Python cannot read."""
+    """A pattern, Java's classes of Unicode in the nearest of Python's; None for one that Python cannot read."""
+    for java, python in (("\\p{L}", r"\w"), ("\\p{Z}", r"\s"), ("\\p{N}", r"\d")):
+        text = text.replace(java, python)
     try:
         return re.compile(text)
     except re.error:
@@ -21,9 +26,15 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 
 @lru_cache
+def _model(service: str) -> Any:
+    """The model of a service, read once."""
+    return botocore.session.get_session().get_service_model(service)
+
+
+@lru_cache
 def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
     """The members of the requests of several operations, the first before the others."""
-    model, found = get_service_model(service), {}
+    model, found = _model(service), {}
     for each in reversed(operations):
         found.update(model.operation_model(each).input_shape.members)
     return found
@@ -58,7 +69,9 @@ def _against(shape: Any, value: Any, path: str) -> Iterator[str]:
         else:
             yield f"#/{path}: expected type: array, found: {type(value).__name__}"
     elif shape.type_name == "map":
+        yield from _size(shape, len(value), path)
         for key, each in dict(value).items():
+            yield from _against(shape.key, key, f"{path}/{key}")
             yield from _against(shape.value, each, f"{path}/{key}")
     elif shape.type_name in _KINDS:
         yield from _scalar(shape, value, path)

@@ -1,0 +1,79 @@
+"""What training jobs need before they are created: a role, the rules of their network, and what watches them.
+
+The job itself is created by an API call: CloudFormation's registry has no resource type for it.
+"""
+
+import functools
+
+from aws_cdk import CfnOutput
+from aws_cdk import aws_iam as iam
+
+from infra.cluster_network import cluster_findings
+from infra.parts import training_job_guard
+from infra.parts.dashboard import training_job_widgets
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
+from infra.parts.training_job_role import TrainingJobRole
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
+from launcher.model.monitoring import JOURNAL_FOLDER
+from launcher.model.reach import reached
+from launcher.model.training_job import CLUSTER_TAG, JOBS_OUTPUT
+from launcher.rendering.cluster import cluster_name
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS
+from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.targets.sagemaker_training.render import image_of
+
+
+class TrainingJobsStack(ClusterStack):
+    """What a plan's training jobs run with."""
+
+    KIND = "training jobs"
+
+    def _make(self) -> None:
+        """Make role, security group and guardrails."""
+        plan, network = self._plan, self._network
+        policy = self._policy()
+        role = TrainingJobRole(
+            self,
+            "MachineRole",
+            cluster=plan.cluster_name,
+            policy=policy.resource,
+            in_vpc=plan.request.network.vpc_id is not None,
+            named_arn=plan.request.security.roles.nodes,
+        )
+        outputs = {OUTPUTS["node_policy_arn"]: policy.arn, OUTPUTS["store_uri"]: network.store_uri}
+        outputs[HYPERPOD_OUTPUTS["role_arn"]] = role.arn
+        if plan.request.network.vpc_id is not None:
+            group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+            outputs[OUTPUTS["security_group_id"]] = group.group.attr_group_id
+            outputs[OUTPUTS["subnet_id"]] = network.subnet_id
+        outputs |= {"ClusterName": cluster_name(plan), "Region": plan.place.region, "PlanDigest": plan.digest}
+        outputs[JOBS_OUTPUT] = f"{CLUSTER_TAG}={plan.cluster_name}"
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)
+        self._watch(training_job_guard, training_job_widgets(plan))
+
+    def _policy(self) -> NodePolicy:
+        """What jobs may do: their part of the store, where each keeps a journal that it tidies."""
+        plan, store = self._plan, self._network.store
+        facts = self._catalog.instance_types[plan.place.instance_type]
+        compiles = keeps_compiled_programs(facts)
+        own = JOURNAL_FOLDER if plan.request.checkpoint.store_uri is not None else f"{plan.name}/{JOURNAL_FOLDER}"
+        tidy = iam.PolicyStatement(sid="TidyJournal", actions=["s3:DeleteObject"], resources=[store.objects(own)])
+        return NodePolicy(
+            self,
+            "NodePolicy",
+            store=store,
+            kms_key_arn=plan.request.storage.kms_key_arn,
+            fetched=(),
+            secrets=tuple(plan.request.run.secrets.values()),
+            compile_cache=compiles,
+            image=image_of(plan, facts),
+            path=OWN_PATH,
+            in_store=[*store_statements(store, compile_cache=compiles), tidy],
+            reached=reached(plan.request),
+        )
+
+
+findings = cluster_findings
+build = functools.partial(add_cluster, TrainingJobsStack)

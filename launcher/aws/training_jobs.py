@@ -1,0 +1,151 @@
+"""SageMaker training jobs as the API describes them: created once, looked at, stopped; and what their nodes print."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from launcher.aws.api_shape import complaints
+from launcher.aws.calls import items, unless_absent
+from launcher.aws.session import Session, error_code, translated
+from launcher.model.errors import AwsError
+from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP, RUN_TAG
+
+NAME_TAKEN, OVER_QUOTA = "ResourceInUse", "ResourceLimitExceeded"
+_ABSENT = frozenset(("ResourceNotFound", "ValidationException"))
+"""DescribeTrainingJob answers a name that no job has with a ValidationException, its model lists ResourceNotFound."""
+_NOT_STOPPABLE = frozenset(("ResourceNotFound", "ValidationException"))
+"""StopTrainingJob, of a job that is over."""
+_NO_GROUP = "ResourceNotFoundException"
+_MILLISECONDS = 1000
+
+
+def request_complaints(request: Mapping[str, Any]) -> list[str]:
+    """What the API's model has against a request of CreateTrainingJob: botocore checks no enum, pattern or maximum."""
+    return complaints("sagemaker", ("CreateTrainingJob",), request)
+
+
+def create(session: Session, request: Mapping[str, Any]) -> None:
+    """Create a training job.
+
+    Raises:
+        AwsError: it is refused; `error_code` says why.
+    """
+    with translated(f"create training job {request['TrainingJobName']}"):
+        session.client("sagemaker").create_training_job(**request)
+
+
+def describe(session: Session, name: str) -> Mapping[str, Any] | None:
+    """A training job as SageMaker describes it; None where there is none of that name.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    call = session.client("sagemaker").describe_training_job
+    return unless_absent(call, f"describe training job {name}", _ABSENT, TrainingJobName=name)
+
+
+def run_of(session: Session, arn: str) -> str | None:
+    """The submission that a training job is of, by its tag; None for one that is not Slipway's.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    tags = items(session.client("sagemaker").list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
+    return next((str(each["Value"]) for each in tags if each["Key"] == RUN_TAG), None)
+
+
+def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
+    """The training jobs of a plan's cluster name that are not over, by their tag.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    client, found = session.client("sagemaker"), []
+    for status in ("InProgress", "Stopping"):
+        listed = items(client.list_training_jobs, "list training jobs", "TrainingJobSummaries", StatusEquals=status)
+        for each in listed:
+            arn = each["TrainingJobArn"]
+            tags = items(client.list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
+            if {"Key": CLUSTER_TAG, "Value": cluster} in tags:
+                found.append(describe(session, each["TrainingJobName"]))
+    return tuple(each for each in found if each is not None)
+
+
+def stop(session: Session, name: str) -> bool:
+    """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False where it is over already.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    try:
+        with translated(f"stop training job {name}"):
+            session.client("sagemaker").stop_training_job(TrainingJobName=name)
+    except AwsError as problem:
+        if error_code(problem) in _NOT_STOPPABLE:
+            return False
+        raise
+    return True
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeLogs:
+    """What the nodes of a training job print, merged by time, from its beginning on.
+
+    The lines of every node but the first begin with its name. CloudWatch takes events late: what is younger than
+    `settle_s` is left for the next look.
+    """
+
+    session: Session
+    job: str
+    settle_s: float
+    text: bytes = b""
+    upto: int = field(default=0)
+
+    def read(self, begun: datetime, *, whole: bool) -> bytes:
+        """All that is known by now.
+
+        Args:
+            begun: when the job was created.
+            whole: whether the job is over, so that nothing more comes.
+
+        Raises:
+            AwsError: the log cannot be read.
+        """
+        settled = datetime.now(UTC) - timedelta(seconds=0 if whole else self.settle_s)
+        start = self.upto or int(begun.timestamp() * _MILLISECONDS) - _MILLISECONDS
+        end = int(settled.timestamp() * _MILLISECONDS) + (_MILLISECONDS if whole else 0)
+        if end > start:
+            self.text += b"".join(self._lines(start, end - 1))
+            self.upto = end
+        return self.text
+
+    def _lines(self, start: int, end: int) -> list[bytes]:
+        """What was printed in a span of milliseconds, both ends in it."""
+        try:
+            found = items(
+                self.session.client("logs").filter_log_events,
+                f"log of training job {self.job}",
+                "events",
+                token="nextToken",  # noqa: S106 - the name of a field
+                logGroupName=LOG_GROUP,
+                logStreamNamePrefix=f"{self.job}/",
+                startTime=start,
+                endTime=end,
+            )
+        except AwsError as problem:
+            if error_code(problem) == _NO_GROUP:
+                return []
+            raise
+        found.sort(key=lambda each: each["timestamp"])
+        return [f"{_prefix(each['logStreamName'])}{each['message'].rstrip()}\n".encode() for each in found]
+
+
+def _prefix(stream: str) -> str:
+    """How a line of a stream begins: `<job>/algo-<n>-<epoch>`.
+
+    >>> _prefix("small-0a1b2c3d/algo-12-1700000000"), _prefix("small-0a1b2c3d/algo-1-1700000000")
+    ('[algo-12] ', '')
+    """
+    host = stream.rpartition("/")[2].rpartition("-")[0]
+    return "" if host == "algo-1" else f"[{host}] "

@@ -1,0 +1,19 @@
+"""Limits of SageMaker training jobs (botocore 1.44.5, CreateTrainingJob; SageMaker developer guide)."""
+
+LONGEST_H = 28 * 24.0
+"""MaxRuntimeInSeconds: 28 days."""
+LONGEST_WARM_MINUTES = 60.0
+"""KeepAlivePeriodInSeconds: 3,600 by the developer guide; the API's model has 21,600."""
+GRACE_S = 120.0
+"""From SIGTERM, by StopTrainingJob or a time limit, to SIGKILL."""
+SHORTEST_PENDING_S, LONGEST_PENDING_S = 1800, 2_419_200
+"""MaxPendingTimeInSeconds, which only types with accelerators take."""
+MOST_RETRIES = 30
+"""RetryStrategy: after SageMaker's own errors alone."""
+CLUSTER_TAG = "slipway:cluster"
+RUN_TAG = "slipway:run"
+"""Tags of a training job: whose it is, and of which submission."""
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+"""Of all training jobs of an account and region; a stream for each node."""
+JOBS_OUTPUT = "TrainingJobs"
+"""The output of the stack that training jobs run with: the tag by which they are found."""

@@ -1,0 +1,61 @@
+"""A training job against a cluster of the plan's own, which is cheaper by the hour and costs while it stays up."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import NamedTuple
+
+from launcher.model.calendar import HOURS_PER_MONTH
+from launcher.model.enums import PurchaseOption
+from launcher.model.finding import Finding, info
+from launcher.model.target import target_of, training_targets
+from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+
+
+class OwnCluster(NamedTuple):
+    """The same job on a cluster: `usd` made for it and removed, `job_usd` on one that stays up, `month_usd` of that.
+
+    `jobs` a month from which a cluster that stays up costs less; None: never.
+    """
+
+    name: str
+    usd: Decimal
+    job_usd: Decimal
+    month_usd: Decimal
+    jobs: int | None
+
+
+def own_cluster(candidate: TrainingCandidate) -> OwnCluster | None:
+    """The cluster that a training job is compared with; None where a price is missing, or it is not on demand."""
+    place = candidate.place
+    if place.option is not PurchaseOption.ON_DEMAND or candidate.usd is None:
+        return None
+    kind = next(each for each in training_targets() if not target_of(each).managed)
+    # Nodes that exist already for other jobs are no part of the comparison: the plan's own cluster, with its tail.
+    other = training_candidate(replace(place, target=kind), candidate.work, candidate.context)
+    if other.usd is None or other.charge is None:
+        return None
+    rate = other.rest.up_usd_per_hour(nodes=False)
+    job_usd = other.usd - rate * Decimal(repr(other.charge.used_h))
+    month_usd, saved = rate * Decimal(repr(HOURS_PER_MONTH)), candidate.usd - job_usd
+    jobs = math.ceil(month_usd / saved) if saved > 0 else None
+    return OwnCluster(target_of(kind).title, other.usd, job_usd, month_usd, jobs)
+
+
+def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
+    """The comparison in words."""
+    found = own_cluster(candidate)
+    if found is None or candidate.usd is None:
+        return
+    difference = candidate.usd - found.usd
+    than = f"${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {found.name}"
+    yield info("own-cluster", "target.kind", f"{than} made for this job alone, ${found.usd:,.2f}; {kept_words(found)}")
+
+
+def kept_words(found: OwnCluster) -> str:
+    """From how many jobs on a cluster that stays up pays."""
+    month = f"a cluster that stays up costs ${found.month_usd:,.2f} a month without nodes"
+    if found.jobs is None:
+        return f"{month}, and its jobs are not cheaper"
+    return f"{month} and pays from {found.jobs:,} job{'s' if found.jobs > 1 else ''} a month"

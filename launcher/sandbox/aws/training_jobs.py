@@ -1,0 +1,342 @@
+"""SageMaker's training jobs: moto completes them at once, takes a name twice and forgets half of a request.
+
+Emulated, after botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) and the developer guide: CreateTrainingJob with
+its enums, patterns and maxima, unique names, the role that SageMaker has to be able to assume, quotas, rules between
+members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job. What a job does
+is in launcher/sandbox/training/job.py. An image of the sandbox's own account has to be in its ECR; those of others are
+taken as being there.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.ecr.models import ecr_backends
+from moto.iam.models import iam_backends
+from moto.logs.models import logs_backends
+from moto.s3.models import s3_backends
+from moto.sagemaker.exceptions import ResourceInUseException, ResourceNotFound, SagemakerClientError, ValidationError
+from moto.sagemaker.models import SageMakerModelBackend
+from moto.sagemaker.responses import SageMakerResponse
+
+from launcher.aws.api_shape import complaints
+from launcher.catalog.load import load
+from launcher.model.target import SAGEMAKER
+from launcher.model.training_job import LOG_GROUP, LONGEST_H
+from launcher.sandbox.aws.training_plans import bought_in
+from launcher.sandbox.environment import ACCOUNT
+from launcher.sandbox.training.job import Capacity, TrainingJob
+
+REQUIRED = ("TrainingJobName", "RoleArn", "OutputDataConfig", "AlgorithmSpecification", "ResourceConfig")
+"""The last two are optional in the model for kinds of job that the sandbox does not know."""
+TARGET = "training-job"
+_ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?:[:@](.+))?")
+_PARTITION = "aws"
+_MILLISECONDS = 1000
+
+
+class LimitExceededError(SagemakerClientError):
+    """A quota of the account."""
+
+    code = "ResourceLimitExceeded"
+
+
+class TrainingJobs:
+    """The training jobs of a sandbox, by region and name."""
+
+    def __init__(self, folder: Path, mark: str, environment: Callable[[str], Mapping[str, str]]) -> None:
+        """None yet.
+
+        Args:
+            folder: where the nodes' folders are made.
+            mark: what processes of this sandbox carry.
+            environment: of containers, by the region.
+        """
+        self._folder, self._mark, self._environment = folder, mark, environment
+        self._jobs: dict[tuple[str, str], TrainingJob] = {}
+        self.capacity = Capacity()
+
+    def create(self, backend: SageMakerModelBackend, request: Mapping[str, Any]) -> str:
+        """Create a job; its ARN."""
+        region, name = backend.region_name, str(request.get("TrainingJobName", ""))
+        _refuse_invalid(request)
+        arn = f"arn:{_PARTITION}:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
+        if (region, name) in self._jobs:
+            message = (
+                "Training job names must be unique within an AWS account and region, and a training job with this name"
+                f" already exists ({arn})"
+            )
+            raise ResourceInUseException(message=message)
+        _refuse_role(str(request["RoleArn"]))
+        begins = _planned(request, region)
+        self._refuse_over_quota(request, region)
+        job = TrainingJob(
+            request,
+            arn,
+            self._folder / name,
+            environment=self._environment(region),
+            mark=self._mark,
+            capacity=self.capacity,
+            fetch=_fetch,
+            say=_logged_in(region),
+            begins=begins,
+            image_there=_is_there(str(request["AlgorithmSpecification"]["TrainingImage"])),
+        )
+        self._jobs[region, name] = job
+        job.start()
+        return arn
+
+    def found(self, region: str, name: str) -> TrainingJob:
+        """A job.
+
+        Raises:
+            ValidationError: there is none, as SageMaker says it.
+        """
+        job = self._jobs.get((region, name))
+        if job is None:
+            raise ValidationError(message="Requested resource not found.")
+        return job
+
+    def by_arn(self, arn: str) -> TrainingJob | None:
+        """A job by its ARN."""
+        return next((each for each in self._jobs.values() if each.arn == arn), None)
+
+    def in_region(self, region: str) -> list[TrainingJob]:
+        """The jobs of a region, the newest first."""
+        found = [job for (where, _), job in self._jobs.items() if where == region]
+        return sorted(found, key=lambda job: job.created, reverse=True)
+
+    def delete(self, region: str, name: str) -> None:
+        """Forget a job that is over."""
+        if not self.found(region, name).over:
+            raise ValidationError(message=f"Training job {name} is not in a terminal state.")
+        del self._jobs[region, name]
+
+    def interrupt(self, name: str) -> None:
+        """Take the instances of a job away.
+
+        Raises:
+            KeyError: there is no such job.
+        """
+        next(job for (_, own), job in self._jobs.items() if own == name).interrupt()
+
+    def stop_all(self) -> None:
+        """End every job."""
+        for job in self._jobs.values():
+            job.stop()
+            job.interrupt()
+
+    def _refuse_over_quota(self, request: Mapping[str, Any], region: str) -> None:
+        resources = request["ResourceConfig"]
+        kind = "spot training job" if request.get("EnableManagedSpotTraining") else "training job"
+        name, wanted = f"{resources['InstanceType']} for {kind} usage", int(resources["InstanceCount"])
+        limit = self.capacity.quotas.get(resources["InstanceType"])
+        running = (job.request for job in self.in_region(region) if not job.over)
+        used = sum(
+            int(each["ResourceConfig"]["InstanceCount"])
+            for each in running
+            if each["ResourceConfig"]["InstanceType"] == resources["InstanceType"]
+        )
+        if limit is not None and used + wanted > limit:
+            message = (
+                f"The account-level service limit '{name}' is {limit} Instances, with current utilization of {used}"
+                f" Instances and a request delta of {wanted} Instances. Please use AWS Service Quotas to request an"
+                " increase for this quota."
+            )
+            raise LimitExceededError(message)
+
+
+def _refuse_invalid(request: Mapping[str, Any]) -> None:
+    """Go on only with a request that SageMaker takes."""
+    said = [f"required member {name} is missing" for name in REQUIRED if name not in request]
+    said += complaints("sagemaker", ("CreateTrainingJob",), request)
+    if not said:
+        said = list(_rules(request))
+    if said:
+        raise ValidationError(message=f"{len(said)} validation errors detected: {'; '.join(said)}")
+
+
+def _rules(request: Mapping[str, Any]) -> Iterator[str]:
+    """What members say of each other (API reference, CreateTrainingJob and its types)."""
+    resources = request["ResourceConfig"]
+    if "StoppingCondition" not in request:
+        yield "StoppingCondition is required"
+    if not resources.get("InstanceCount") or "VolumeSizeInGB" not in resources:
+        yield "ResourceConfig needs InstanceCount of 1 or more, and VolumeSizeInGB"
+    image = request["AlgorithmSpecification"].get("TrainingImage", "")
+    if _ECR.fullmatch(image) is None:
+        yield f"TrainingImage {image!r} is no image of Amazon ECR"
+    names = [each["ChannelName"] for each in request.get("InputDataConfig", ())]
+    if len(names) != len(set(names)):
+        yield "names of channels must be unique"
+    yield from _rules_of_spot(request)
+    yield from _rules_of_type(request)
+
+
+def _rules_of_spot(request: Mapping[str, Any]) -> Iterator[str]:
+    """Of managed spot, and of times."""
+    resources, limits = request["ResourceConfig"], request.get("StoppingCondition", {})
+    spot = bool(request.get("EnableManagedSpotTraining"))
+    run, wait = limits.get("MaxRuntimeInSeconds", 86400), limits.get("MaxWaitTimeInSeconds")
+    if run > LONGEST_H * 3600:
+        yield f"MaxRuntimeInSeconds {run} is more than 28 days"
+    if spot and (wait is None or wait < run):
+        yield "MaxWaitTimeInSeconds must be present and equal to or greater than MaxRuntimeInSeconds for managed spot"
+    if not spot and wait is not None:
+        yield "MaxWaitTimeInSeconds is for managed spot training alone"
+    if spot and resources.get("KeepAlivePeriodInSeconds"):
+        yield "KeepAlivePeriodInSeconds cannot be used with managed spot training"
+    if spot and "TrainingPlanArn" in resources:
+        yield "TrainingPlanArn cannot be used with managed spot training"
+
+
+def _rules_of_type(request: Mapping[str, Any]) -> Iterator[str]:
+    """Of instance types with disks of their own, and without accelerators."""
+    resources, limits = request["ResourceConfig"], request.get("StoppingCondition", {})
+    facts = load().instance_types.get(str(resources.get("InstanceType", "")).removeprefix("ml."))
+    if facts is not None and facts.nvme_gb and "VolumeKmsKeyId" in resources:
+        yield f"VolumeKmsKeyId cannot be used with {resources['InstanceType']}, which has local storage"
+    if facts is not None and facts.accelerator is None and "MaxPendingTimeInSeconds" in limits:
+        yield "MaxPendingTimeInSeconds is for types with accelerators alone"
+
+
+def _refuse_role(arn: str) -> None:
+    """Go on only with a role that SageMaker may assume."""
+    role = next((each for each in iam_backends[ACCOUNT][_PARTITION].roles.values() if each.arn == arn), None)
+    if role is None or SAGEMAKER not in json.dumps(role.assume_role_policy_document):
+        message = (
+            f"Could not assume role {arn}. Please ensure that the role exists and allows principal"
+            " 'sagemaker.amazonaws.com' to assume the role."
+        )
+        raise ValidationError(message=message)
+
+
+def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
+    """When the capacity of the request's training plan begins; None without one.
+
+    Raises:
+        ValidationError: the plan cannot be used.
+    """
+    arn, resources = request["ResourceConfig"].get("TrainingPlanArn"), request["ResourceConfig"]
+    if arn is None:
+        return None
+    bought = bought_in(ACCOUNT, region).get(arn)
+    if bought is None:
+        raise ValidationError(message=f"Could not find training plan {arn}.")
+    status = bought.status(datetime.now(UTC))
+    if status not in ("Active", "Scheduled"):
+        raise ValidationError(message=f"Training plan {arn} is {status}: it must be Scheduled or Active.")
+    if bought.target != TARGET:
+        raise ValidationError(message=f"Training plan {arn} is for {bought.target}, not for {TARGET}.")
+    if bought.instance_type != resources["InstanceType"] or resources["InstanceCount"] > bought.count:
+        asked = f"{resources['InstanceCount']} {resources['InstanceType']}"
+        message = f"Training plan {arn} has {bought.count} {bought.instance_type}, asked for: {asked}."
+        raise ValidationError(message=message)
+    return bought.starts_at
+
+
+def _is_there(image: str) -> bool:
+    """Whether an image can be pulled."""
+    match = _ECR.fullmatch(image)
+    if match is None or match[1] != ACCOUNT:
+        return match is not None
+    repository = ecr_backends[ACCOUNT][match[2]].repositories.get(match[3])
+    images = () if repository is None else repository.images
+    wanted = match[4] or "latest"
+    return any(wanted in (*each.image_tags, each.image_digest) for each in images)
+
+
+def _fetch(uri: str, folder: Path) -> int:
+    """Copy what lies below a place in S3."""
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    backend = s3_backends[ACCOUNT]["aws"]
+    if bucket not in backend.buckets:
+        return 0
+    found = [key for name, key in backend.buckets[bucket].keys.items() if name.startswith(prefix)]
+    for key in found:
+        target = folder / key.name.removeprefix(prefix).lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(key.value)
+    return len(found)
+
+
+def _logged_in(region: str) -> Callable[[str, float, str], None]:
+    """What puts a node's lines into CloudWatch."""
+    backend = logs_backends[ACCOUNT][region]
+
+    def say(stream: str, moment: float, line: str) -> None:
+        if LOG_GROUP not in backend.groups:
+            backend.create_log_group(LOG_GROUP, {})
+        group = backend.groups[LOG_GROUP]
+        if stream not in group.streams:
+            group.create_log_stream(stream)
+        group.put_log_events(stream, [{"timestamp": int(moment * _MILLISECONDS), "message": line}])
+
+    return say
+
+
+def install(jobs: TrainingJobs) -> None:
+    """Give the calls to moto's SageMaker."""
+
+    def create_training_job(response: Any) -> ActionResult:
+        asked = response._get_params()  # noqa: SLF001  the way moto's own responses read
+        return ActionResult({"TrainingJobArn": jobs.create(response.sagemaker_backend, asked)})
+
+    def describe_training_job(response: Any) -> ActionResult:
+        return ActionResult(_asked(jobs, response).describe())
+
+    def stop_training_job(response: Any) -> EmptyResult:
+        job = _asked(jobs, response)
+        if not job.stop():
+            status = job.describe()["TrainingJobStatus"]
+            raise ValidationError(message=f"The request was rejected because the training job is in status {status}.")
+        return EmptyResult()
+
+    def delete_training_job(response: Any) -> EmptyResult:
+        jobs.delete(response.sagemaker_backend.region_name, response._get_param("TrainingJobName"))  # noqa: SLF001
+        return EmptyResult()
+
+    def list_training_jobs(response: Any) -> ActionResult:
+        return ActionResult({"TrainingJobSummaries": _listed(jobs, response)})
+
+    calls = (create_training_job, describe_training_job, stop_training_job, delete_training_job, list_training_jobs)
+    for call in calls:
+        setattr(SageMakerResponse, call.__name__, call)
+    setattr(SageMakerResponse, "list_tags", _with_tags_of_jobs(jobs, SageMakerResponse.list_tags))  # noqa: B010
+
+
+def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
+    """The job that a call is about."""
+    name = response._get_param("TrainingJobName")  # noqa: SLF001  the way moto's own responses read
+    return jobs.found(response.sagemaker_backend.region_name, name)
+
+
+def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
+    """The jobs that a call asks for, all in one page."""
+    status, part = (response._get_param(each) for each in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
+    every = [each.describe() for each in jobs.in_region(response.sagemaker_backend.region_name)]
+    names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")
+    return [
+        {name: each[name] for name in names}
+        for each in every
+        if status in (None, each["TrainingJobStatus"]) and (part or "") in each["TrainingJobName"]
+    ]
+
+
+def _with_tags_of_jobs(jobs: TrainingJobs, of_others: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
+    """ListTags, of training jobs too."""
+
+    def list_tags(response: Any) -> ActionResult:
+        arn = response._get_param("ResourceArn")  # noqa: SLF001  the same
+        if ":training-job/" not in arn:
+            return of_others(response)
+        job = jobs.by_arn(arn)
+        if job is None:
+            raise ResourceNotFound(message="Requested resource not found.")
+        return ActionResult({"Tags": job.request.get("Tags", [])})
+
+    return list_tags

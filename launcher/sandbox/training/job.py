@@ -1,0 +1,406 @@
+"""One training job of the sandbox: its states over time, and its nodes as processes of this machine.
+
+A node has a folder of its own in the place of /opt/ml and /tmp, with the files that SageMaker writes for a container
+(developer guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop
+and time limits (SIGTERM, SIGKILL 120 seconds later), an interruption of managed spot without notice, SageMaker's own
+retries, the failure file, seconds that are billed. Time is short: a phase without work takes a moment. Not emulated:
+images, whose programs are this machine's; warm pools; metrics; uploads of /opt/ml/model and output.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from launcher.sandbox import processes
+
+NODE = "SLIPWAY_SANDBOX_TRAINING_NODE"
+"""Environment variable of every process of a node of one life of a job."""
+ML = "/opt/ml"
+PHASE_S, LOOK_S = 0.3, 0.1
+GRACE_S = 120.0
+"""From SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
+SPOT_SHARE = 0.35
+"""What a second of managed spot is billed as: AWS publishes none, this is the quote's middle."""
+NOT_COUNTED_S = 3600.0
+"""An interval that is interrupted earlier is not billed (developer guide, Managed Spot Training)."""
+MOST_SAID = 1024
+Object = dict[str, Any]
+Fetch = Callable[[str, Path], int]
+Say = Callable[[str, float, str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Capacity:
+    """What the sandbox has for training jobs: a quota of instances by type, and whether any are free."""
+
+    quotas: dict[str, int] = field(default_factory=dict)
+    free: bool = True
+
+
+class _EndedError(Exception):
+    """The job is over: its status, its secondary status and why."""
+
+    def __init__(self, status: str, secondary: str, reason: str = "") -> None:
+        super().__init__(reason)
+        self.status, self.secondary, self.reason = status, secondary, reason
+
+
+class _LostError(Exception):
+    """The instances are gone, without notice."""
+
+
+class TrainingJob(threading.Thread):
+    """The life of one job, from Starting to its end."""
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        arn: str,
+        folder: Path,
+        *,
+        environment: Mapping[str, str],
+        mark: str,
+        capacity: Capacity,
+        fetch: Fetch,
+        say: Say,
+        begins: datetime | None,
+        image_there: bool,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            request: of CreateTrainingJob, valid.
+            arn: of the job.
+            folder: a folder of its own, made here.
+            environment: of every container, with the sandbox as AWS.
+            mark: the sandbox's.
+            capacity: what there is.
+            fetch: copies what lies below a place in S3 into a folder; how many objects there were.
+            say: takes a log stream, a time and a line of a node.
+            begins: when the capacity of its training plan begins; None without one.
+            image_there: whether the image can be pulled.
+        """
+        super().__init__(name=f"training-{request['TrainingJobName']}", daemon=True)
+        self.request, self.arn, self.created = dict(request), arn, datetime.now(UTC)
+        self._folder, self._environment, self._mark = folder, dict(environment), mark
+        self._capacity, self._fetch, self._say = capacity, fetch, say
+        self._begins, self._image_there = begins, image_there
+        self._lock = threading.RLock()
+        self._status, self._secondary, self._reason = "InProgress", "Starting", ""
+        self._transitions: list[Object] = [_transition("Starting", "Starting the training job")]
+        self._training: list[float] = []
+        self._began: datetime | None = None
+        self._ended: datetime | None = None
+        self._stop, self._lost = threading.Event(), threading.Event()
+        self._since, self._life, self._retries = time.monotonic(), 0, 0
+        self._nodes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def name_of_job(self) -> str:
+        """Its name."""
+        return str(self.request["TrainingJobName"])
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self._status in ("Completed", "Failed", "Stopped")
+
+    @property
+    def spot(self) -> bool:
+        """Whether it is managed spot."""
+        return bool(self.request.get("EnableManagedSpotTraining"))
+
+    def describe(self) -> Object:
+        """It as DescribeTrainingJob answers."""
+        with self._lock:
+            shown = {key: value for key, value in self.request.items() if key != "Tags"}
+            found = {
+                **shown,
+                "TrainingJobArn": self.arn,
+                "TrainingJobStatus": self._status,
+                "SecondaryStatus": self._secondary,
+                "SecondaryStatusTransitions": [dict(each) for each in self._transitions],
+                "CreationTime": self.created,
+                "LastModifiedTime": self._transitions[-1]["StartTime"],
+                "ModelArtifacts": {
+                    "S3ModelArtifacts": f"{self.request['OutputDataConfig']['S3OutputPath']}output/model"
+                },
+            }
+            if self._reason:
+                found["FailureReason"] = self._reason
+            if self._began is not None:
+                found["TrainingStartTime"] = self._began
+            if self._ended is not None:
+                found["TrainingEndTime"] = self._ended
+                trained = round(sum(self._training))
+                found["TrainingTimeInSeconds"] = trained
+                found["BillableTimeInSeconds"] = round(trained * SPOT_SHARE) if self.spot else trained
+            return found
+
+    def stop(self) -> bool:
+        """Have it stop; False where it is over or stops already."""
+        with self._lock:
+            if self.over or self._stop.is_set():
+                return False
+            self._move("Stopping", "Stopping the training job", status="Stopping")
+            self._stop.set()
+            return True
+
+    def interrupt(self) -> None:
+        """Take its instances away, without notice."""
+        self._lost.set()
+
+    def run(self) -> None:
+        """Live."""
+        try:
+            while True:
+                try:
+                    self._one_life()
+                except _LostError:
+                    self._lost.clear()
+                    self._again()
+                else:
+                    break
+            self._end(_EndedError("Completed", "Completed"))
+        except _EndedError as end:
+            self._end(end)
+        except Exception as problem:  # noqa: BLE001 - shown as what the service calls such an end
+            self._end(_EndedError("Failed", "Failed", f"InternalServerError: {problem}"))
+
+    def _again(self) -> None:
+        """Start again after a loss: managed spot waits for instances; else SageMaker's retries say how often."""
+        allowed = int(self.request.get("RetryStrategy", {}).get("MaximumRetryAttempts", 0))
+        if self.spot:
+            self._move("Interrupted", "Training job interrupted: spot capacity was taken back")
+        elif self._retries < allowed:
+            self._retries += 1
+            self._move("Restarting", "Retrying after an internal error")
+        else:
+            message = "InternalServerError: We encountered an internal error. Please try again."
+            raise _EndedError("Failed", "Failed", message)
+        self._pause()
+        self._move("Starting", "Preparing the instances for training")
+
+    def _one_life(self) -> None:
+        self._life += 1
+        self._wait_for_instances()
+        begun = time.monotonic()
+        self._move("Downloading", "Downloading the training image and input data")
+        self._began = self._began or datetime.now(UTC)
+        try:
+            self._refuse_without_image()
+            folders = [self._prepared(number) for number in range(1, self._count + 1)]
+            self._pause()
+            self._move("Training", "Training image download completed. Training in progress.")
+            self._train(folders)
+            self._move("Uploading", "Uploading generated training model")
+            self._pause()
+        except _LostError:
+            if self.spot and time.monotonic() - begun < NOT_COUNTED_S:
+                begun = time.monotonic()
+            raise
+        finally:
+            self._training.append(time.monotonic() - begun)
+
+    def _refuse_without_image(self) -> None:
+        if not self._image_there:
+            image = self.request["AlgorithmSpecification"]["TrainingImage"]
+            raise _EndedError("Failed", "Failed", f"ClientError: Cannot pull container image {image}: not found")
+
+    @property
+    def _count(self) -> int:
+        return int(self.request["ResourceConfig"]["InstanceCount"])
+
+    def _wait_for_instances(self) -> None:
+        """Until there are instances; a training plan's are there when it begins."""
+        self._pause()
+        limit, since = self.request["StoppingCondition"].get("MaxPendingTimeInSeconds"), time.monotonic()
+        while not self._capacity.free or (self._begins is not None and datetime.now(UTC) < self._begins):
+            if self._secondary != "Pending":
+                self._move("Pending", "Training job waiting for capacity")
+            planned = self._begins is not None and datetime.now(UTC) < self._begins
+            if limit is not None and not planned and time.monotonic() - since > limit:
+                message = "CapacityError: Unable to provision requested ML compute capacity."
+                raise _EndedError("Failed", "Failed", message)
+            self._pause()
+
+    def _pause(self) -> None:
+        """A moment; the end of the job where somebody asks for it, or its time is over."""
+        end = time.monotonic() + PHASE_S
+        while time.monotonic() < end:
+            self._check()
+            time.sleep(LOOK_S)
+
+    def _check(self) -> None:
+        """Go on only while nobody stops it and its time is not over."""
+        if self._stop.is_set():
+            raise _EndedError("Stopped", "Stopped")
+        longest = self.request["StoppingCondition"].get("MaxWaitTimeInSeconds")
+        if longest is not None and time.monotonic() - self._since > longest:
+            raise _EndedError("Stopped", "MaxWaitTimeExceeded")
+        if self._lost.is_set():
+            raise _LostError
+
+    def _prepared(self, number: int) -> Path:
+        """The folder of a node with the files of its container."""
+        folder = self._folder / f"{self._life}" / f"algo-{number}"
+        config = folder / "opt" / "ml" / "input" / "config"
+        config.mkdir(parents=True)
+        (folder / "tmp").mkdir()
+        hosts = sorted(f"algo-{each}" for each in range(1, self._count + 1))
+        kind = self.request["ResourceConfig"]["InstanceType"]
+        group = {"instance_group_name": "homogeneousCluster", "instance_type": kind, "hosts": hosts}
+        documents = {
+            "resourceconfig": {
+                "current_host": f"algo-{number}",
+                "current_instance_type": kind,
+                "current_group_name": "homogeneousCluster",
+                "hosts": hosts,
+                "instance_groups": [group],
+                "network_interface_name": "lo",
+            },
+            "hyperparameters": dict(self.request.get("HyperParameters", {})),
+            "inputdataconfig": {
+                each["ChannelName"]: {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated"}
+                for each in self.request.get("InputDataConfig", ())
+            },
+        }
+        for name, document in documents.items():
+            (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+        for each in self.request.get("InputDataConfig", ()):
+            uri = each["DataSource"]["S3DataSource"]["S3Uri"]
+            target = folder / "opt" / "ml" / "input" / "data" / each["ChannelName"]
+            target.mkdir(parents=True)
+            if not self._fetch(uri, target):
+                message = f"ClientError: Data download failed: no S3 objects found under S3 URL {uri!r}"
+                raise _EndedError("Failed", "Failed", message)
+        return folder
+
+    def _train(self, folders: Sequence[Path]) -> None:
+        """Run the containers until all have ended, or one has failed, or somebody ends them."""
+        limit = time.monotonic() + int(self.request["StoppingCondition"]["MaxRuntimeInSeconds"]) - sum(self._training)
+        words = [f"{NODE}={self._word(folder)}" for folder in folders]
+        threads = []
+        self._nodes = []
+        for number, folder in enumerate(folders, start=1):
+            process = self._spawned(folder)
+            self._nodes.append(process)
+            stream = f"{self.name_of_job}/algo-{number}-{int(time.time())}"
+            threads.append(threading.Thread(target=self._pump, args=(process, stream), daemon=True))
+            threads[-1].start()
+        try:
+            while any(each.poll() is None for each in self._nodes):
+                if time.monotonic() > limit:
+                    self._ask_to_end()
+                    raise _EndedError("Stopped", "MaxRuntimeExceeded")
+                try:
+                    self._check()
+                except _EndedError:
+                    self._ask_to_end()
+                    raise
+                if any(each.poll() for each in self._nodes):
+                    self._ask_to_end()
+                time.sleep(LOOK_S)
+        finally:
+            processes.end(lambda: self._left(words))
+            for thread in threads:
+                thread.join(2.0)
+        self._refuse_failed(folders)
+
+    def _refuse_failed(self, folders: Sequence[Path]) -> None:
+        for process, folder in zip(self._nodes, folders, strict=True):
+            if process.returncode:
+                said = folder / "opt" / "ml" / "output" / "failure"
+                text = said.read_text(encoding="utf-8", errors="replace").strip() if said.is_file() else ""
+                code = process.returncode if process.returncode > 0 else 128 - process.returncode
+                reason = f"AlgorithmError: {text[:MOST_SAID]}, exit code: {code}"[:MOST_SAID]
+                raise _EndedError("Failed", "Failed", reason)
+
+    def _spawned(self, folder: Path) -> "subprocess.Popen[bytes]":
+        """A container's first process, with its own folders in the place of /opt/ml and /tmp."""
+        own = folder / "opt" / "ml"
+        spec = self.request["AlgorithmSpecification"]
+        words = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]
+        placed = [re.sub(rf"^{ML}(?=/|$)", str(own), each) for each in words]
+        environment = {
+            **self._environment,
+            **self.request.get("Environment", {}),
+            "TRAINING_JOB_NAME": self.name_of_job,
+            "TRAINING_JOB_ARN": self.arn,
+            "HOSTNAME": "aws",
+            # Here a container sees this machine's files, and nodes meet on loopback.
+            "SLIPWAY_ROOT": str(folder / "tmp" / "slipway"),
+            "TMPDIR": str(folder / "tmp"),
+            "SLIPWAY_MEETING": "127.0.0.1",
+            "SLIPWAY_BOOT_ID": f"{self.name_of_job}-{self._life}",
+            processes.MARK: self._mark,
+            NODE: self._word(folder),
+        }
+        try:
+            return subprocess.Popen(
+                placed,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as problem:
+            raise _EndedError("Failed", "Failed", f"AlgorithmError: {problem}, exit code: 127") from problem
+
+    def _word(self, folder: Path) -> str:
+        return f"{self.name_of_job}-{self._life}-{folder.name}"
+
+    def _left(self, words: Sequence[str]) -> set[int]:
+        """The processes of this life."""
+        found = (processes.marked(*each.split("=", 1)) for each in words)
+        return processes.with_descendants(set().union(*found))
+
+    def _ask_to_end(self) -> None:
+        """SIGTERM to the containers' first processes, and 120 seconds for them."""
+        for each in self._nodes:
+            if each.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.kill(each.pid, signal.SIGTERM)
+        end = time.monotonic() + GRACE_S
+        while any(each.poll() is None for each in self._nodes) and time.monotonic() < end and not self._lost.is_set():
+            time.sleep(LOOK_S)
+
+    def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:
+        """Pass on what a node prints, line by line."""
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        with process.stdout, suppress(OSError, ValueError):
+            for line in process.stdout:
+                self._say(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
+
+    def _move(self, secondary: str, message: str, *, status: str | None = None) -> None:
+        with self._lock:
+            if self._status == "Stopping" and status is None:
+                return  # what a job that stops still does is not shown
+            moment = datetime.now(UTC)
+            self._transitions[-1].setdefault("EndTime", moment)
+            self._transitions.append(_transition(secondary, message))
+            self._secondary, self._status = secondary, status or self._status
+
+    def _end(self, end: _EndedError) -> None:
+        with self._lock:
+            self._ended = datetime.now(UTC) if self._began is not None else None
+            self._reason = end.reason
+            self._transitions[-1].setdefault("EndTime", datetime.now(UTC))
+            self._transitions.append({**_transition(end.secondary, end.reason), "EndTime": datetime.now(UTC)})
+            self._secondary, self._status = end.secondary, end.status
+
+
+def _transition(secondary: str, message: str) -> Object:
+    return {"Status": secondary, "StartTime": datetime.now(UTC), "StatusMessage": message}

@@ -1,0 +1,119 @@
+"""A plan's training job: shipped to a channel of its own, created once by its name."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from launcher.agent import safe_json
+from launcher.aws import training_jobs
+from launcher.aws.session import CredentialsError, Session, error_code
+from launcher.aws.training_jobs import NAME_TAKEN, OVER_QUOTA
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
+from launcher.model.finding import error
+from launcher.model.job import Submitted
+from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.plan import Plan
+from launcher.model.training_job import LOG_GROUP
+from launcher.records.submission import API, HeadNode, Submission
+from launcher.rendering.blanks import with_names
+from launcher.targets.sagemaker_training.render import ENTRY_FILE, ENVIRONMENT_FILE, REQUEST_FILE
+from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
+from launcher.workflow.cluster.targets import Cluster, JobRequest
+from launcher.workflow.cluster.training_jobs import reach_training_job
+
+
+def words(plan: Plan, _head: str, machines: str) -> str:
+    """What a deployment makes, in a line."""
+    return f"training jobs of {plan.cluster_name}: a role and what watches them; {machines} with each job"
+
+
+def api(_plan: Plan, _outputs: Mapping[str, str], session: Session) -> HeadNode:
+    """SageMaker's API takes the jobs."""
+    return HeadNode(via=API, host="SageMaker", region=session.region)
+
+
+def ways_in(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Commands that show a plan's jobs: nobody enters their machines."""
+    region = plan.place.region
+    return [
+        ("its jobs", f"aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}"),
+        ("what they print", f"aws logs tail {LOG_GROUP} --region {region} --follow"),
+    ]
+
+
+def submit_training_job(asked: JobRequest) -> Submission:
+    """Ship a job to its channel and create the training job; said only when SageMaker has it.
+
+    Raises:
+        ImpossibleError: the request breaks the API's own rules.
+        DeploymentFailedError: SageMaker refuses it.
+        AwsError: a call failed, and it is not known whether the job was created.
+    """
+    bundle = with_names(asked.bundle, asked.names)
+    asked.folder.write_bundle(bundle)
+    request: dict[str, Any] = safe_json.loads(bundle.file(REQUEST_FILE).text)
+    refuse_bad_request(request)
+    session = Session(environment=asked.environment, region=asked.quoted.plan.place.region)
+    shipment = ship_work(asked.workdir, asked.store, asked.here, datetime.now(UTC), asked.tell)
+    asked.tell(shipment.words())
+    name = str(request["TrainingJobName"])
+    channel = f"{STAGED_FOLDER}/{name}"
+    with job_archive(bundle, shipment) as (path, agent):
+        asked.store.send(path, f"{channel}/job.tar.gz")
+    for each in (ENTRY_FILE, ENVIRONMENT_FILE):
+        asked.store.put(f"{channel}/{each.rpartition('/')[2]}", bundle.file(each).text.encode())
+    place = f"{asked.store.uri}/{channel}"
+    asked.folder.append_event("job-folder-put", where=asked.head_node.words(), folder=place, agent_sha256=agent)
+    wanted = submission_of(asked, asked.head_node, shipment, name)
+    wanted.write(asked.folder)
+    _create(session, request, asked.key)
+    done = wanted.taken(Submitted(job=name, key=asked.key, folder=name))
+    done.write(asked.folder)
+    asked.folder.append_event("submitted", job=name, key=asked.key)
+    asked.tell(f"created: training job {name}")
+    return done
+
+
+def refuse_bad_request(request: Mapping[str, Any]) -> None:
+    """Go on only with a request that the API's model allows.
+
+    Raises:
+        ImpossibleError: it does not, with every complaint.
+    """
+    found = [error("training-job-request", "", each) for each in training_jobs.request_complaints(request)]
+    if found:
+        message = f"{request['TrainingJobName']}: CreateTrainingJob would refuse the request"
+        raise ImpossibleError(message, findings=found)
+
+
+def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
+    """Create a training job once: one of that name and of this submission is the one that an earlier call created.
+
+    Raises:
+        DeploymentFailedError: SageMaker refuses it.
+        AwsError: the call failed for another reason.
+    """
+    name = str(request["TrainingJobName"])
+    try:
+        training_jobs.create(session, request)
+    except CredentialsError:
+        raise
+    except AwsError as problem:
+        code = error_code(problem)
+        if code == NAME_TAKEN:
+            found = training_jobs.describe(session, name)
+            if found is not None and training_jobs.run_of(session, found["TrainingJobArn"]) == key:
+                return
+            message = f"training job {name} is there already, of another submission"
+            raise DeploymentFailedError(message, hint="launch again: each launch has a name of its own") from problem
+        if code == OVER_QUOTA:
+            kind = "spot training job" if request["EnableManagedSpotTraining"] else "training job"
+            quota = f"{request['ResourceConfig']['InstanceType']} for {kind} usage"
+            hint = f"raise the quota '{quota}' (Service Quotas, sagemaker): spot and on demand have one each"
+            raise DeploymentFailedError(problem.message, hint=hint) from problem
+        if not code:
+            raise
+        raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+
+
+DEPLOY = Cluster(words=words, head_node=api, ways_in=ways_in, submit=submit_training_job, reach=reach_training_job)

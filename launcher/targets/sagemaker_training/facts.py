@@ -1,0 +1,42 @@
+"""What is known of SageMaker training jobs: machines that SageMaker starts for one job and ends with it."""
+
+from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, RoleUse, Runs, Target
+
+FACTS = Target(
+    kind=TargetKind.SAGEMAKER_TRAINING,
+    title="SageMaker training jobs",
+    short="SMT",
+    example="sagemaker/lora-g5.yaml",
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.TRAINING_PLAN,
+        PurchaseOption.SAVINGS_PLAN,
+    ),
+    deployed=(Runs.TRAINING,),
+    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    sagemaker=TRAINING,
+    guard=Guard(
+        module="training_jobs",
+        variable="TRAINING_JOBS",
+        events=("SageMaker Training Job State Change",),
+        stops="running jobs are stopped",
+    ),
+    joins_groups=True,
+    groups_name_themselves=True,
+    # Which interfaces SageMaker gives its instances is not documented: the layout that takes more addresses is counted.
+    efa_layout=EfaLayout.CLASSIC,
+    managed_spot=True,
+    per_job=True,
+    planned_for="training-job",
+    policies=("network",),
+    roles=(
+        RoleUse(
+            key="nodes",
+            service=SAGEMAKER,
+            needs=("jobs", "values", "machine-of-training-job", "images"),
+        ),
+    ),
+    scheduler=TRAINING_JOBS,
+)

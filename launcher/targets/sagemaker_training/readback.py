@@ -1,0 +1,6 @@
+"""What training jobs run with, against the plan."""
+
+from launcher.workflow.cluster.readback.reading import Readback
+from launcher.workflow.cluster.readback.training import around
+
+READBACK = Readback(readers=around())

@@ -1,0 +1,209 @@
+"""A training job as files: the request of CreateTrainingJob, its entry script, what its agents are told."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from launcher.catalog.training_images import training_image
+from launcher.model import sizing
+from launcher.model.bundle import RenderedFile
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error
+from launcher.model.idle import warm_minutes
+from launcher.model.instance_type import InstanceType
+from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.plan import Plan
+from launcher.model.training_job import (
+    GRACE_S,
+    LONGEST_H,
+    LONGEST_PENDING_S,
+    MOST_RETRIES,
+    RUN_TAG,
+    SHORTEST_PENDING_S,
+)
+from launcher.planning.endpoint_checks import ECR
+from launcher.rendering import kubernetes_pod
+from launcher.rendering.batch import JobSettings, secret_findings
+from launcher.rendering.cluster import notify_findings, tags
+from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, job_name, pod_spec
+from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
+from launcher.rendering.node import script_text
+from launcher.rendering.slurm_job import JOB_FILE
+from launcher.rendering.targets import Writer
+from launcher.targets.sagemaker_training.rules import refusals
+
+REQUEST_FILE = "sagemaker/training-job.json"
+ENTRY_FILE = "sagemaker/entry.py"
+ENVIRONMENT_FILE = "sagemaker/environment.json"
+ENTRY_SCRIPT = "templates/sagemaker/entry.py"
+CHANNEL = "slipway"
+ROOT = "/tmp/slipway"  # noqa: S108 - in the container: SageMaker's scratch space, on the instance's own disks
+"""The job folder, and checkpoints before they are uploaded (SageMaker developer guide, "model-train-storage")."""
+PYTHON = "python3"
+SPARE, SPARE_H = 1.5, 1.0
+"""The run limit over the high estimate, this project's choice: the limit ends what hangs, not what is slow."""
+_LONGEST_IMAGE = 255
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why a plan makes no training job; empty when it does."""
+    place = plan.place
+    if place.target is not TargetKind.SAGEMAKER_TRAINING:
+        return (error("not-a-training-job", "target.kind", f"{place.target} is no SageMaker training job"),)
+    if place.instance_type not in instances:
+        message = f"no instance type {place.instance_type} in the catalog"
+        return (error("unknown-instance-type", "target.instance_type", message),)
+    found = [*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type])]
+    if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
+        message = "instances of a training plan need the ARN of the one that was bought"
+        found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
+    return (*found, *secret_findings(plan.request.run), *notify_findings(plan))
+
+
+def no_findings(_plan: Plan) -> tuple[Finding, ...]:
+    """What is wrong with a job is said with its machines."""
+    return ()
+
+
+def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
+    """An image that SageMaker cannot pull, or none where AWS has none."""
+    image = plan.request.run.image
+    if image is None and image_of(plan, facts) is None:
+        chip = facts.accelerator or "no accelerator"
+        message = f"AWS has no image to train in that is known for {facts.name} ({chip}) in {plan.place.region}"
+        yield error("image-missing", "run.image", message, "name an image of your own in ECR, best by its digest")
+    elif image is not None and ECR.match(image) is None:
+        message = f"training jobs pull from Amazon ECR, got {image}"
+        hint = f"ACCOUNT.dkr.ecr.{plan.place.region}.amazonaws.com/REPOSITORY@sha256:..., or with a tag"
+        yield error("image-not-in-ecr", "run.image", message, hint)
+    elif image is not None and len(image) > _LONGEST_IMAGE:
+        message = f"an image's name has at most {_LONGEST_IMAGE} characters, got {len(image)}"
+        yield error("image-name-length", "run.image", message, "name it by its digest alone, without a tag")
+
+
+def image_of(plan: Plan, facts: InstanceType) -> str | None:
+    """The plan's image, or AWS's for training jobs on the chip; None where none is known."""
+    return plan.request.run.image or training_image(facts, plan.place.region, service="sagemaker")
+
+
+def request_of(
+    plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+) -> dict[str, Any]:
+    """The request of CreateTrainingJob.
+
+    Args:
+        plan: a plan with a job.
+        instances: the catalog's types, by name.
+        names: what it refers to; the role among them.
+        job: the submission.
+    """
+    facts, run, request = instances[plan.place.instance_type], plan.request.run, plan.request
+    name, key_arn = job_name(plan, job.run), request.storage.kms_key_arn
+    source = {
+        "S3DataType": "S3Prefix",
+        # The slash keeps out places whose names begin in the same way.
+        "S3Uri": f"{names.store_uri}/{STAGED_FOLDER}/{name}/",
+        "S3DataDistributionType": "FullyReplicated",
+    }
+    output = {
+        "S3OutputPath": f"{journal_uri(checkpoint_uri(plan, names), job.run)}/output/",
+        "CompressionType": "NONE",
+    }
+    found: dict[str, Any] = {
+        "TrainingJobName": name,
+        "RoleArn": names.role_arn,
+        "AlgorithmSpecification": {
+            "TrainingImage": image_of(plan, facts),
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": [PYTHON, f"/opt/ml/input/data/{CHANNEL}/{ENTRY_FILE.rpartition('/')[2]}"],
+        },
+        "InputDataConfig": [{"ChannelName": CHANNEL, "InputMode": "File", "DataSource": {"S3DataSource": source}}],
+        "OutputDataConfig": output | ({} if key_arn is None else {"KmsKeyId": key_arn}),
+        "ResourceConfig": _resources(plan, facts),
+        "StoppingCondition": _stopping(plan, facts, job),
+        "EnableManagedSpotTraining": plan.place.option is PurchaseOption.SPOT,
+        "Tags": [{"Key": each.key, "Value": each.value} for each in tags(plan)] + [{"Key": RUN_TAG, "Value": job.run}],
+    }
+    retries = job.retries_of(run)
+    if retries:
+        # SageMaker's own retries, after its own errors alone; those of the command are the agent's.
+        found["RetryStrategy"] = {"MaximumRetryAttempts": min(retries, MOST_RETRIES)}
+    if request.network.vpc_id is not None:
+        groups = [names.security_group_id, *request.network.security_group_ids]
+        found["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}
+    return found
+
+
+def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
+    """The machines. Types with NVMe disks get no volume, and take no key of one."""
+    found: dict[str, Any] = {
+        "InstanceType": plan.place.billed_name,
+        "InstanceCount": plan.place.nodes,
+        "VolumeSizeInGB": sizing.COMPUTE_ROOT_GIB,
+    }
+    if plan.request.storage.kms_key_arn is not None and not facts.nvme_gb:
+        found["VolumeKmsKeyId"] = plan.request.storage.kms_key_arn
+    if warm_minutes(plan.request):
+        found["KeepAlivePeriodInSeconds"] = math.ceil(warm_minutes(plan.request) * 60)
+    if plan.place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
+        found["TrainingPlanArn"] = plan.request.purchase.training_plan.arn
+    return found
+
+
+def run_limit_s(plan: Plan, job: JobSettings) -> int:
+    """MaxRuntimeInSeconds: the plan's time limit, else the high estimate and half as much again, at most 28 days."""
+    hours = plan.request.run.time_limit_h
+    if hours is None:
+        hours = LONGEST_H if job.longest_h is None else job.longest_h * SPARE + SPARE_H
+    return math.ceil(min(hours, LONGEST_H) * 3600)
+
+
+def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, int]:
+    """How long it may run and wait. Managed spot waits again after each interruption, as long as it may run."""
+    run_s, wait_s = run_limit_s(plan, job), math.ceil(plan.request.purchase.wait_for_capacity_minutes * 60)
+    found = {"MaxRuntimeInSeconds": run_s}
+    if plan.place.option is PurchaseOption.SPOT:
+        found["MaxWaitTimeInSeconds"] = 2 * run_s + wait_s
+    elif facts.accelerator is not None:
+        found["MaxPendingTimeInSeconds"] = min(max(wait_s, SHORTEST_PENDING_S), LONGEST_PENDING_S)
+    return found
+
+
+def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, run: str) -> dict[str, str]:
+    """What the first process of every node is told; the request's own Environment takes 512 characters a value."""
+    pod = kubernetes_pod.environment(plan, facts, names, run=run, operator="job", meeting="")
+    found = {each.name: each.value for each in pod} | {"SLIPWAY_ROOT": ROOT}
+    del found["SLIPWAY_MEETING"], found["SLIPWAY_PARTS"]  # resourceconfig.json says both
+    return found
+
+
+def cluster_files(_plan: Plan, _instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
+    """None: there is no cluster."""
+    return []
+
+
+def job_files(
+    plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+) -> list[RenderedFile]:
+    """The files of a plan's job; none of a plan without one."""
+    if plan.request.workload.train is None:
+        return []
+    facts = instances[plan.place.instance_type]
+    spec = pod_spec(plan, names=names, job=job)
+    told = environment_of(plan, facts, names, job.run)
+    return [
+        RenderedFile(path=REQUEST_FILE, text=_json(request_of(plan, instances=instances, names=names, job=job))),
+        RenderedFile(path=ENTRY_FILE, text=script_text(ENTRY_SCRIPT)),
+        RenderedFile(path=ENVIRONMENT_FILE, text=_json(told)),
+        RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
+        RenderedFile(path=JOB_FILE, text=replace(spec, grace_s=min(GRACE_S, spec.grace_s or GRACE_S)).to_json()),
+    ]
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+RENDER = Writer(findings=findings, cluster_files=cluster_files, job_findings=no_findings, job_files=job_files)

@@ -1,0 +1,121 @@
+"""What training jobs take and what they refuse: findings about one place, each with the way out."""
+
+from collections.abc import Iterator, Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.idle import warm_minutes
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.training_job import LONGEST_H, LONGEST_WARM_MINUTES
+from launcher.planning.targets import Locations, Rules
+from launcher.targets.hyperpod_slurm.rules import capacity_refusals
+
+_CLUSTERS = "or set target.kind to a kind of cluster"
+SERVICE = "a training job"
+
+
+def locations(
+    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
+) -> Locations:
+    """Where a plan names the target: SageMaker has one price for a region and chooses the zone."""
+    if TargetKind.SAGEMAKER_TRAINING not in (request.target.kind or ()):
+        return ()
+    return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+
+
+def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place runs no training job; empty when it does."""
+    rules = (
+        _type(place, instances),
+        capacity_refusals(request, place, SERVICE),
+        _unused(request),
+        _network(request),
+        _limits(request, place),
+    )
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def remarks(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for training jobs and costs what nobody expects, or is not published."""
+    found = []
+    if place.option is PurchaseOption.SPOT:
+        message = (
+            "AWS publishes no rate of managed spot: the middle estimate is an assumption, and the high estimate, which"
+            " the budget is compared with, is the rate on demand"
+        )
+        hint = "purchase.price_overrides takes a rate of your own: BillableTimeInSeconds of past jobs shows it"
+        found.append(info("managed-spot-rate", "purchase.option", message, hint))
+    minutes = warm_minutes(request)
+    if minutes:
+        message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
+        found.append(warning("warm-pool", "guardrails.idle_minutes", message, "leave it at auto for none"))
+    return tuple(found)
+
+
+def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """Types that CreateTrainingJob does not take."""
+    facts = instances[place.instance_type]
+    if place.target not in facts.targets:
+        there = (each for each in instances.values() if place.target in each.targets)
+        kin = [each.name for each in there if each.chip is not None and each.chip is facts.chip]
+        hint = ", ".join((*kin[:3], _CLUSTERS)) if kin else _CLUSTERS.removeprefix("or ")
+        message = f"training jobs have no ml.{facts.name}"
+        yield error("not-for-training-jobs", "target.instance_type", message, hint)
+    elif place.option is PurchaseOption.TRAINING_PLAN and not facts.training_plans:
+        yield error("no-training-plan", "purchase.option", f"{facts.name} is not sold in training plans")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that a training job has no use for."""
+    target, storage, run = request.target, request.storage, request.run
+    given = (
+        ("target.cluster", target.cluster, "a training job has no cluster: leave it out"),
+        ("target.ssh_host", target.ssh_host, f"a training job is started by an API call: leave it out, {_CLUSTERS}"),
+        ("target.queue", target.queue, f"leave it out, {_CLUSTERS}"),
+        ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),
+        ("target.ami", target.ami, "SageMaker chooses the AMI: name an image in run.image"),
+        ("target.placement_group", target.placement_group, "SageMaker places its instances: leave it at auto"),
+        ("storage.lustre_gib", storage.lustre_gib, f"keep data in S3 (run.data), {_CLUSTERS}"),
+        ("storage.login_nodes", storage.login_nodes, "a training job has no login nodes"),
+        ("storage.head_node", storage.head_node, "a training job has no head node"),
+        ("network.name", request.network.name, "leave it out, or name a VPC in network.vpc_id"),
+        ("run.container", run.container, "the job runs in run.image, or in AWS's image for the chip"),
+        ("run.volumes", run.volumes, "keep data in S3 (run.data)"),
+        ("run.operator", run.operator, "leave it at auto"),
+    )
+    for path, value, hint in given:
+        if value:
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+            yield error("training-job-unused", path, f"training jobs have no use for it, got {shown}", hint)
+    policy = request.checkpoint
+    if policy.mode is CheckpointMode.OWN and not (policy.own_uri or "").startswith("s3://"):
+        message = f"a training job mounts no file system, got {policy.own_uri}"
+        yield error("training-job-mount", "checkpoint.uri", message, "an s3:// place, or checkpoint.mode: agent")
+
+
+def _network(request: PlanRequest) -> Iterator[Finding]:
+    """A VPC has to be named with its subnets; without one the job runs in SageMaker's own network."""
+    network = request.network
+    if network.vpc_id is None and network.endpoints:
+        message = f"no network is made, got endpoints {', '.join(network.endpoints)}"
+        yield error("training-job-network", "network.endpoints", message, "leave it out: the network is SageMaker's")
+
+
+def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Times that SageMaker does not allow."""
+    hours, minutes = request.run.time_limit_h, warm_minutes(request)
+    if hours is not None and hours > LONGEST_H:
+        message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:g}"
+        yield error("training-job-time", "run.time_limit_h", message, "a longer job: launch it again, it resumes")
+    if minutes > LONGEST_WARM_MINUTES:
+        message = f"a warm pool stays for at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:g}"
+        yield error("warm-pool-time", "guardrails.idle_minutes", message, "auto: no warm pool")
+    if minutes and place.option is PurchaseOption.SPOT:
+        message = f"managed spot has no warm pool, got idle_minutes {minutes:g}"
+        yield error("warm-pool-spot", "guardrails.idle_minutes", message, "auto, or purchase.option: on-demand")
+
+
+RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

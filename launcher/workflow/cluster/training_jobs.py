@@ -1,0 +1,228 @@
+"""SageMaker training jobs as a source of jobs: how they are doing, what they wrote and printed, stopped."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launcher.aws import training_jobs
+from launcher.aws.objects import Objects
+from launcher.aws.session import CredentialsError, Session
+from launcher.aws.training_jobs import NodeLogs
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.training_job import LOG_GROUP
+from launcher.records.submission import SANDBOX, Submission
+from launcher.rendering.names import FRESH_FOLDER, journal_uri
+from launcher.submit.jobs import Chunk, Nodes, UnreachableError
+from launcher.submit.kubernetes import journal
+from launcher.submit.kubernetes.journal import Pieces
+from launcher.submit.shell import Shell
+from launcher.workflow.cluster.targets import Reached
+
+LOG = "log.txt"
+LOOK_S, LOOK_HERE_S = 15.0, 0.5
+SETTLE_S = 15.0
+"""How late CloudWatch may take in what a node prints: this project's assumption."""
+STOPPED_WITHIN_S = 180.0
+_CHUNK = 4_000_000
+_WAITING = {
+    "Starting": "SageMaker looks for instances",
+    "LaunchingMLInstances": "SageMaker looks for instances",
+    "PreparingTrainingStack": "SageMaker prepares instances",
+    "Pending": "waiting for capacity",
+}
+_INTERRUPTED = ("Interrupted", "Restarting")
+_RUNNING = {
+    "Downloading": "downloading data and image",
+    "DownloadingTrainingImage": "downloading the image",
+    "Training": "training",
+    "Uploading": "uploading outputs",
+    "Updating": "being updated",
+    "Stopping": "stopping",
+}
+_LIMITS = {
+    "MaxRuntimeExceeded": "its time limit is over (run.time_limit_h): launch it again, and it resumes",
+    "MaxWaitTimeExceeded": "its time to wait for managed spot is over: launch it again, and it resumes, or take"
+    " purchase.option: on-demand",
+}
+"""In plain words what SageMaker's secondary states say (botocore 1.44.5); one that is not here is taken as running."""
+_EXIT_CODE = re.compile(r"exit code:? (\d+)", re.IGNORECASE)
+
+
+def reach_training_job(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
+    """The API that runs a job, and where its nodes keep what they write."""
+    session = Session(environment=environment, region=str(submission.head_node.region))
+    first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
+    here = submission.head_node.via == SANDBOX
+    source = TrainingJobs(
+        session=session,
+        kept=Objects.at(session, journal_uri(first, submission.key)),
+        settle_s=0.0 if here else SETTLE_S,
+    )
+    return Reached(source=source, look_s=LOOK_HERE_S if here else LOOK_S, close=_nothing_open)
+
+
+def _nothing_open() -> None:
+    """The API keeps no connection."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingJobs:
+    """Training jobs of one account and region; `kept` has what the nodes of one keep in the store."""
+
+    session: Session
+    kept: Pieces
+    settle_s: float
+    sleep: Callable[[float], None] = field(default=time.sleep)
+    clock: Callable[[], float] = field(default=time.monotonic)
+    logs: dict[str, NodeLogs] = field(default_factory=dict)
+
+    def facts(self, job: Submitted) -> JobFacts | None:
+        """How a job is doing; None where it was deleted.
+
+        Raises:
+            UnreachableError: SageMaker does not answer.
+        """
+        found = self._described(job)
+        return None if found is None else facts_of(found)
+
+    def find(self, key: str, folder: str) -> Submitted | None:
+        """The job that an earlier submission has created, by its name; None where there is none of the submission."""
+        job = Submitted(job=folder, key=key, folder=folder)
+        found = self._described(job)
+        ours = found is not None and training_jobs.run_of(self.session, found["TrainingJobArn"]) == key
+        return job if ours else None
+
+    def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
+        """What the files of a job hold from an offset on: its log from CloudWatch, the others as its nodes kept them.
+
+        Raises:
+            UnreachableError: they cannot be read.
+        """
+        try:
+            return {name: self._read(job, name, offset) for name, offset in offsets.items()}
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+
+    def _read(self, job: Submitted, name: str, offset: int) -> Chunk | None:
+        if name != LOG:
+            return journal.read(self.kept, name, offset, _CHUNK)
+        logs = self.logs.setdefault(job.job, NodeLogs(session=self.session, job=job.job, settle_s=self.settle_s))
+        found = training_jobs.describe(self.session, job.job)
+        if found is None:
+            return None
+        over = facts_of(found).state.final
+        text = logs.read(found["CreationTime"], whole=over)
+        return Chunk(data=text[offset : offset + _CHUNK], size=len(text)) if text else None
+
+    def log_name(self, job: Submitted) -> str:
+        """What all its nodes print, merged by time."""
+        del job
+        return LOG
+
+    def release(self, job: Submitted) -> None:
+        """Nothing to do: SageMaker starts an interrupted job again by itself."""
+
+    def nodes(self, job: Submitted) -> Nodes:
+        """Refused: nobody enters the machines of a training job.
+
+        Raises:
+            ImpossibleError: always.
+        """
+        message = f"training job {job.job}: its nodes take no shell, no command and no tunnel"
+        raise ImpossibleError(message, hint=f"slipway logs NAME -f shows what they print (log group {LOG_GROUP})")
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
+        """Stop a job; where it is said, only while it waits for capacity, and then until it has stopped.
+
+        Raises:
+            UnreachableError: SageMaker does not answer.
+        """
+        before = self.facts(job)
+        if before is None or before.state.final or (only_pending and before.state is not JobState.PENDING):
+            return False
+        try:
+            stopped = training_jobs.stop(self.session, job.job)
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+        end = self.clock() + STOPPED_WITHIN_S
+        while only_pending and self.clock() < end:
+            found = self.facts(job)
+            if found is None or found.state.final:
+                break
+            self.sleep(1.0)
+        return stopped
+
+    def _described(self, job: Submitted) -> Mapping[str, Any] | None:
+        try:
+            return training_jobs.describe(self.session, job.job)
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+
+
+def facts_of(found: Mapping[str, Any]) -> JobFacts:
+    """A training job as SageMaker describes it, in the words of every other scheduler."""
+    status, secondary = str(found["TrainingJobStatus"]), str(found["SecondaryStatus"])
+    transitions = found.get("SecondaryStatusTransitions", ())
+    said = next((str(each.get("StatusMessage") or "") for each in reversed(transitions)), "")
+    restarts = sum(each["Status"] == "Interrupted" for each in transitions)
+    reason = ""
+    nodes: tuple[str, ...] = ()
+    if status == "Completed":
+        state, word = JobState.COMPLETED, "completed"
+    elif status == "Failed":
+        state, word, reason = JobState.FAILED, "failed", str(found.get("FailureReason") or said)
+    elif status == "Stopped":
+        reason = _LIMITS.get(secondary, "")
+        state, word = (JobState.FAILED if reason else JobState.CANCELLED), "stopped"
+    elif secondary in _WAITING:
+        state, word, reason = JobState.PENDING, "waiting", _WAITING[secondary]
+    elif secondary in _INTERRUPTED:
+        state, word = JobState.PENDING, "interrupted"
+        reason = "it was interrupted, and SageMaker looks for other instances"
+    else:
+        state, word = JobState.RUNNING, _RUNNING.get(secondary, secondary)
+        count = int(found.get("ResourceConfig", {}).get("InstanceCount", 1))
+        nodes = tuple(f"algo-{number}" for number in range(1, count + 1))
+    if state.final:
+        word += _billed(found)
+    return JobFacts(
+        state=state,
+        word=word,
+        reason=reason,
+        restarts=restarts,
+        nodes=nodes,
+        attempt=_attempt(found, state, restarts, nodes),
+    )
+
+
+def _billed(found: Mapping[str, Any]) -> str:
+    """What SageMaker bills of the time that it trained: of managed spot less, in seconds at the rate on demand."""
+    trained, billed = found.get("TrainingTimeInSeconds"), found.get("BillableTimeInSeconds")
+    if trained is None or billed is None:
+        return ""
+    saved = f", {1 - billed / trained:.0%} off on demand" if trained and found.get("EnableManagedSpotTraining") else ""
+    return f"; {billed:,} of {trained:,} seconds billed for each instance{saved}"
+
+
+def _attempt(found: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:
+    """The last attempt that is known; None for a job that has had no instances."""
+    begun = found.get("TrainingStartTime")
+    if begun is None:
+        return None
+    code = _EXIT_CODE.search(str(found.get("FailureReason", "")))
+    codes = {JobState.COMPLETED: 0, JobState.FAILED: int(code[1]) if code else 1}
+    return Attempt(
+        number=restarts + 1,
+        started_at=begun,
+        ended_at=found.get("TrainingEndTime") if state.final else None,
+        exit_code=codes.get(state),
+        signal=0,
+        nodes=nodes,
+    )

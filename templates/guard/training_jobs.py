@@ -1,0 +1,71 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of SageMaker training jobs: what differs from a cluster's.
+
+Their machines come with a job and go with it, so that nothing is ever idle: the guard stops jobs when their time or
+their money is over. SageMaker bills from Downloading on; a job that waits for capacity has no nodes.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from guard import Guard, Node, Settings, aws, its, respond
+
+TAG = "slipway:cluster"
+UNBILLED = {"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack", "Interrupted"}
+"""Secondary states (botocore 1.44.5, SecondaryStatus) in which a job has no instances yet, or none any more."""
+RUNNING = "InProgress"
+
+
+def handler(event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls."""
+    settings = Settings.of({**os.environ, "HYPERPOD": os.environ["TRAINING_JOBS"]})
+    respond(TrainingJobGuard(settings, aws, datetime.now(UTC)), event)
+
+
+class TrainingJobGuard(Guard):
+    """One call of the guard of a plan's training jobs."""
+
+    slurm = False
+    prepaid = "the instances of a training plan are left"
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        super().__init__(settings, client, now)
+        self.sagemaker = client("sagemaker")
+
+    def jobs(self) -> list[Mapping[str, Any]]:
+        """The jobs of the plan that are not over, by their tag."""
+        pages = self.sagemaker.get_paginator("list_training_jobs").paginate(StatusEquals=RUNNING)
+        found = []
+        for each in (summary for page in pages for summary in page["TrainingJobSummaries"]):
+            tags = self.sagemaker.get_paginator("list_tags").paginate(ResourceArn=each["TrainingJobArn"])
+            if {"Key": TAG, "Value": self.settings.cluster} in [tag for page in tags for tag in page["Tags"]]:
+                found.append(self.sagemaker.describe_training_job(TrainingJobName=each["TrainingJobName"]))
+        return found
+
+    def nodes(self) -> list[Node]:
+        """One for each instance that is billed."""
+        billed = [each for each in self.jobs() if each["SecondaryStatus"] not in UNBILLED]
+        return [{} for each in billed for _ in range(each["ResourceConfig"]["InstanceCount"])]
+
+    def all_idle(self, _nodes: list[Node]) -> bool:
+        """Never: the machines go with their job."""
+        return False
+
+    def stop(self, reason: str, count: int | None) -> None:
+        """Stop every job: SageMaker sends SIGTERM, and ends the containers 120 seconds later.
+
+        Raises:
+            ClientError: SageMaker refuses.
+        """
+        names = [each["TrainingJobName"] for each in self.jobs()]
+        for name in names:
+            self.sagemaker.stop_training_job(TrainingJobName=name)
+        if names:
+            self.tell(
+                "training job stopped",
+                f"{reason}. {', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and ends."
+                f" Launch the plan again to resume.",
+            )

@@ -1,0 +1,161 @@
+# ruff: noqa: INP001 - one file that is shipped as it is and is a container's first process; what it prints is the log
+"""Starts the agent in a container of a SageMaker training job, again after each attempt that may be followed by one.
+
+It lies in a channel of its own, beside the job folder (`job.tar.gz`), and reads resourceconfig.json itself: variables
+that begin with SM_ come from AWS's toolkit, which it does not use. It passes SIGTERM on to the agent, which saves, and
+starts nothing after it. It writes why the job failed to /opt/ml/output/failure, which SageMaker shows. Standard
+library alone.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+CHANNEL = Path(__file__).resolve().parent
+ML = CHANNEL.parents[2]
+"""/opt/ml: the channel is input/data/slipway below it."""
+INTERRUPTED, STOPPED, BAD_JOB = 75, 79, 78
+"""The agent's codes (launcher/agent/exits.py): it saved and may come again; the job is over for good; no job at all."""
+MOST_STARTS = 200
+LONGEST_REASON = 1000
+"""SageMaker shows the first 1,024 characters."""
+PAUSE_S = 2.0
+
+
+def ranked(hosts: list[str]) -> list[str]:
+    """The hosts by their numbers: as text algo-10 comes before algo-2.
+
+    >>> ranked(["algo-10", "algo-2", "algo-1"])
+    ['algo-1', 'algo-2', 'algo-10']
+    """
+    return sorted(hosts, key=lambda host: [int(part) if part.isdigit() else 0 for part in re.split(r"(\d+)", host)])
+
+
+def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> None:
+    """Tell the agent which node this is, by resourceconfig.json."""
+    hosts, here = ranked(list(config["hosts"])), config["current_host"]
+    environment["SLIPWAY_PARTS"] = str(len(hosts))
+    environment["JOB_COMPLETION_INDEX"] = str(hosts.index(here))
+    environment.setdefault("SLIPWAY_MEETING", hosts[0])
+    environment["SLIPWAY_POD"] = environment["SLIPWAY_NODE"] = here
+    # Every container calls itself "aws" (aws/deep-learning-containers@e0ecede, changehostname.c).
+    environment.setdefault("NCCL_HOSTID", here)
+    if config.get("network_interface_name") and "NCCL_SOCKET_IFNAME" in environment:
+        environment["NCCL_SOCKET_IFNAME"] = config["network_interface_name"]
+
+
+def unpacked(archive: Path, folder: Path) -> None:
+    """Unpack the job folder; it appears whole, and holds files and folders alone."""
+    if folder.is_dir():
+        return
+    fresh = folder.with_name(f".{folder.name}-{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    with tarfile.open(archive, "r:gz") as packed:
+        for member in packed.getmembers():
+            if member.name.startswith("/") or ".." in Path(member.name).parts:
+                message = f"{member.name} lies outside of the job folder"
+                raise ValueError(message)
+            place = fresh / member.name
+            content = packed.extractfile(member) if member.isreg() else None
+            if content is None:
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with content, place.open("wb") as stream:
+                shutil.copyfileobj(content, stream)
+            place.chmod(0o755 if member.mode & 0o100 else 0o644)
+    fresh.rename(folder)
+
+
+class Starter:
+    """Starts programs one after the other, and passes SIGTERM on to the one that runs."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Listen."""
+        self.environment = environment
+        self.leaving = False
+        self.process = None  # type: subprocess.Popen[bytes] | None
+        signal.signal(signal.SIGTERM, self._leave)
+
+    def _leave(self, _number: int, _frame: "FrameType | None") -> None:
+        self.leaving = True
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def run(self, script: Path, folder: Path) -> int:
+        """The exit code of one script of the job folder."""
+        self.process = subprocess.Popen([sys.executable, str(script)], cwd=folder, env=dict(self.environment))
+        if self.leaving:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait()
+        return 128 - code if code < 0 else code
+
+    def wait(self, seconds: float) -> None:
+        """A pause that SIGTERM ends."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.leaving:
+            time.sleep(0.1)
+
+
+def reason(folder: Path, code: int) -> str:
+    """Why the job failed, by the newest event of this node's agent that says so."""
+    found = ""
+    for path in sorted(folder.glob("events*.jsonl")):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if event.get("event") in ("failed", "stopped") and event.get("reason"):
+                found = str(event["reason"])
+    return f"{found or 'the agent ended'} (exit code {code})"
+
+
+def failed(text: str, code: int) -> int:
+    """Leave word of a failure where SageMaker looks for it."""
+    print(f"slipway: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the job's log
+    output = ML / "output"
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "failure").write_text(text[:LONGEST_REASON] + "\n", encoding="utf-8")
+    return code
+
+
+def main() -> int:
+    """Run the job on this node to its end."""
+    own = dict(os.environ)
+    config = json.loads((ML / "input" / "config" / "resourceconfig.json").read_text(encoding="utf-8"))
+    given = json.loads((CHANNEL / "environment.json").read_text(encoding="utf-8"))
+    own = {**given, **own}
+    placed(config, own)
+    folder = Path(own["SLIPWAY_ROOT"]) / "job"
+    starter = Starter(own)
+    try:
+        unpacked(CHANNEL / "job.tar.gz", folder)
+    except (OSError, tarfile.TarError, ValueError) as problem:
+        return failed(f"the job folder cannot be unpacked: {problem}", BAD_JOB)
+    code = starter.run(folder / "fetch_work.py", folder)
+    if code:
+        return failed("the command's folder cannot be fetched: see the log of this node", code)
+    for _ in range(MOST_STARTS):
+        code = starter.run(folder / "kubernetes" / "start.py", folder)
+        if code == 0 or starter.leaving:
+            return code
+        if code in (STOPPED, BAD_JOB):
+            return failed(reason(folder, code), code)
+        starter.wait(PAUSE_S)
+    return failed(f"started {MOST_STARTS} times without an end", code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The stack of training jobs: role, guard and rules of others; no machine, and no network unless the plan names one."""
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from launcher.model.enums import TargetKind
+from tests.infra.accepted import CLUSTERS, TRAINING_JOBS, accepted
+from tests.infra.conftest import TRAINING_JOB_FILES
+from tests.infra.guard_modules import guard_module
+from tests.infra.linting import complaints
+from tests.infra.reading import variables
+from tests.infra.test_deployer_policy import FREE, allowed_types, made, refused, types
+
+IN_VPC = """
+slipway: 1
+name: small
+target: {kind: sagemaker-training, region: us-east-2, instance_type: p5.48xlarge, nodes: 2}
+network: {vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0]}
+purchase: {option: on-demand}
+"""
+
+
+@pytest.fixture(params=sorted(TRAINING_JOB_FILES))
+def jobs(request, synthesised, plan_at):
+    return synthesised(plan_at(TRAINING_JOB_FILES[request.param]))
+
+
+@pytest.fixture
+def in_vpc(synthesised):
+    return synthesised(IN_VPC)
+
+
+def test_the_rules_of_others_are_kept(jobs):
+    found = [each for each in jobs.violations if accepted(CLUSTERS, *each) is None]
+    assert [each for each in found if accepted(TRAINING_JOBS, *each) is None] == []
+    assert complaints(jobs.folder, jobs.plan.place.region) == []
+
+
+def test_a_deployment_may_make_all_of_it(jobs, in_vpc):
+    for each in (jobs, in_vpc):
+        assert refused(TargetKind.SAGEMAKER_TRAINING, made(each), FREE) == []
+        assert types(each) <= allowed_types(TargetKind.SAGEMAKER_TRAINING)
+
+
+def test_there_is_no_machine_and_no_network(jobs):
+    assert not {each for each in types(jobs) if each.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
+    assert set(jobs.templates) == {
+        f"slipway-{jobs.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
+    }
+
+
+def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
+    (group,) = in_vpc.resources("training", "AWS::EC2::SecurityGroup")
+    for kind, key in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+        rule = in_vpc.only("training", f"AWS::EC2::SecurityGroup{kind}")
+        assert (rule["IpProtocol"], rule[key]) == ("-1", {"Fn::GetAtt": [group, "GroupId"]})
+    outputs = in_vpc.template("training")["Outputs"]
+    assert outputs["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
+
+
+def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(jobs):
+    roles = jobs.resources("training", "AWS::IAM::Role")
+    (role,) = [each for key, each in roles.items() if key.startswith("MachineRole")]
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    policy = jobs.only("training", "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
+    deletes = [each["Resource"] for each in policy if "s3:DeleteObject" in json.dumps(each["Action"])]
+    assert all("/.runs/*" in json.dumps(each) or "/.compile-cache/*" in json.dumps(each) for each in deletes)
+    assert deletes
+
+
+def test_a_job_that_fails_is_announced_by_its_tag(jobs):
+    rules = jobs.resources("training", "AWS::Events::Rule").values()
+    (pattern,) = [each["EventPattern"] for each in rules if "EventPattern" in each]
+    assert pattern["detail"] == {"TrainingJobStatus": ["Failed"], "Tags": {"slipway:cluster": [jobs.plan.name]}}
+    assert variables(jobs)["TRAINING_JOBS"] == f"slipway-{jobs.plan.name}"
+
+
+class SageMaker:
+    """Two jobs that run, of which one is the plan's, and one that waits for capacity."""
+
+    def __init__(self):
+        self.stopped = []
+        self.jobs = {"own-1": ("tiny", "Training"), "other-1": ("other", "Training"), "own-2": ("tiny", "Pending")}
+
+    def get_paginator(self, call):
+        return SimpleNamespace(paginate=lambda **asked: [getattr(self, call)(**asked)])
+
+    def list_training_jobs(self, StatusEquals):  # noqa: N803 - as the API has it
+        assert StatusEquals == "InProgress"
+        return {"TrainingJobSummaries": [{"TrainingJobName": name, "TrainingJobArn": name} for name in self.jobs]}
+
+    def list_tags(self, ResourceArn):  # noqa: N803 - the same
+        return {"Tags": [{"Key": "slipway:cluster", "Value": self.jobs[ResourceArn][0]}]}
+
+    def describe_training_job(self, TrainingJobName):  # noqa: N803 - the same
+        secondary = self.jobs[TrainingJobName][1]
+        return {
+            "TrainingJobName": TrainingJobName,
+            "SecondaryStatus": secondary,
+            "ResourceConfig": {"InstanceCount": 2},
+        }
+
+    def stop_training_job(self, TrainingJobName):  # noqa: N803 - the same
+        self.stopped.append(TrainingJobName)
+
+
+def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
+    with guard_module("training_jobs") as module, guard_module("guard") as base:
+        variables = {
+            "CLUSTER": "tiny",
+            "HYPERPOD": "slipway-tiny",
+            "STACK": "s",
+            "TOPICS": "",
+            "AWS_REGION": "us-east-2",
+        }
+        settings = base.Settings.of({**variables, "PREPAID": "false", "IDLE_MINUTES": "0"})
+        service = SageMaker()
+        guard = module.TrainingJobGuard(settings, lambda _: service, datetime(2026, 11, 20, tzinfo=UTC))
+        assert len(guard.nodes()) == 2
+        assert not guard.all_idle(guard.nodes())
+        guard.stop("its 3 hours are over", 2)
+        assert service.stopped == ["own-1", "own-2"]

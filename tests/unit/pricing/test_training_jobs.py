@@ -1,0 +1,61 @@
+"""The money of training jobs: an ml. rate for the job's own hours, managed spot as a range, nothing that stays."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.model.money import Price
+from launcher.pricing.own_cluster import own_cluster
+
+JOBS = {
+    "workload": {"train": {"hours": 10.0}},
+    "target": {"kind": "sagemaker-training", "region": "us-east-1", "instance_type": "p5.48xlarge", "nodes": 2},
+    "purchase": {"option": "on-demand"},
+}
+SPOT = {**JOBS, "purchase": {"option": "spot"}}
+RATE = load().sagemaker("ml.p5.48xlarge", "us-east-1", "training")
+
+
+def lines(quote):
+    return {each.name: each for each in quote.components}
+
+
+def test_it_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced):
+    quote = priced(JOBS).quote(1)
+    assert isinstance(RATE, Price)
+    assert quote.price.usd == RATE.usd
+    assert not [name for name in lines(quote) if "NAT" in name or "head" in name or "idle tail" in name]
+    assert quote.left_up_usd_per_hour < Decimal("0.10")
+
+
+def test_a_warm_pool_is_billed_in_full_when_it_is_asked_for(priced):
+    found = priced({**JOBS, "guardrails": {"idle_minutes": 30}})
+    warm = found.quote(1)
+    plain = priced(JOBS).quote(1)
+    assert lines(warm)["idle tail"].usd == pytest.approx(RATE.usd * 2 * Decimal("0.5"), abs=Decimal("0.01"))
+    assert warm.usd.mid > plain.usd.mid
+    assert [each for each in found.resolution.findings if each.code == "warm-pool"]
+
+
+def test_managed_spot_is_a_range_whose_high_end_is_on_demand(priced):
+    quote = priced(SPOT).quote(1)
+    assert quote.price_range.high == RATE.usd
+    assert quote.price_range.low == pytest.approx(RATE.usd * Decimal("0.1"), abs=Decimal("0.001"))
+    assert quote.price.usd == quote.price_range.mid
+    assert quote.price.basis == "derived"
+    assert "publishes no rate" in quote.price.note
+    assert quote.usd.high > priced(JOBS).quote(1).usd.mid
+
+
+def test_its_price_may_be_as_old_as_on_demand(priced):
+    codes = {each.code: each.message for each in priced(SPOT).quote(1).findings}
+    assert "spot price" not in codes.get("old-price", "")
+
+
+def test_a_cluster_of_ones_own_pays_from_a_number_of_jobs(priced):
+    found = own_cluster(priced(JOBS).candidates[0])
+    assert found is not None
+    assert found.jobs >= 1
+    saved = priced(JOBS).candidates[0].usd - found.job_usd
+    assert saved * found.jobs >= found.month_usd > saved * (found.jobs - 1)

@@ -1,0 +1,236 @@
+"""The request of CreateTrainingJob holds to the API's own model; the entry script finds its place among the nodes."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.aws.training_jobs import request_complaints
+from launcher.model.errors import ImpossibleError
+from launcher.planning.pin import pinned_plan
+from launcher.targets.sagemaker_training.render import (
+    ENTRY_FILE,
+    ENTRY_SCRIPT,
+    ENVIRONMENT_FILE,
+    RENDER,
+    REQUEST_FILE,
+)
+from tests.plans import ROOT, laid_over, request_of
+
+EXAMPLES = sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))
+JOBS = {"target": {"kind": "sagemaker-training"}}
+PLAN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/december"
+
+
+def request(bundle):
+    return json.loads(bundle.file(REQUEST_FILE).text)
+
+
+@pytest.fixture
+def request_with(plan_of, bundle_of):
+    """The request of a small plan with more keys laid over it."""
+    return lambda **extra: request(bundle_of(plan_of(**laid_over(JOBS, extra))))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_request_that_the_model_allows(path, catalog, bundle_of):
+    made = request(bundle_of(pinned_plan(plan_file.load(path), catalog)))
+    assert request_complaints(made) == []
+    assert made["AlgorithmSpecification"]["TrainingImage"].partition("/")[0].endswith("amazonaws.com")
+
+
+@pytest.mark.parametrize(
+    "member, value",
+    [
+        (("ResourceConfig", "InstanceType"), "ml.p5.47xlarge"),
+        (("TrainingJobName",), "a_b"),
+        (("TrainingJobName",), "a" * 64),
+        (("AlgorithmSpecification", "ContainerEntrypoint"), ["x" * 257]),
+        (("AlgorithmSpecification", "TrainingInputMode"), "Stream"),
+        (("Environment",), {"A": "x" * 513}),
+        (("Environment",), {f"A{number}": "" for number in range(101)}),
+        (("ResourceConfig", "KeepAlivePeriodInSeconds"), 99_999),
+        (("StoppingCondition", "MaxPendingTimeInSeconds"), 60),
+        (("Tags",), [{"Key": "a*b", "Value": ""}]),
+        (("Nonsense",), 1),
+    ],
+)
+def test_what_botocore_lets_through_is_refused(request_with, member, value):
+    made = request_with()
+    place = made
+    for name in member[:-1]:
+        place = place[name]
+    place[member[-1]] = value
+    found = request_complaints(made)
+    assert found
+    assert all(member[0] in each for each in found)
+
+
+def test_managed_spot_waits_longer_than_it_runs_and_on_demand_has_no_wait(request_with):
+    spot = request_with(purchase={"option": "spot"})["StoppingCondition"]
+    assert spot["MaxWaitTimeInSeconds"] >= spot["MaxRuntimeInSeconds"]
+    assert "MaxPendingTimeInSeconds" not in spot
+    plain = request_with(purchase={"wait_for_capacity_minutes": 45})["StoppingCondition"]
+    assert plain["MaxPendingTimeInSeconds"] == 45 * 60
+    assert "MaxWaitTimeInSeconds" not in plain
+
+
+def test_a_time_limit_a_warm_pool_a_training_plan_and_a_vpc_are_passed_on(request_with):
+    limited = request_with(run={"command": ["true"], "time_limit_h": 3})
+    assert limited["StoppingCondition"]["MaxRuntimeInSeconds"] == 3 * 3600
+    assert "KeepAlivePeriodInSeconds" not in limited["ResourceConfig"]
+    assert request_with(guardrails={"idle_minutes": 20})["ResourceConfig"]["KeepAlivePeriodInSeconds"] == 1200
+    bought = {"option": "training-plan", "training_plan": {"arn": PLAN, "count": 2}}
+    assert request_with(purchase=bought)["ResourceConfig"]["TrainingPlanArn"] == PLAN
+    network = {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}
+    assert request_with(network=network)["VpcConfig"]["Subnets"] == network["subnet_ids"]
+    assert "VpcConfig" not in limited
+
+
+def test_a_key_is_no_key_of_a_volume_where_there_is_none(request_with):
+    key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    made = request_with(storage={"kms_key_arn": key})
+    assert made["OutputDataConfig"]["KmsKeyId"] == key
+    assert "VolumeKmsKeyId" not in made["ResourceConfig"]
+
+
+@pytest.mark.parametrize(
+    "extra, code, path",
+    [
+        ({"target": {"instance_type": "m5.8xlarge"}}, "not-for-training-jobs", "target.instance_type"),
+        ({"run": {"command": ["true"], "image": "docker.io/team/image:1"}}, "image-not-in-ecr", "run.image"),
+        ({"target": {"instance_type": "c5.xlarge", "nodes": 1}}, "image-missing", "run.image"),
+        ({"run": {"command": ["true"], "time_limit_h": 700}}, "training-job-time", "run.time_limit_h"),
+        ({"guardrails": {"idle_minutes": 90}}, "warm-pool-time", "guardrails.idle_minutes"),
+        (
+            {"guardrails": {"idle_minutes": 9}, "purchase": {"option": "spot"}},
+            "warm-pool-spot",
+            "guardrails.idle_minutes",
+        ),
+        ({"purchase": {"option": "capacity-block"}}, "hyperpod-ec2-capacity", "purchase.reservation"),
+        ({"storage": {"lustre_gib": 1200}}, "training-job-unused", "storage.lustre_gib"),
+        ({"storage": {"login_nodes": 1}}, "training-job-unused", "storage.login_nodes"),
+        ({"checkpoint": {"mode": "own", "uri": "/fsx/run"}}, "training-job-mount", "checkpoint.uri"),
+        ({"network": {"endpoints": ["logs"]}}, "training-job-network", "network.endpoints"),
+    ],
+)
+def test_what_a_training_job_cannot_be_is_said_with_its_key(catalog, extra, code, path):
+    base = {
+        "slipway": 1,
+        "name": "small",
+        "workload": {"train": {"model": {"params_b": 1}, "hours": 2}},
+        "target": {"kind": "sagemaker-training", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 1},
+        "purchase": {"option": "on-demand"},
+    }
+    try:
+        plan = pinned_plan(request_of(laid_over(base, extra)), catalog)
+    except ImpossibleError as refused:
+        found = refused.findings
+    else:
+        found = RENDER.findings(plan, catalog.instance_types)
+    assert (code, path) in [(each.code, each.path) for each in found]
+    assert all(each.hint for each in found if each.code == code)
+
+
+@pytest.fixture
+def entry():
+    """The entry script as a module."""
+    spec = importlib.util.spec_from_file_location("entry", ROOT / ENTRY_SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_nodes_are_ranked_by_number_and_not_as_text(entry):
+    hosts = sorted(f"algo-{number}" for number in range(1, 13))
+    assert hosts[1] == "algo-10"
+    environment = {}
+    entry.placed({"hosts": hosts, "current_host": "algo-2", "network_interface_name": "eth0"}, environment)
+    assert environment["JOB_COMPLETION_INDEX"] == "1"
+    assert environment["SLIPWAY_MEETING"] == "algo-1"
+    assert environment["SLIPWAY_PARTS"] == "12"
+
+
+class Container:
+    """The folders of a container, with a job folder whose start script is the test's own."""
+
+    def __init__(self, folder: Path, start: str) -> None:
+        self.ml, self.root = folder / "opt" / "ml", folder / "tmp" / "slipway"
+        channel, config = self.ml / "input" / "data" / "slipway", self.ml / "input" / "config"
+        for each in (channel, config, folder / "job" / "kubernetes"):
+            each.mkdir(parents=True)
+        (folder / "job" / "kubernetes" / "start.py").write_text(start)
+        (folder / "job" / "fetch_work.py").write_text("")
+        with tarfile.open(channel / "job.tar.gz", "w:gz") as archive:
+            archive.add(folder / "job", ".")
+        (channel / "environment.json").write_text(json.dumps({"SLIPWAY_ROOT": str(self.root)}))
+        (channel / "entry.py").write_text((ROOT / ENTRY_SCRIPT).read_text())
+        hosts = {"hosts": ["algo-1"], "current_host": "algo-1", "network_interface_name": "lo"}
+        (config / "resourceconfig.json").write_text(json.dumps(hosts))
+        self.process = subprocess.Popen(
+            [sys.executable, channel / "entry.py"], env={"PATH": os.environ["PATH"]}, stderr=subprocess.DEVNULL
+        )
+
+    @property
+    def failure(self) -> str:
+        path = self.ml / "output" / "failure"
+        return path.read_text() if path.is_file() else ""
+
+
+def test_an_attempt_that_may_be_followed_by_one_is_and_the_failure_is_written_where_sagemaker_looks(tmp_path):
+    start = """
+import json, pathlib, sys
+count = pathlib.Path("count")
+number = int(count.read_text()) + 1 if count.is_file() else 1
+count.write_text(str(number))
+with open("events.jsonl", "a") as events:
+    print(json.dumps({"event": "failed", "reason": f"attempt {number} went wrong"}), file=events)
+sys.exit(1 if number == 1 else 79)
+"""
+    container = Container(tmp_path, start)
+    assert container.process.wait(60) == 79
+    assert container.failure == "attempt 2 went wrong (exit code 79)\n"
+    assert (container.root / "job" / "count").read_text() == "2"
+
+
+def test_sigterm_goes_to_the_agent_and_nothing_is_started_after_it(tmp_path):
+    start = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path("saved").write_text("1"), sys.exit(75)))
+pathlib.Path("ready").write_text("1")
+time.sleep(60)
+"""
+    container = Container(tmp_path, start)
+    ready, end = container.root / "job" / "ready", time.monotonic() + 30
+    while not ready.is_file() and time.monotonic() < end:
+        time.sleep(0.05)
+    container.process.send_signal(signal.SIGTERM)
+    assert container.process.wait(30) == 75
+    assert (container.root / "job" / "saved").is_file()
+    assert container.failure == ""
+
+
+def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
+    archive, outside = tmp_path / "job.tar.gz", tmp_path / "x"
+    outside.write_text("")
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(outside, "../outside")
+    with pytest.raises(ValueError, match="outside of the job folder"):
+        entry.unpacked(archive, tmp_path / "folder" / "job")
+
+
+def test_the_channel_holds_what_the_entry_needs(plan_of, bundle_of):
+    made = bundle_of(plan_of(**JOBS))
+    told = json.loads(made.file(ENVIRONMENT_FILE).text)
+    assert told["SLIPWAY_OPERATOR"] == "job"
+    assert not {"SLIPWAY_PARTS", "SLIPWAY_MEETING"} & set(told)
+    assert made.file(ENTRY_FILE).text == (ROOT / ENTRY_SCRIPT).read_text()
+    assert json.loads(made.file("job.json").text)["grace_s"] == 120.0

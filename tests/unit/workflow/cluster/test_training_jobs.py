@@ -1,0 +1,190 @@
+"""Training jobs as every other job is asked for: states in plain words, merged logs, a job that is created once."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws.session import Session
+from launcher.aws.training_jobs import NodeLogs
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.job import JobState, Submitted
+from launcher.submit.jobs import UnreachableError
+from launcher.targets.sagemaker_training.deploy import _create, refuse_bad_request
+from launcher.workflow.cluster.training_jobs import TrainingJobs, facts_of
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+JOB = Submitted(job="small-0a1b2c3d", key="small-1", folder="small-0a1b2c3d")
+REQUEST = {
+    "TrainingJobName": JOB.job,
+    "RoleArn": "arn:aws:iam::123456789012:role/slipway-small",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
+    "EnableManagedSpotTraining": True,
+}
+
+
+def described(status="InProgress", secondary="Training", **more):
+    found = {
+        "TrainingJobArn": f"arn:aws:sagemaker:us-east-2:123456789012:training-job/{JOB.job}",
+        "TrainingJobStatus": status,
+        "SecondaryStatus": secondary,
+        "CreationTime": NOW,
+        "SecondaryStatusTransitions": [{"Status": secondary, "StartTime": NOW, "StatusMessage": "words of AWS"}],
+        "ResourceConfig": {"InstanceCount": 2},
+    }
+    return {**found, **more}
+
+
+@pytest.mark.parametrize(
+    "status, secondary, state, word",
+    [
+        ("InProgress", "Pending", JobState.PENDING, "waiting"),
+        ("InProgress", "Starting", JobState.PENDING, "waiting"),
+        ("InProgress", "Interrupted", JobState.PENDING, "interrupted"),
+        ("InProgress", "Restarting", JobState.PENDING, "interrupted"),
+        ("InProgress", "Downloading", JobState.RUNNING, "downloading data and image"),
+        ("InProgress", "Training", JobState.RUNNING, "training"),
+        ("InProgress", "SomethingNew", JobState.RUNNING, "SomethingNew"),
+        ("Stopping", "Stopping", JobState.RUNNING, "stopping"),
+        ("Completed", "Completed", JobState.COMPLETED, "completed"),
+        ("Failed", "Failed", JobState.FAILED, "failed"),
+        ("Stopped", "Stopped", JobState.CANCELLED, "stopped"),
+        ("Stopped", "MaxRuntimeExceeded", JobState.FAILED, "stopped"),
+        ("Stopped", "MaxWaitTimeExceeded", JobState.FAILED, "stopped"),
+    ],
+)
+def test_every_secondary_state_has_plain_words_and_a_new_one_is_running(status, secondary, state, word):
+    found = facts_of(described(status, secondary))
+    assert (found.state, found.word) == (state, word)
+    assert bool(found.nodes) == (state is JobState.RUNNING)
+
+
+def test_a_wait_for_capacity_may_be_taken_back_and_a_wait_after_an_interruption_says_what_it_is():
+    assert facts_of(described(secondary="Pending")).reason == "waiting for capacity"
+    assert facts_of(described(secondary="Interrupted")).reason.startswith("it was interrupted")
+
+
+def test_what_is_billed_is_said_beside_what_was_trained():
+    ended = described("Completed", "Completed", TrainingTimeInSeconds=1000, BillableTimeInSeconds=350)
+    spot = facts_of({**ended, "EnableManagedSpotTraining": True})
+    assert spot.word == "completed; 350 of 1,000 seconds billed for each instance, 65% off on demand"
+
+
+def test_a_failure_has_its_reason_and_its_exit_code():
+    reason = "AlgorithmError: out of memory (exit code 137), exit code: 79"
+    found = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
+    assert (found.reason, found.attempt.exit_code) == (reason, 137)
+
+
+class Api:
+    """A client that answers with what it was given, one answer a call, and keeps what was asked."""
+
+    def __init__(self, **answers):
+        self.answers, self.asked = answers, []
+
+    def __getattr__(self, name):
+        def call(**arguments):
+            self.asked.append((name, arguments))
+            answer = self.answers[name]
+            answer = answer.pop(0) if isinstance(answer, list) else answer
+            if isinstance(answer, str):
+                code, _, words = answer.partition(": ")
+                raise ClientError({"Error": {"Code": code, "Message": words}}, name)
+            return answer
+
+        return call
+
+
+def session(**services):
+    return Session(environment={}, region="us-east-2", clients=services)
+
+
+def source(api, logs=None):
+    return TrainingJobs(session=session(sagemaker=api, logs=logs), kept=SimpleNamespace(), settle_s=0.0)
+
+
+def tags(key):
+    return {"Tags": [{"Key": "slipway:run", "Value": key}]}
+
+
+def test_a_job_of_the_same_submission_is_the_one_that_an_earlier_call_created():
+    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags(JOB.key))
+    _create(session(sagemaker=api), REQUEST, JOB.key)
+    assert [name for name, _ in api.asked] == ["create_training_job", "describe_training_job", "list_tags"]
+
+
+def test_a_name_that_another_submission_has_is_refused():
+    api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags("other"))
+    with pytest.raises(DeploymentFailedError, match="of another submission") as refused:
+        _create(session(sagemaker=api), REQUEST, JOB.key)
+    assert refused.value.exit_code == 6
+    assert source(api).find(JOB.key, JOB.folder) is None
+
+
+def test_a_quota_is_named_with_its_kind():
+    api = Api(create_training_job="ResourceLimitExceeded: The account-level service limit is 0 Instances")
+    with pytest.raises(DeploymentFailedError, match="service limit is 0") as refused:
+        _create(session(sagemaker=api), REQUEST, JOB.key)
+    assert "'ml.p5.48xlarge for spot training job usage'" in refused.value.hint
+
+
+def test_a_request_that_breaks_the_model_is_never_sent():
+    with pytest.raises(ImpossibleError, match="would refuse the request") as refused:
+        refuse_bad_request({**REQUEST, "TrainingJobName": "under_score"})
+    assert refused.value.exit_code == 5
+    assert refused.value.findings
+
+
+def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_is_not_taken_back():
+    over, runs = Api(describe_training_job=described("Completed", "Completed")), Api(describe_training_job=described())
+    assert not source(over).cancel(JOB)
+    assert not source(runs).cancel(JOB, only_pending=True)
+    assert {name for name, _ in (*over.asked, *runs.asked)} == {"describe_training_job"}
+
+
+def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
+    states = [
+        described(secondary="Pending"),
+        described("Stopping", "Stopping"),
+        described("Stopped", "Stopped"),
+    ]
+    api = Api(describe_training_job=states, stop_training_job={})
+    found = source(api)
+    found.sleep = lambda _: None
+    assert found.cancel(JOB, only_pending=True)
+    assert [name for name, _ in api.asked].count("stop_training_job") == 1
+    assert not states
+
+
+def test_silence_of_the_api_is_no_end_of_the_job():
+    with pytest.raises(UnreachableError):
+        source(Api(describe_training_job="ThrottlingException: slow down")).facts(JOB)
+    assert source(Api(describe_training_job="ValidationException: Requested resource not found.")).facts(JOB) is None
+
+
+def test_lines_of_all_nodes_are_merged_by_time_and_those_of_the_others_say_whose_they_are():
+    def event(moment, host, text):
+        return {"timestamp": moment, "logStreamName": f"{JOB.job}/{host}-170000", "message": text}
+
+    pages = [
+        {"events": [event(3, "algo-1", "c\n"), event(1, "algo-10", "a")], "nextToken": "2"},
+        {"events": [event(2, "algo-2", "b")]},
+        {"events": [event(9, "algo-1", "d")]},
+    ]
+    logs = Api(filter_log_events=pages)
+    read = NodeLogs(session=session(logs=logs), job=JOB.job, settle_s=0.0)
+    assert read.read(NOW, whole=False) == b"[algo-10] a\n[algo-2] b\nc\n"
+    assert read.read(NOW, whole=True) == b"[algo-10] a\n[algo-2] b\nc\nd\n"
+    first, _, later = (arguments for _, arguments in logs.asked)
+    assert later["startTime"] == first["endTime"] + 1
+
+
+def test_a_log_group_that_is_not_there_yet_holds_nothing():
+    logs = Api(filter_log_events="ResourceNotFoundException: no group")
+    assert NodeLogs(session=session(logs=logs), job=JOB.job, settle_s=0.0).read(NOW, whole=False) == b""
+
+
+def test_nobody_enters_the_nodes():
+    with pytest.raises(ImpossibleError, match="take no shell"):
+        source(Api()).nodes(JOB)
