@@ -185,6 +185,13 @@ class Target:
         return self.scheduler == KUBERNETES
 
     @property
+    def image_service(self) -> str:
+        """Whose images its jobs run in where the plan names none (catalog, training/images.csv); "" for none."""
+        if self.per_job:
+            return "sagemaker"
+        return "ec2" if self.pods else ""
+
+    @property
     def managed(self) -> bool:
         """Whether its machines run in SageMaker's account: it bills them, their root volumes included."""
         return self.sagemaker is not None

@@ -21,8 +21,8 @@ def job_software(place: Place, context: PricingContext) -> Iterator[str]:
         facts = context.catalog.instance_types[place.instance_type]
         if facts.chip is not None and facts.chip.training_stack is not None:
             yield f"stack/{facts.chip.training_stack.name}"
-        if target.pods:
-            image = image or training_image(facts, place.region) or ""
+        if target.image_service:
+            image = image or training_image(facts, place.region, target.image_service) or ""
     own = context.bill.own_cluster
     for key in target.software:
         if own or "{image}" in key:

@@ -30,6 +30,7 @@ FACTS = Target(
     managed_spot=True,
     per_job=True,
     planned_for="training-job",
+    software=("image/{image}",),
     policies=("network",),
     roles=(
         RoleUse(
