@@ -332,7 +332,12 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
         with pytest.raises(SystemExit) as left:
             main()
-        return Ended(int(left.value.code or 0), *capsys.readouterr())
+        printed = capsys.readouterr()
+        if "--json" in words and printed.out.startswith("{"):
+            from tests.documents import read_document
+
+            read_document(printed.out)
+        return Ended(int(left.value.code or 0), *printed)
 
     return run
 

@@ -1,5 +1,9 @@
-"""What a store of checkpoints holds: `slipway checkpoints list`, slipway.checkpoints/1."""
+"""What a store of checkpoints holds, and what was read, deleted or restored of it: `slipway checkpoints`."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from launcher.agent.manifest import StoredFile
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.records.checkpoints import Checkpoint
@@ -15,6 +19,40 @@ def document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> Json:
     keys = "step folder format=form whole reason files bytes run attempt written_at layout unit"
     checkpoints = [picked(each, keys) | {"files": len(each.files)} for each in found]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
+
+
+def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequence[str]]]) -> Json:
+    """slipway.checkpoints-verify/1; `by` says what the files were held to."""
+    checkpoints = [
+        {
+            "step": each.step,
+            "whole": not wrong,
+            "by": "hashes" if each.form == "agent" else "sizes",
+            "files": len(each.files),
+            "problems": list(wrong),
+        }
+        for each, wrong in read
+    ]
+    return {"schema": "slipway.checkpoints-verify/1", "name": name, "uri": uri, "checkpoints": checkpoints}
+
+
+def verified_lines(each: Checkpoint, wrong: Sequence[str]) -> list[str]:
+    """One checkpoint that was read, and what is wrong with it."""
+    hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
+    told = "not whole" if wrong else f"whole, {len(each.files)} files, by {hashes}"
+    return [f"  step {each.step}: {told}", *(f"    {line}" for line in wrong)]
+
+
+def prune_document(name: str, uri: str, steps: Sequence[int], sizes: Mapping[str, int], *, done: bool) -> Json:
+    """slipway.checkpoints-prune/1; `done` is false where nothing was deleted."""
+    about = {"schema": "slipway.checkpoints-prune/1", "name": name, "uri": uri, "done": done}
+    return about | {"steps": list(steps), "objects": len(sizes), "bytes": sum(sizes.values())}
+
+
+def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequence[StoredFile]) -> Json:
+    """slipway.checkpoints-restore/1: where a checkpoint is now."""
+    about = {"schema": "slipway.checkpoints-restore/1", "name": name, "uri": uri, "step": step}
+    return about | {"folder": str(folder), "files": len(files), "bytes": sum(each.bytes for each in files)}
 
 
 def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:

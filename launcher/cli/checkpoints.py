@@ -62,8 +62,10 @@ def verify(
     everything: Annotated[bool, typer.Option("--all", help="Every checkpoint, not only the newest whole one.")] = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
 ) -> None:
     """Read checkpoints to the last byte and hold every file to its SHA-256; PyTorch's own to their sizes."""
+    from launcher.answers.checkpoints import verified_lines, verify_document
     from launcher.workflow.run.checkpoints import chosen, survey
     from launcher.workflow.run.checkpoints_transfer import damaged
 
@@ -72,21 +74,24 @@ def verify(
     store = store_of(source, region, sandbox=sandbox)
     found = survey(store)
     wanted = found if everything else (chosen(found, step),)
-    bad = []
+    read = []
     for each in wanted:
         with progress_bar(f"step {each.step}", sum(file.bytes for file in each.files)) as advance:
             wrong = damaged(store, each, advance)
-        hashes = "hashes" if each.form == "agent" else "sizes; PyTorch keeps no hashes"
-        output.result(
-            [f"  step {each.step}: " + ("not whole" if wrong else f"whole, {len(each.files)} files, by {hashes}")]
+        read.append((each, tuple(wrong)))
+        if not json:
+            output.result(verified_lines(each, wrong))
+    if json:
+        output.document(verify_document(source, store.uri, read))
+    if bad := [str(each.step) for each, wrong in read if wrong]:
+        problem = ImpossibleError(
+            f"not whole: step {', '.join(bad)}",
+            hint="a job's next start passes them by; restore another one with --step",
         )
-        output.result([f"    {line}" for line in wrong])
-        bad += [each.step] if wrong else []
-    if bad:
-        steps = ", ".join(str(number) for number in bad)
-        raise ImpossibleError(
-            f"not whole: step {steps}", hint="a job's next start passes them by; restore another one with --step"
-        )
+        if json:
+            # The document has said it.
+            raise typer.Exit(problem.exit_code)
+        raise problem
 
 
 def prune(
@@ -97,24 +102,33 @@ def prune(
     dry_run: options.DryRun = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
 ) -> None:
     """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
-    from launcher.answers.checkpoints import size_words
+    from launcher.answers.checkpoints import prune_document, size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
     store = store_of(source, region, sandbox=sandbox)
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
+    told = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
     what = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
     if not sizes or dry_run:
-        output.result([f"  would delete {what}" if sizes else f"  nothing to delete: {store.uri} holds what is kept"])
+        if json:
+            output.document(told)
+        else:
+            nothing = f"  nothing to delete: {store.uri} holds what is kept"
+            output.result([f"  would delete {what}" if sizes else nothing])
         return
     output.say(f"  steps {', '.join(str(step) for step in steps)}")
     confirm(f"delete {what}, below {store.uri}", yes=yes)
     with progress_bar("deleting", len(sizes), of_bytes=False) as advance:
         checkpoints_transfer.prune(store, sizes, options.now(), advance)
-    output.result([f"  deleted {what}"])
+    if json:
+        output.document(told)
+    else:
+        output.result([f"  deleted {what}"])
 
 
 def restore(
@@ -125,18 +139,23 @@ def restore(
     node: Annotated[int, typer.Option("--node", min=0, help="Whose files, where nodes stored one name each.")] = 0,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
+    json: options.Json = False,
 ) -> None:
     """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
-    from launcher.answers.checkpoints import size_words
+    from launcher.answers.checkpoints import restore_document, size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
 
     store = store_of(source, region, sandbox=sandbox)
     wanted = chosen(survey(store), step)
-    size = sum(file.bytes for file in checkpoints_transfer.files_for(wanted, node))
+    files = checkpoints_transfer.files_for(wanted, node)
+    size = sum(file.bytes for file in files)
     with progress_bar(f"step {wanted.step}", size) as advance:
         place = checkpoints_transfer.restore(store, wanted, target, advance, node=node)
-    output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
+    if json:
+        output.document(restore_document(source, store.uri, wanted.step, place, files))
+    else:
+        output.result([f"  {place}: step {wanted.step}, {size_words(size)}"])
 
 
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":

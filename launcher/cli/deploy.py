@@ -26,6 +26,7 @@ def deploy(
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
+    json: options.Json = False,
 ) -> None:
     """Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.
 
@@ -48,6 +49,11 @@ def deploy(
     person = Console(yes=yes)
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, tell=person.tell)
     quoted, done = deploy_plan(file, options.now(), asked, wanted=wanted, options=how, person=person)
+    if json:
+        from launcher.answers.deploy import document
+
+        output.document(document(quoted, done, simulated=sandbox, deployed=not dry_run))
+        return
     shown = {
         name: value for stack in done.values() for name, value in stack.items() if not name.startswith("ExportsOutput")
     }

@@ -26,6 +26,7 @@ def render(
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     yes: options.Yes = False,
+    json: options.Json = False,
 ) -> None:
     """Write the files a plan would deploy and submit, and execute nothing."""
     from launcher.records.run_folder import write_bundle
@@ -48,6 +49,11 @@ def render(
         write_bundle(bundle, folder, shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
+    if json:
+        files = [str(folder / each.path) for each in bundle.files]
+        about = {"name": quoted.plan.name, "digest": quoted.digest, "folder": str(folder), "files": files}
+        output.document({"schema": "slipway.render/1", **about})
+        return
     output.result([f"  {folder / each.path}" for each in bundle.files])
     count = len(bundle.files)
     output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")

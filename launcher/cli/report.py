@@ -54,9 +54,7 @@ def report(
             f"{name} has no report: its newest run is a {command.command}, {command.state}",
             hint=f"slipway status {name}",
         )
-    document = folder.read_json("report.json")
-    written = parse_report(document)
-    found = report_at(name, folder, written, options.now())
+    found = report_at(name, folder, parse_report(folder.read_json("report.json")), options.now())
     bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:
@@ -65,7 +63,7 @@ def report(
 
         output.save_html(target, report_html.page(found, timeline(folder, found.attempts), bill), show=show)
     if json:
-        output.document(_document(document if found is written else report_document(found), bill))
+        output.document(_document(report_document(found), bill))
     elif target is None:
         _print(found, bill)
     if status_of(folder, found) == KILLED:

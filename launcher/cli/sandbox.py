@@ -5,13 +5,17 @@ import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
+
+if TYPE_CHECKING:
+    from launcher.sandbox.sandbox import Sandbox
+    from launcher.sandbox.staying import StayingSandbox
 
 SCHEMA = "slipway.sandbox/1"
 
@@ -37,6 +41,7 @@ def start(
         str | None,
         typer.Option("--name", metavar="NAME", help="Use the sandbox NAME in this folder, and start it if needed."),
     ] = None,
+    json: options.Json = False,
 ) -> None:
     """Start it. From here on --sandbox uses it, from every terminal, until slipway sandbox stop ends it.
 
@@ -49,10 +54,16 @@ def start(
         there = staying.find(os.environ, name)
         if there is not None:
             staying.use(folder, name)
+            if json:
+                _document(there)
+                return
             output.result([f"  this folder uses the sandbox {name}, which runs since {there.since}"])
             return
     made = staying.start(os.environ, scheduler=scheduler, port=port, name=name)
     staying.use(folder, made.name)
+    if json:
+        _document(made)
+        return
     slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a local scheduler in Slurm's place"
     output.result([f"  {_called(made.name)} runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
     output.say("\n  next: slipway launch FILE --sandbox")
@@ -62,7 +73,6 @@ def start(
 def status(*, json: options.Json = False) -> None:
     """Show whether it runs, and the stacks and clusters in it."""
     from launcher.sandbox import staying
-    from launcher.sandbox.sandbox import Sandbox
 
     found, running = staying.find(os.environ), staying.every(os.environ)
     others = [each.name for each in running if found is None or each.name != found.name]
@@ -73,6 +83,18 @@ def status(*, json: options.Json = False) -> None:
             output.result([f"  no sandbox runs for this folder ({staying.used_in(Path.cwd())})", *_others(others)])
             output.say("\n  next: slipway sandbox start")
         return
+    if json:
+        _document(found)
+        return
+    box, stacks, clusters = _inside(found)
+    exports = _exports(box.environment, staying.place(os.environ))
+    output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
+
+
+def _inside(found: "StayingSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
+    """A sandbox with its stacks and clusters."""
+    from launcher.sandbox.sandbox import Sandbox
+
     box = Sandbox.attached(found, region=options.region_of(os.environ))
     stacks = [dict(each) for each in box.stacks()]
     clusters = [
@@ -84,12 +106,14 @@ def status(*, json: options.Json = False) -> None:
         }
         for name in box.clusters()
     ]
-    if json:
-        about = {"name": found.name, "endpoint": box.endpoint, "scheduler": found.scheduler, "since": found.since}
-        output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
-        return
-    exports = _exports(box.environment, staying.place(os.environ))
-    output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
+    return box, stacks, clusters
+
+
+def _document(found: "StayingSandbox") -> None:
+    """Print slipway.sandbox/1 of one that runs."""
+    box, stacks, clusters = _inside(found)
+    about = {"name": found.name, "endpoint": box.endpoint, "scheduler": found.scheduler, "since": found.since}
+    output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
 
 
 _SHOWN = (
@@ -135,7 +159,7 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
     return lines if stacks else [*lines, "  nothing is deployed in it"]
 
 
-def stop(*, yes: options.Yes = False) -> None:
+def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     """End it, with everything that runs in it; no process, port or file of it is left. It asks while jobs run."""
     from launcher.sandbox import staying
     from launcher.sandbox.sandbox import Sandbox
@@ -149,4 +173,7 @@ def stop(*, yes: options.Yes = False) -> None:
     if ended is None:
         name = staying.used_in(Path.cwd())
         raise ImpossibleError(f"no sandbox runs for this folder ({name})", hint="slipway sandbox start")
-    output.result([f"  {_called(ended.name)} has ended, and all that was in it"])
+    if json:
+        output.document({"schema": SCHEMA, "running": False})
+    else:
+        output.result([f"  {_called(ended.name)} has ended, and all that was in it"])

@@ -1,8 +1,11 @@
-"""`slipway schema`: the JSON Schema of a plan file, for editors."""
+"""`slipway schema`: the JSON Schema of a plan file, for editors, or of what a command prints with --json."""
+
+from typing import Annotated
 
 import typer
 
 from launcher.cli import output
+from launcher.model.errors import UnreadableInputError
 from launcher.model.schema import json_schema
 
 
@@ -11,6 +14,17 @@ def register(app: typer.Typer) -> None:
     app.command("schema")(schema)
 
 
-def schema() -> None:
-    """Print the JSON Schema of a plan file."""
-    output.document(json_schema())
+def schema(
+    document: Annotated[
+        str | None, typer.Argument(metavar="DOCUMENT", help="What --json prints: plan, quote, report, status ...")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a plan file, or of a document that commands print with --json."""
+    if document is None:
+        output.document(json_schema())
+        return
+    from launcher.answers.json_schemas import DOCUMENTS, schema_of
+
+    if document not in DOCUMENTS:
+        raise UnreadableInputError(f"no document is called {document}", hint=f"one of: {', '.join(DOCUMENTS)}")
+    output.document(schema_of(document))

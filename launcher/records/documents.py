@@ -27,7 +27,7 @@ FORMS: Keys = {
     "usd_p90",
 }
 """The keys of the objects of a quote."""
-_ESTIMATE = (
+ESTIMATE = (
     "tokens_per_s_range=tokens_per_s measured basis source tensor_parallel=layout.tensor_parallel "
     "copies_per_instance=layout.copies batch_size=layout.batch sequence_length=layout.sequence"
 )
@@ -97,9 +97,9 @@ def _serving(outlook: ServingOutlook | None) -> Json | None:
     if outlook is None:
         return None
     estimate, bedrock = outlook.estimate, outlook.bedrock
-    rests = dict.fromkeys(each.partition("=")[0] for each in _ESTIMATE.split())
+    rests = dict.fromkeys(each.partition("=")[0] for each in ESTIMATE.split())
     if estimate is not None:
-        rests = picked(estimate, _ESTIMATE) | {"source": estimate.source or None}
+        rests = picked(estimate, ESTIMATE) | {"source": estimate.source or None}
     return {
         **picked(outlook, "tokens_per_s utilisation usd_per_month usd_per_million_output_tokens ttft_ms tpot_ms"),
         **picked(outlook, "usd_per_million_tokens requests_per_month idle_usd_per_month"),

@@ -19,6 +19,7 @@ from launcher.workflow.deploy.endpoint import run_endpoint
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from tests.documents import read_document
 from tests.plans import EXAMPLES
 
 pytestmark = pytest.mark.xdist_group("endpoints")
@@ -139,7 +140,7 @@ class TestChatOnInferentia:
         finally:
             chat.box.behave(Behaviour())
         assert code == 0, err
-        answer = json.loads(out)
+        answer = read_document(out)
         assert answer["output_tokens"] == 10
         assert answer["ttft_ms"] >= 500
 
@@ -201,7 +202,7 @@ class TestChatOnInferentia:
     def test_it_goes_away(self, chat, slipway):
         code, out, err = slipway(chat, "down", "plan.yaml", "--yes", "--json")
         assert code == 0, err
-        removal = json.loads(out)
+        removal = read_document(out)
         assert removal["stacks"] == [{"name": "slipway-llama31-8b-inf2-serving", "status": "DELETE_COMPLETE"}]
         assert removal["instances"] == [{"instance_type": "ml.inf2.48xlarge", "count": 1}]
         assert removal["kept"] == []
@@ -281,7 +282,7 @@ class TestQueue:
         bucket = queue.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
         code, out, err = slipway(queue, "down", "summaries-inf2", "--yes", "--json")
         assert code == 0, err
-        (kept,) = json.loads(out)["kept"]
+        (kept,) = read_document(out)["kept"]
         assert (kept["kind"], kept["name"]) == ("requests", bucket)
         assert "each gone after 30 days" in kept["reason"]
         assert queue.session.client("sagemaker").list_endpoints()["Endpoints"] == []

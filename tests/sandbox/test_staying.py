@@ -19,6 +19,7 @@ from launcher.records.cache_folder import cache_folder
 from launcher.records.command_record import recorded_command
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
+from tests.documents import read_document
 from tests.sandbox.clients import client
 from tests.sandbox.slurm_jobs import jobs_on
 from tests.sandbox.test_sandbox import deploy, script_in
@@ -61,7 +62,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
 
     # Another process, as another terminal is.
     told = slipway("sandbox", "status", "--json", folder=tmp_path, environment=own)
-    document = json.loads(told.stdout)
+    document = read_document(told.stdout)
     assert document["schema"] == "slipway.sandbox/1"
     assert [each["name"] for each in document["clusters"]] == ["demo"]
     assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
@@ -113,7 +114,7 @@ def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
         folder.mkdir()
 
     def asked(folder):
-        return json.loads(slipway("sandbox", "status", "--json", folder=folder, environment=own).stdout)
+        return read_document(slipway("sandbox", "status", "--json", folder=folder, environment=own).stdout)
 
     begun = slipway("sandbox", "start", "--scheduler", "local", "--name", "mine", folder=mine, environment=own)
     assert begun.returncode == 0, begun.stderr
@@ -204,18 +205,26 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     launch.communicate(timeout=PATIENCE_S)
     assert launch.returncode == 130, "".join(said)
 
-    state = json.loads(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
     assert state["status"] == "running"
     assert state["saved_step"]
     listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
-    assert json.loads(listed.stdout)["checkpoints"]
+    assert read_document(listed.stdout)["checkpoints"]
     cancelled = slipway("cancel", "tiny-gpt", "--yes", folder=tmp_path, environment=own)
     assert "slipway down tiny-gpt --sandbox" in cancelled.stderr
-    state = json.loads(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
+    state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
     assert state["status"] == "cancelled"
-    cost = json.loads(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own).stdout)
+    cost = read_document(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own).stdout)
     assert {each["name"] for each in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
-    dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", folder=tmp_path, environment=own)
+    for words in (["verify"], ["prune", "--keep", "1", "--dry-run"], ["prune", "--keep", "1", "--yes"], ["restore"]):
+        done = slipway("checkpoints", words[0], "tiny-gpt", *words[1:], "--json", folder=tmp_path, environment=own)
+        document = read_document(done.stdout)
+        assert document["schema"] == f"slipway.checkpoints-{words[0]}/1"
+    assert len(list((tmp_path / "checkpoints").rglob("*.*"))) >= document["files"] > 0
+    listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
+    assert [each["step"] for each in read_document(listed.stdout)["checkpoints"]] == [document["step"]]
+    dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", "--json", folder=tmp_path, environment=own)
+    assert not read_document(dry.stdout)["deployed"]
     assert dry.returncode == 0, dry.stderr
     for each in ("network", "checkpoints", "training"):
         assert f"  slipway-tiny-gpt-{each}: no change\n" in dry.stderr, dry.stderr
@@ -226,7 +235,8 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     assert [each["name"] for each in box.stacks()] == ["slipway-tiny-gpt-checkpoints"]
 
     before = time.monotonic()
-    assert slipway("sandbox", "stop", folder=tmp_path, environment=own).returncode == 0
+    ended = slipway("sandbox", "stop", "--json", folder=tmp_path, environment=own)
+    assert read_document(ended.stdout) == {"schema": "slipway.sandbox/1", "running": False}
     assert time.monotonic() - before < PATIENCE_S
     after = slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own)
-    assert json.loads(after.stdout)["status"] == "cancelled"
+    assert read_document(after.stdout)["status"] == "cancelled"

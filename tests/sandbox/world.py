@@ -16,6 +16,7 @@ from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from tests.documents import read_document
 
 
 class World:
@@ -61,7 +62,7 @@ class World:
             main()
         said = capsys.readouterr()
         assert not left.value.code, said.err
-        return json.loads(said.out)
+        return read_document(said.out)
 
 
 def assert_read_back(world):

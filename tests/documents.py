@@ -1,0 +1,41 @@
+"""What commands print with --json, held against the JSON Schema of the document that it says it is."""
+
+import json
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+
+from launcher.answers.json_schemas import schema_of
+
+ROWS = 5
+"""Of a long list so many at its begin and its end are looked at."""
+
+
+def read_document(text: str) -> dict[str, Any]:
+    """A document as it was printed.
+
+    Raises:
+        AssertionError: it is not what its schema says.
+    """
+    document: dict[str, Any] = json.loads(text)
+    kind = document["schema"].removeprefix("slipway.").partition("/")[0]
+    wrong = [f"{error.json_path}: {error.message[:300]}" for error in _validator(kind).iter_errors(_cut(document))]
+    assert not wrong, f"slipway schema {kind}: {wrong}"
+    return document
+
+
+@cache
+def _validator(kind: str) -> Draft202012Validator:
+    schema = schema_of(kind)
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema, format_checker=FormatChecker())
+
+
+def _cut(value: Any) -> Any:
+    """The same with long lists cut."""
+    if isinstance(value, dict):
+        return {key: _cut(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_cut(each) for each in (value if len(value) <= 2 * ROWS else value[:ROWS] + value[-ROWS:])]
+    return value

@@ -1,0 +1,70 @@
+"""The JSON Schemas of `--json`: as they lie in docs/schemas, and as what commands print."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher.answers.json_schemas import DOCUMENTS, schema_of
+from launcher.records.json_schema import picked_shape
+from tests.documents import read_document
+
+ROOT = Path(__file__).resolve().parents[3]
+TRAIN, SERVE = str(ROOT / "examples/open/llama31-8b-sft.yaml"), str(ROOT / "examples/serve/llama31-8b.yaml")
+SPOT, BLOCK = str(ROOT / "examples/p5-spot.yaml"), str(ROOT / "examples/p5en-capacity-block.yaml")
+PRINTED = {
+    "plan": [["plan", TRAIN], ["plan", SERVE]],
+    "sweep": [["plan", TRAIN, "--sweep", "nodes=1,2"]],
+    "quote": [["quote", TRAIN, "--pick", "1"], ["quote", BLOCK], ["quote", SERVE, "--pick", "1"]],
+    "compare": [["compare", SPOT], ["compare", SERVE]],
+    "portfolio": [["portfolio", SPOT, SERVE]],
+    "commit": [["commit", SPOT, SERVE]],
+    "prices": [["prices", "show", "p5.48xlarge"], ["prices", "diff", "2025-04-01", "2026-08-01"]],
+    "diff": [["diff", SPOT, BLOCK]],
+    "render": [["render", SPOT, "-o", "out"]],
+    "runs": [["runs"]],
+    "ledger": [["ledger"], ["ledger", "--by", "name"]],
+    "accuracy": [["accuracy"]],
+    "error": [["quote", "nosuch.yaml"], ["status", "nosuch"]],
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_schemas_in_the_docs_are_in_step(golden, name):
+    golden(f"../../docs/schemas/{name}.schema.json", json.dumps(schema_of(name), indent=2) + "\n")
+
+
+def test_no_other_schema_lies_there():
+    lie = {each.name.removesuffix(".schema.json") for each in (ROOT / "docs/schemas").glob("*.schema.json")}
+    assert lie == set(DOCUMENTS)
+
+
+@pytest.mark.parametrize("kind,words", [(kind, words) for kind, every in PRINTED.items() for words in every])
+def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypatch, kind, words):
+    monkeypatch.chdir(tmp_path)
+    document = read_document(slipway(*words, "--json").out)
+    assert document["schema"] == f"slipway.{kind}/1"
+
+
+@pytest.mark.parametrize("change", [{"more": 1}, {"as_of": "yesterday"}, {"considered": "93"}, {"candidates": None}])
+def test_another_document_is_told(slipway, change):
+    document = json.loads(slipway("plan", TRAIN, "--json").out)
+    with pytest.raises(AssertionError, match="slipway schema plan"):
+        read_document(json.dumps({**document, **change}))
+    del document["next"]
+    with pytest.raises(AssertionError, match="'next' is a required property"):
+        read_document(json.dumps(document))
+
+
+def test_a_key_that_its_type_does_not_have_is_refused():
+    from launcher.model.quote import Gate
+
+    with pytest.raises(TypeError, match="Gate says nothing of sum"):
+        picked_shape(Gate, "verdict sum")
+
+
+def test_the_command_prints_one_and_names_all(slipway):
+    assert json.loads(slipway("schema", "doctor").out) == schema_of("doctor")
+    code, _, err = slipway("schema", "nosuch")
+    assert code == 2
+    assert "one of: accuracy, answer," in err
