@@ -295,9 +295,10 @@ _SHAPES: Mapping[str, Any] = {
     },
     "status/1": {
         **picked_shape(RunState, "name run status"),
-        **dict.fromkeys(("scheduler", "cluster", "head_node", "state", "reason", "checkpoint_uri", "work"), TEXT),
+        **dict.fromkeys(("scheduler", "cluster", "head_node", "state", "reason", "checkpoint_uri"), TEXT),
         "simulated": bool,
         "job": TEXT,
+        "work": dict[str, Any] | None,
         "submitted_at": datetime | None,
         "restarts": int | None,
         "nodes": [str],
