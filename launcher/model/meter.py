@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
+from statistics import median
 
 from launcher.agent.forecast import Point, beyond, left_hours
 from launcher.model.money import CENT, Range, UsdRange
@@ -81,7 +83,7 @@ def meter(
     *,
     hours: float,
     interruptions: int,
-    saved_at: datetime | None,
+    saved: Sequence[datetime],
     now: datetime,
     simulated: bool = False,
 ) -> Meter:
@@ -93,7 +95,7 @@ def meter(
         quoted: what was quoted.
         hours: wall hours of all attempts, the running one included.
         interruptions: so far.
-        saved_at: when the last checkpoint was whole in the store.
+        saved: when each checkpoint of the running attempt was whole in the store, in order.
         now: the moment.
         simulated: the machines are stand-ins, and nothing is spent: then nothing is warned of.
     """
@@ -102,8 +104,11 @@ def meter(
     left = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
     cost = quoted.cost
     until = None
-    if quoted.interval_s is not None and saved_at is not None:
-        until = quoted.interval_s - (now - saved_at).total_seconds()
+    # A trainer may save by itself, at intervals of its own.
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(saved)]
+    interval_s = median(gaps) if gaps else quoted.interval_s
+    if interval_s is not None and saved:
+        until = interval_s - (now - saved[-1]).total_seconds()
     mfu = None
     if rate is not None and quoted.mfu is not None and quoted.tokens_per_s is not None:
         mfu = rate * quoted.mfu.mid / quoted.tokens_per_s.mid

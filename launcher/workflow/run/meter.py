@@ -71,14 +71,14 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         return None
     simulated = _simulated(folder)
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
-    saved = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
+    times = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
     found = meter(
         points,
         steps,
         terms(folder),
         hours=hours_at(ran, now),
         interruptions=len(interrupted(ran)),
-        saved_at=max(saved, default=None) if ran[-1].ended_at is None else None,
+        saved=sorted(at for at in times if at >= ran[-1].started_at) if ran[-1].ended_at is None else [],
         now=now,
         simulated=simulated,
     )

@@ -72,6 +72,13 @@ def test_a_moment_of_a_job(run):
     assert found.warnings == {}
 
 
+def test_the_next_checkpoint_is_told_by_those_that_the_trainer_has_saved(run):
+    """A trainer that saves by itself, every five minutes but once; the first attempt's are left out."""
+    times = ["11:10", "13:20", "13:25", "13:30", "13:50", "13:55"]
+    saved = [{**EVENTS[3], "time": f"2026-11-20T{time}:00Z"} for time in times]
+    assert meter_of(run(events=[*EVENTS[:3], *saved]), NOW).next_checkpoint_s == 0
+
+
 @pytest.mark.parametrize(
     "ending, resumed, counted",
     [
@@ -145,7 +152,7 @@ def test_an_end_that_is_reached_or_passed():
         budget_usd=None,
     )
     points = [Point(step=each, tokens=None, seconds=float(each)) for each in (8, 9, 11)]
-    found = meter(points, 10, terms, hours=1.0, interruptions=0, saved_at=None, now=NOW)
+    found = meter(points, 10, terms, hours=1.0, interruptions=0, saved=[], now=NOW)
     assert found.left_h == Range(low=0.0, mid=0.0, high=0.0)
     assert found.forecast.mid == 2
 
