@@ -63,12 +63,12 @@ def _short(lines: Sequence[str], width: int) -> list[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The gravest findings, what makes the price doubtful first and whole; and how many there are beside them."""
+    """The gravest findings, what makes the price doubtful first, with warnings whole; and how many more there are."""
     order = list(Level)
     ranked = sorted(findings, key=lambda each: (-order.index(each.level), each.code not in DOUBTFUL_PRICE))
     more = len(ranked) - MOST_FINDINGS
     lines: list[str] = []
     for each in ranked[:MOST_FINDINGS]:
         line = f"  {finding_line(each)}"
-        lines += wrapped(line, width) if each.code in DOUBTFUL_PRICE else _short([line], width)
+        lines += _short([line], width) if each.level is Level.INFO else wrapped(line, width)
     return lines + ([f"  and {more} more remark{'s' if more > 1 else ''}"] if more > 0 else [])

@@ -49,7 +49,12 @@ class Narrator:
     def _print(self, text: str) -> None:
         now = time.monotonic()
         self.begun = self.begun if self.begun is not None else now
-        output.say(f"  [{clock(now - self.begun):>5}] {text}")
+        room = output.terminal_width() - CLOCK
+        whole = not SCREEN.drawing or len(text) <= room or text.startswith("next: ")
+        first, *rest = [text] if whole else wrapped(text, room)
+        output.say(f"  [{clock(now - self.begun):>5}] {first}")
+        for piece in rest:
+            output.say(" " * CLOCK + piece)
 
     def progress(self, now: Progress) -> None:
         """Show the job's state."""
@@ -59,11 +64,8 @@ class Narrator:
         """Print the meter; what it warns of, each kind once."""
         from launcher.answers.meter import line
 
-        first, *rest = wrapped(line(now, bar=SCREEN.drawing), output.terminal_width() - CLOCK)
         self._job.forget()
-        self.tell(first)
-        for piece in rest:
-            output.say(" " * CLOCK + piece)
+        self.tell(line(now, bar=SCREEN.drawing))
         for kind, text in now.warnings.items():
             if kind not in self.warned:
                 self.warned.add(kind)
