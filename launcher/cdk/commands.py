@@ -170,7 +170,7 @@ class Cdk:
         Raises:
             DeploymentFailedError: it failed.
         """
-        more = ("--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}") if qualifier else ()
+        more = ("--qualifier", qualifier, "--toolkit-stack-name", toolkit_stack(qualifier)) if qualifier else ()
         done = self._run("bootstrap", f"aws://{account}/{region}", "--app", str(assembly.folder), *more)
         if done.code != 0:
             raise DeploymentFailedError("cdk bootstrap failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
@@ -196,6 +196,11 @@ class Cdk:
         argv = (*toolchain.cdk_command(self.environment), *words)
         command = Command(argv=argv, cwd=root(), environment=toolchain.environment(self.environment))
         return self.runner.run(command, on_line)
+
+
+def toolkit_stack(qualifier: str | None) -> str:
+    """The name of the stack that the CDK's bootstrap makes."""
+    return "CDKToolkit" if qualifier is None else f"CDKToolkit-{qualifier}"
 
 
 def seal(folder: Path) -> str:

@@ -17,6 +17,7 @@ _LATER = {
     "checkpoint": ("restart", "signal", "layout", "pattern", "tracker", "kms_key_arn"),
     "purchase": ("support_percent",),
     "security": ("roles",),
+    "storage": ("login_pool",),
 }
 
 _LATER_OF_MODELS = ("experts", "top_k")

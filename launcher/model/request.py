@@ -187,8 +187,14 @@ class StorageRequest:
     lustre_mb_s_per_tib: int = setting(250, Whole(minimum=1), "throughput class: 125, 250, 500 or 1000")
     head_node: str | None = setting(None, Auto(item=Text()), "instance type of the head node")
     login_nodes: int = setting(0, Whole(minimum=0, maximum=10), "login nodes")
+    login_pool: bool = setting(False, Flag(), "keep ParallelCluster's pool of login nodes when there are none")
     kms_key_arn: str | None = setting(None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "key for encryption")
     access_log: bool = setting(False, Flag(), "log every request to the checkpoint bucket")
+
+    @property
+    def has_login_pool(self) -> bool:
+        """Whether the cluster has a pool of login nodes, which may be empty."""
+        return self.login_pool or self.login_nodes > 0
 
 
 @record

@@ -126,7 +126,7 @@ def addresses(request: PlanRequest, place: Place, instances: Mapping[str, Instan
     types = (place.instance_type, *request.target.fallback_types)
     layout = target.efa_layout or request.target.efa_layout
     nodes = place.nodes * sum(addresses_per_node(instances[each], layout) for each in types)
-    balancer = LOAD_BALANCER_ADDRESSES if storage.login_nodes and target.login_balancer else 0
+    balancer = LOAD_BALANCER_ADDRESSES if storage.has_login_pool and target.login_balancer else 0
     gib = target.shared_gib(storage.lustre_gib)
     lustre = 1 + LUSTRE_ADDRESSES_PER_STEP * -(-gib // 1200) if gib else 0
     return nodes + (target.head is not None) + storage.login_nodes + balancer + lustre

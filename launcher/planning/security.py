@@ -47,7 +47,7 @@ def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
         if getattr(request.security.roles, each.name) is not None and each.name not in uses:
             message = f"{row.title} has no such role, it takes: {', '.join(uses)}"
             yield error("role-unused", f"{ROLES}.{each.name}", message, "drop it")
-    if request.security.roles.login_nodes is not None and not request.storage.login_nodes and "login_nodes" in uses:
+    if request.security.roles.login_nodes is not None and not request.storage.has_login_pool and "login_nodes" in uses:
         yield error("role-unused", f"{ROLES}.login_nodes", "the plan has no login nodes", "drop it")
     named = named_roles(request, row)
     accounts = sorted({each.account for each in named})

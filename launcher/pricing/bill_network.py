@@ -35,7 +35,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Itera
     if endpoints:
         name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
-    if request.storage.login_nodes and target.login_balancer:
+    if request.storage.has_login_pool and target.login_balancer:
         item = "elb.network-load-balancer"
         yield prices.line("load balancer of the login nodes", "network", item, "hour").while_up(1)
     if target.head is not None and target.head.dns_zones:

@@ -11,7 +11,7 @@ from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering.batch import JobSettings, workers_per_node
 from launcher.rendering.contexts import ClaimContext, EnvironmentVariable, Tag
-from launcher.rendering.names import ClusterNames, compile_cache_uri
+from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri, journal_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia
 
@@ -143,6 +143,7 @@ def environment(
         "AWS_REGION": plan.place.region,
         "SLIPWAY_ROOT": ROOT,
         "SLIPWAY_RUN_KEY": run,
+        "SLIPWAY_JOURNAL": journal_uri(checkpoint_uri(plan, names), run),
         "SLIPWAY_OPERATOR": operator,
         "SLIPWAY_PARTS": str(plan.place.nodes),
         "SLIPWAY_MEETING": meeting,

@@ -95,6 +95,13 @@ class EksGuard(Guard):
         """Whether an instance with these tags is the cluster's."""
         return tags.get("eks:cluster-name") == self.settings.name
 
+    def watch_time(self, began: datetime, count: int | None) -> None:
+        """The same; of a Capacity Block that EC2 has taken back no node is wanted: the group would ask for ever."""
+        super().watch_time(began, count)
+        reserved = self.settings.reserved
+        if self.settings.prepaid and reserved is not None and reserved.ends and self.now >= reserved.ends + SETTLED:
+            self.end("its Capacity Block is over", count)
+
     def stop(self, reason: str, count: int | None) -> None:
         """Set the group to no nodes, once; pods on them are told, and wait as Pending for new ones.
 

@@ -1,10 +1,12 @@
 # ruff: noqa: INP001, S310, S606, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
 """Fetches the job folder from S3 into the pod, holds it to its hash, and has it fetch the command's own folder.
 
+What another try would not mend ends the run: operators make a pod whose init container fails again and again.
 Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS lends the pod (Pod
 Identity, or a web identity of the service account), or the environment's.
 """
 
+import contextlib
 import datetime as dt
 import hashlib
 import hmac
@@ -18,11 +20,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from typing import NoReturn
 
 FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
 REGION = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 SUFFIX = "amazonaws.com.cn" if REGION.startswith("cn-") else "amazonaws.com"
-TRIES, SERVERS_FAULT = 6, 500
+TRIES, SERVERS_FAULT, BAD_JOB = 6, 500, 78
 
 
 def answer(request: urllib.request.Request) -> bytes:
@@ -70,8 +73,8 @@ def credentials() -> tuple[str, str, str]:
     )
 
 
-def signed(bucket: str, key: str, region: str) -> urllib.request.Request:
-    """A request for an object, signed (AWS Signature Version 4)."""
+def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> urllib.request.Request:
+    """A request that reads an object, or with `data` writes it, signed (AWS Signature Version 4)."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     base = endpoint or f"https://s3.{region}.{SUFFIX}"
     path = urllib.parse.quote(f"/{bucket}/{key}")
@@ -84,7 +87,7 @@ def signed(bucket: str, key: str, region: str) -> urllib.request.Request:
         headers["x-amz-security-token"] = token
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    whole = f"GET\n{path}\n\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
+    whole = f"{'GET' if data is None else 'PUT'}\n{path}\n\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
     scope = f"{day}/{region}/s3/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(whole.encode()).hexdigest()}"
     made = f"AWS4{secret}".encode()
@@ -92,7 +95,28 @@ def signed(bucket: str, key: str, region: str) -> urllib.request.Request:
         made = hmac.new(made, part.encode(), hashlib.sha256).digest()
     proof = hmac.new(made, text.encode(), hashlib.sha256).hexdigest()
     headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={key_id}/{scope}, SignedHeaders={names}, Signature={proof}"
-    return urllib.request.Request(f"{base}{path}", headers=headers)
+    headers["Content-Type"] = "application/octet-stream"
+    return urllib.request.Request(f"{base}{path}", data, headers, method="GET" if data is None else "PUT")
+
+
+def end_run(reason: str) -> NoReturn:
+    """Write into the run's place in the store that it has failed, and let this pod end at once as one that is done."""
+    try:
+        bucket, _, place = os.environ["SLIPWAY_JOURNAL"].removeprefix("s3://").partition("/")
+        life = json.dumps({"life": 1, "completed": True, "failed": BAD_JOB})
+        answer(signed(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
+        log = signed(bucket, f"{place}/log.txt/000000000000000", REGION, f"{reason}\n".encode())
+        log.add_header("If-None-Match", "*")
+        with contextlib.suppress(urllib.error.HTTPError):  # an earlier life has begun it
+            answer(log)
+    except (KeyError, OSError):
+        sys.exit(reason)
+    start = FOLDER / "kubernetes" / "start.py"
+    start.parent.mkdir(parents=True, exist_ok=True)
+    # A Job fails at this code; the other operators start again whatever fails.
+    code = BAD_JOB if os.environ.get("SLIPWAY_OPERATOR") == "job" else 0
+    start.write_text(f"import sys\nprint({reason!r})\nsys.exit({code})\n", encoding="utf-8")
+    sys.exit(0)
 
 
 def fetched(uri: str) -> bytes:
@@ -104,7 +128,9 @@ def fetched(uri: str) -> bytes:
         there = problem.headers.get("x-amz-bucket-region")
         if there and there != REGION:
             return answer(signed(bucket, key, there))
-        sys.exit(f"slipway: {uri}: S3 answers {problem.code}: {problem.read(300).decode(errors='replace')}")
+        if problem.code >= SERVERS_FAULT:
+            raise
+        end_run(f"slipway: {uri}: S3 answers {problem.code}: {problem.read(300).decode(errors='replace')}")
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -113,7 +139,7 @@ def unpack(archive: Path, folder: Path) -> None:
         for member in packed.getmembers():
             parts = Path(member.name).parts
             if member.name.startswith("/") or ".." in parts or not (member.isreg() or member.isdir()):
-                sys.exit(f"slipway: {member.name} is no file of a job folder")
+                end_run(f"slipway: {member.name} is no file of a job folder")
             place = folder / member.name
             if member.isdir():
                 place.mkdir(parents=True, exist_ok=True)
@@ -133,7 +159,7 @@ if not FOLDER.is_dir():
     content = fetched(uri)
     digest = hashlib.sha256(content).hexdigest()
     if (str(len(content)), digest) != (size, wanted):
-        sys.exit(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
+        end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
     (fresh / ".archive").write_bytes(content)
     unpack(fresh / ".archive", fresh)
     (fresh / ".archive").unlink()

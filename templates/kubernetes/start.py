@@ -1,5 +1,5 @@
-# ruff: noqa: INP001 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
-"""Starts the agent in a pod: says which of the job's pods this is, fetches secrets, counts EFA, and becomes the agent.
+# ruff: noqa: INP001, T201 - one file that is shipped as it is and is a pod's first process; what it prints is the job's log
+"""Starts the agent in a pod: says which pod this is, fetches secrets, looks at driver and EFA, and becomes the agent.
 
 It reads SLIPWAY_ROOT, SLIPWAY_OPERATOR, SLIPWAY_PARTS, SLIPWAY_MEETING (the first pod of a Job), SLIPWAY_EFA and
 SLIPWAY_SECRETS, which the manifest sets, and what the operator adds. Standard library and the agent's own boto3.
@@ -7,6 +7,7 @@ SLIPWAY_SECRETS, which the manifest sets, and what the operator adds. Standard l
 
 import json
 import os
+import re
 import sys
 import zipimport
 from collections.abc import Mapping, MutableMapping
@@ -17,6 +18,7 @@ FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
 AGENT = Path(os.environ.get("SLIPWAY_AGENT", FOLDER / "slipway-agent.pyz"))
 JOB = Path(os.environ.get("SLIPWAY_JOB", FOLDER / "job.json"))
 PORT = 29500
+DRIVER, COMPAT = Path("/proc/driver/nvidia/version"), Path("/usr/local/cuda/compat")
 DEVICES = Path(os.environ.get("SLIPWAY_DEVICES", "/dev/infiniband"))
 
 
@@ -59,6 +61,23 @@ def efa_problem(wanted: int, found: int) -> str:
     )
 
 
+def compat_libraries(driver: Path, compat: Path) -> str:
+    """The folder of the image's CUDA libraries for a node whose driver is older than they are; "" where it is not.
+
+    As the entrypoint of AWS's deep learning containers does it, which a pod's own command replaces
+    (aws/deep-learning-containers, start_cuda_compat.sh).
+    """
+    try:
+        found = re.search(r"Kernel Module.*?\s(\d+[.\d]+)", driver.read_text(encoding="utf-8", errors="replace"))
+        newest = re.search(r"\d+[.\d]+$", (compat / "libcuda.so.1").readlink().name)
+    except OSError:
+        return ""
+    if found is None or newest is None:
+        return ""
+    has, wants = ([int(part) for part in text.split(".")] for text in (found[1], newest[0]))
+    return str(compat) if has < wants else ""
+
+
 def session() -> Any:
     """The agent's own boto3: an image need not have one."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
@@ -91,6 +110,10 @@ def main() -> None:
         if problem:
             own["SLIPWAY_UNFIT"] = problem
     rendezvous(own)
+    compat = compat_libraries(DRIVER, COMPAT)
+    if compat:
+        print(f"slipway: the node's NVIDIA driver is older than the image's CUDA: its libraries are those of {compat}")
+        own["LD_LIBRARY_PATH"] = f"{compat}:{own.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     wanted = json.loads(own.get("SLIPWAY_SECRETS", "{}"))
     if wanted and "SLIPWAY_UNFIT" not in own:
         own.update(secrets(wanted, session()))

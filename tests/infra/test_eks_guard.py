@@ -27,8 +27,13 @@ def module():
         yield found
 
 
+OF_TIME = {"PREPAID": "false", "TTL_HOURS": "2"}
+UNTIL = (NOW - timedelta(minutes=15)).isoformat()
+BLOCK = {"PREPAID": "true", "RESERVED_NODES": "4", "RESERVED_UNTIL": UNTIL}
+
+
 @pytest.fixture
-def guard(module, monkeypatch):
+def guard(request, module, monkeypatch):
     """A guard of a cluster whose time is over; its node group has `desired` of 4 nodes."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
@@ -42,8 +47,7 @@ def guard(module, monkeypatch):
                 "STACK": "s",
                 "TOPICS": topic,
                 "AWS_REGION": REGION,
-                "PREPAID": "false",
-                "TTL_HOURS": "2",
+                **getattr(request, "param", OF_TIME),
                 "IDLE_MINUTES": "5",
                 "HUNG_MINUTES": "30",
             }
@@ -108,6 +112,17 @@ class TestStop:
         wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
         stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
         made.watch_time(NOW - timedelta(hours=3), 4)
+
+    @pytest.mark.parametrize("guard", [BLOCK], indirect=True)
+    def test_the_group_of_a_block_is_set_to_none_once_the_block_is_over(self, guard):
+        made, stub = guard
+        made.now = NOW - timedelta(minutes=1)
+        made.watch_time(NOW - timedelta(days=9), 0)
+        made.now = NOW
+        stub.add_response("describe_nodegroup", group(desired=4), GROUP)
+        wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+        stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
+        made.watch_time(NOW - timedelta(days=9), 0)
 
     @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="DELETING")])
     def test_once_is_enough(self, guard, state):

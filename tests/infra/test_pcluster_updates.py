@@ -96,6 +96,10 @@ def test_the_same_changes_are_allowed_and_refused_as_by_the_package(tmp_path, pl
             for old, target in ((base, new), (new, base)):
                 logins = "LoginNodes" in old
                 asked += [{"old": old, "new": target, "fleet": up, "logins": logins} for up in (True, False)]
+    for logins in (True, False):
+        ended = {**full, "LoginNodes": {"Pools": [{**POOL, "Count": 0}]}}
+        asked += [{"old": full, "new": ended, "fleet": True, "logins": logins}]
+        asked += [{"old": ended, "new": {**plain, "SharedStorage": [LUSTRE]}, "fleet": True, "logins": logins}]
     grown = deepcopy(full)
     grown["SharedStorage"][0]["FsxLustreSettings"]["StorageCapacity"] = 2400
     grown["LoginNodes"]["Pools"][0]["Count"] = 0

@@ -1,26 +1,37 @@
 """The second day of a cluster, on every target: a failed job is mended, keys change, down, and it is launched again."""
 
 import json
+import os
 import re
 from copy import deepcopy
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 from launcher.aws import log_groups
 from launcher.aws.session import Session
 from launcher.catalog.load import load
+from launcher.catalog.quotas import load_quotas
 from launcher.model.errors import DeclinedError, DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
+from launcher.planning.quotas import quota_needs
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import deploy_quote
+from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.down import Subject, survey, take_down
-from launcher.workflow.deploy.steps import DeployOptions
+from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
 from launcher.workflow.quote.existing_head import kept_head
+from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.fallback import Fallback
+from launcher.workflow.run.launch import LaunchOptions, launch_quote, waits_s
 from tests.sandbox.clients import client
+from tests.stand_ins.aws_account import in_front_of
+from tests.unit.workflow.doctor.conftest import METRIC, allowed, quotas
+from tests.unit.workflow.doctor.test_capacity import HELD
 
 REGION = "us-east-2"
 SAVE = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir step-{0}; echo x >step-{0}/weights'
@@ -33,32 +44,36 @@ PLAN = {
 }
 FREE, STOP, NEW = "free", "stopped fleet", "new cluster"
 ZONE: tuple[str, str, object, str] = ("target", "az_id", "use2-az2", NEW)
+EVERYWHERE: list[tuple[str, str, object, str]] = [
+    ("guardrails", "ttl_h", 5, FREE),
+    ("guardrails", "notify", ["a@example.com"], FREE),
+    ("guardrails", "hung_minutes", 45, FREE),
+    ("budget", "max_usd", 9000, FREE),
+    ("budget", "stop_at_usd", 8000, FREE),
+    ("storage", "access_log", True, FREE),
+]
 KEYS: dict[str, list[tuple[str, str, object, str]]] = {
     "parallelcluster": [
+        *EVERYWHERE,
         ("guardrails", "idle_minutes", 30, STOP),
-        ("guardrails", "ttl_h", 5, FREE),
-        ("guardrails", "notify", ["a@example.com"], FREE),
-        ("budget", "max_usd", 9000, FREE),
         ("target", "nodes", 4, FREE),
         ("target", "placement_group", False, STOP),
         ("target", "os", "alinux2023", NEW),
         ("storage", "head_node", "m6i.4xlarge", NEW),
         ("storage", "lustre_gib", 1200, FREE),
+        ("storage", "login_nodes", 2, FREE),
     ],
     "hyperpod-slurm": [
+        *EVERYWHERE,
         ("guardrails", "idle_minutes", 30, FREE),
-        ("guardrails", "ttl_h", 5, FREE),
-        ("guardrails", "notify", ["a@example.com"], FREE),
-        ("budget", "max_usd", 9000, FREE),
         ("target", "nodes", 3, FREE),
         ("target", "instance_type", "p4d.24xlarge", NEW),
         ("storage", "head_node", "m6i.4xlarge", NEW),
+        ("storage", "login_nodes", 1, FREE),
     ],
     "eks": [
+        *EVERYWHERE,
         ("guardrails", "idle_minutes", 30, FREE),
-        ("guardrails", "ttl_h", 5, FREE),
-        ("guardrails", "notify", ["a@example.com"], FREE),
-        ("budget", "max_usd", 9000, FREE),
         ("network", "api_cidrs", ["192.0.3.0/24"], FREE),
         ("target", "nodes", 3, FREE),
         ("target", "instance_type", "trn1.32xlarge", NEW),
@@ -66,8 +81,8 @@ KEYS: dict[str, list[tuple[str, str, object, str]]] = {
         ("storage", "head_node", "m6i.4xlarge", FREE),
     ],
     "hyperpod-eks": [
+        *EVERYWHERE,
         ("guardrails", "idle_minutes", 30, FREE),
-        ("guardrails", "notify", ["a@example.com"], FREE),
         ("network", "api_cidrs", ["192.0.3.0/24"], FREE),
         ("target", "nodes", 3, FREE),
         ("target", "instance_type", "p4d.24xlarge", NEW),
@@ -75,6 +90,8 @@ KEYS: dict[str, list[tuple[str, str, object, str]]] = {
     ],
 }
 """For each target keys of a plan, and what their change needs of the cluster that is there; a zone needs a new one."""
+BLOCK_ID = "cr-0123456789abcdef0"
+BLOCK = (("purchase", "option", "capacity-block"), ("purchase", "reservation", {"id": BLOCK_ID, "fee_usd": 5000}))
 
 
 def changed(wanted, *keys):
@@ -85,30 +102,97 @@ def changed(wanted, *keys):
 
 
 class Account:
-    """A sandbox, and what a person types in it."""
+    """A sandbox, and what a person types in it.
 
-    def __init__(self, kind, sandbox, root):
-        self.sandbox, self.root, self.told = sandbox, root, []
+    From the second launch on it is examined as an account is: every quota is what the plan needs, and all of it is used
+    while its cluster stands; a Capacity Block has as many machines as the plan has nodes.
+    """
+
+    def __init__(self, kind, sandbox, front, root):
+        self.sandbox, self.front, self.root, self.told = sandbox, front, root, []
         target = {"region": REGION, "az_id": "use2-az1", "instance_type": "p5.48xlarge", "nodes": 2, "kind": kind}
         self.plan = changed(PLAN, *(("target", key, value) for key, value in target.items()))
-        self.session = Session(environment=sandbox.process_environment({}), region=REGION)
+        environment = sandbox.process_environment({})
+        self.session = Session(environment=environment, region=REGION)
+        programs = root / "programs"
+        programs.mkdir()
+        for name in ("aws", "session-manager-plugin"):
+            (programs / name).touch(mode=0o755)
+        path = f"{programs}:{os.environ['PATH']}"
+        self.examined = {**environment, "AWS_ENDPOINT_URL": front.url, "PATH": path}
+        front.canned["iam.SimulatePrincipalPolicy"] = allowed
+        front.canned["ec2.DescribeCapacityReservations"] = lambda _: {"CapacityReservations": [self.block()]}
+        front.canned["service-quotas.ListAWSDefaultServiceQuotas"] = {"Quotas": []}
+        self.used = None
 
-    def priced(self, wanted):
+    def priced(self, wanted, **options):
         path = self.root / "second.json"
         path.write_text(json.dumps(wanted))
-        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True))
+        priced = price(path, datetime.now(UTC), PriceOptions(any_age=True, **options))
         self.told = []
-        return priced, *pick(priced, None)
+        return Picked(priced, *pick(priced, None))
+
+    def options(self):
+        own = {"root": self.root, "sandbox": True, "box": self.sandbox, "tell": self.told.append}
+        return LaunchOptions(progress=lambda _: None, look_s=0.3, **own)
 
     def launch(self, wanted):
         priced, rank, quoted = self.priced(wanted)
-        own = {"root": self.root, "sandbox": True, "box": self.sandbox, "tell": self.told.append}
-        return launch_quote(priced, rank, quoted, LaunchOptions(progress=lambda _: None, **own))[1]
+        self.used = self.examine(quoted.plan, priced.catalog)
+        return launch_quote(priced, rank, quoted, self.options())[1]
 
     def deploy(self, wanted, **options):
         priced, rank, quoted = self.priced(wanted)
-        own = {"root": self.root, "sandbox": True, "box": self.sandbox, "tell": self.told.append}
-        deploy_quote(priced, rank, quoted, DeployOptions(**own, **options))
+        used = self.examine(quoted.plan, priced.catalog)
+        deploy_quote(priced, rank, quoted, replace(self.options(), **options))
+        self.used = used
+
+    def examine(self, plan, catalog):
+        """What a plan needs of every quota; refused is what a launch in an account would refuse."""
+        needs = quota_needs(plan, catalog.instance_types, load_quotas())
+        amounts = {each.name: each.amount for each in needs}
+        if self.used is None:  # the first launch prepares the account
+            return amounts
+        now, used = datetime.now(UTC), self.used if self.sandbox.clusters() else {}
+        metrics = {each.name: {**METRIC, "MetricDimensions": {"Resource": f"{each.name} {now}"}} for each in needs}
+        cloudwatch = client(self.sandbox, "cloudwatch", region_name=REGION)
+        for name, metric in metrics.items():
+            dimensions = [{"Name": key, "Value": value} for key, value in metric["MetricDimensions"].items()]
+            point = {"MetricName": metric["MetricName"], "Dimensions": dimensions, "Value": used.get(name, 0)}
+            moment = {"Timestamp": now - timedelta(minutes=6)}
+            cloudwatch.put_metric_data(Namespace=metric["MetricNamespace"], MetricData=[{**point, **moment}])
+        own = {each.name: {"Value": float(each.amount), "UsageMetric": metrics[each.name]} for each in needs}
+        self.front.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
+            "Quotas": [{**each, **own.get(each["QuotaName"], {})} for each in quotas(sent["ServiceCode"])]
+        }
+        subject = subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now)
+        for each in refuse_unless_ready(subject, self.told.append).checks:
+            self.told.append(f"{each.name}: {each.got}")
+        return amounts
+
+    def block(self):
+        """The reservation, with as many free machines as no instance holds."""
+        filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        pages = client(self.sandbox, "ec2", region_name=REGION).describe_instances(Filters=filters)["Reservations"]
+        held = sum(each.get("CapacityReservationId") == BLOCK_ID for page in pages for each in page["Instances"])
+        now = datetime.now(UTC)
+        window = {"StartDate": now - timedelta(hours=1), "EndDate": now + timedelta(days=1)}
+        return {**HELD, "CapacityReservationId": BLOCK_ID, "AvailableInstanceCount": 2 - held, **window}
+
+    def next_candidate(self, wanted):
+        """Whether a waiting job would be taken back, where no machines come for it in its zone."""
+        picked = self.priced(wanted)
+        other = self.root / "other.json"
+        other.write_text(json.dumps(changed(wanted, ZONE)))
+        fallback = Fallback(
+            options=self.options(),
+            candidates=lambda: price(other, datetime.now(UTC), PriceOptions(any_age=True, everything=True)),
+            requote=lambda _: picked,
+            asking=lambda _: self.options(),
+            obstacle=partial(update_obstacle, base=self.root, environment=self.session.environment),
+        )
+        fallback.tried.append(picked.quoted.plan.place)
+        return fallback._another()
 
     def events(self):
         """How many events every stack has: a deployment adds some."""
@@ -123,8 +207,8 @@ def no():
 
 @pytest.mark.parametrize("kind", [pytest.param(each, marks=pytest.mark.xdist_group(f"second-{each}")) for each in KEYS])
 def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
-    with Sandbox(region=REGION, scheduler="local") as sandbox:
-        account = Account(kind, sandbox, tmp_path)
+    with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
+        account = Account(kind, sandbox, front, tmp_path)
         with pytest.raises(DeploymentFailedError, match="failed"):
             account.launch(account.plan)
         made = account.events()
@@ -133,8 +217,14 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert account.launch(mended).status is RunStatus.SUCCEEDED
         assert account.events() == made, "\n".join(account.told)
         assert "cluster second exists as planned: nothing is deployed" in account.told
+        assert any("of it used" in line and "by this plan's own stacks" in line for line in account.told)
 
-        there = kept_head(account.priced(mended)[2].plan, account.session)
+        assert waits_s(account.priced(mended).quoted.plan) == (9000 if "hyperpod" in kind else 1800)
+        assert not account.next_candidate(mended)
+        assert any("in use2-az2 is left out: " in line for line in account.told), "\n".join(account.told)
+        assert account.told[-1].endswith("the job keeps waiting")
+
+        there = kept_head(account.priced(mended).quoted.plan, account.session)
         assert there == (None if kind == "eks" else "m6i.xlarge")
 
         refused = [each for each in KEYS[kind] if each[3] == NEW]
@@ -164,5 +254,13 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert (log in {each.name for each in log_groups.log_groups(account.session, log)}) is has_control_plane
 
         again = changed(mended, ("run", "command", ["sh", "-c", SAVE.format(2)]))
+        if "hyperpod" not in kind:
+            again = changed(again, *BLOCK)
         assert account.launch(again).status is RunStatus.SUCCEEDED
         assert any(f"removed log group {log}" in line for line in account.told) is has_control_plane
+        if "hyperpod" in kind:
+            return
+        assert account.block()["AvailableInstanceCount"] == 0
+        last = changed(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
+        assert account.launch(last).status is RunStatus.SUCCEEDED
+        assert any("0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster" in line for line in account.told)

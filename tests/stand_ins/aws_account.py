@@ -63,12 +63,19 @@ def served() -> Iterator[AwsAccount]:
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
-    state = AwsAccount(moto=f"http://{host}:{port}")
     try:
-        with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
+        with in_front_of(f"http://{host}:{port}") as state:
             yield state
     finally:
         moto.stop()
+
+
+@contextmanager
+def in_front_of(url: str) -> Iterator[AwsAccount]:
+    """The account on a free port of loopback, over a sandbox, to which its requests stay signed."""
+    state = AwsAccount(moto=url)
+    with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
+        yield state
 
 
 def reset(state: AwsAccount) -> None:
@@ -113,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(status, {"Content-Type": kind}, body if isinstance(body, bytes) else body.encode())
 
     def _from_moto(self, body):
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
         # Without a type, urllib would call an object a form, and moto would read it as one.
         headers.setdefault("Content-Type", "application/octet-stream")
         request = urllib.request.Request(

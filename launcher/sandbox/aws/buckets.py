@@ -73,11 +73,13 @@ def _apply(wanted: Wanted, bucket: FakeBucket) -> None:
     lifecycle = wanted.get("LifecycleConfiguration")
     if lifecycle:
         backend.put_bucket_lifecycle_configuration(name, [_rule(rule) for rule in lifecycle["Rules"]])
-    logging = wanted.get("LoggingConfiguration")
-    if logging and logging.get("DestinationBucketName"):
-        # Straight into the bucket: moto would ask the target for a grant in its access control list.
-        target = {"TargetBucket": logging["DestinationBucketName"], "TargetPrefix": logging.get("LogFilePrefix", "")}
-        bucket.logging = target
+    logging = wanted.get("LoggingConfiguration", {})
+    # Straight into the bucket: moto would ask the target for a grant in its access control list.
+    bucket.logging = {
+        name: logging.get(key, "")
+        for name, key in (("TargetBucket", "DestinationBucketName"), ("TargetPrefix", "LogFilePrefix"))
+        if logging.get("DestinationBucketName")
+    }
 
 
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:

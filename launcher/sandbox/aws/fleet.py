@@ -93,9 +93,10 @@ class EmulatedEc2:
         instance = self._run(
             spec, group.instance_type, tags, {**arguments, "lifecycle": _MARKETS.get(group.capacity_type)}
         )
+        made = self._backend.get_instance(instance)
+        made.capacity_reservation_id = group.reservation or None
         if group.placement_group:
-            placement = self._backend.get_instance(instance).placement
-            placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
+            made.placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
         return instance
 
     def _run(self, spec: ClusterSpec, instance_type: str, tags: dict[str, str], arguments: dict[str, Any]) -> str:

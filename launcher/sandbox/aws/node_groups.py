@@ -1,13 +1,17 @@
 """The machines of EKS's managed node groups in moto's EC2.
 
-Emulated: an instance for each machine, with the tags by which EKS marks it (EKS user guide, managed node groups).
+Emulated: an instance for each machine, with the tags by which EKS marks it (EKS user guide, managed node groups), and
+of a Capacity Block with its reservation.
 """
+
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import EKSBackend
 
 _IMAGE = "ami-00000000000000000"
 _LIVING = ("pending", "running")
+_LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
 def match(backend: EKSBackend, cluster: str, group: str) -> None:
@@ -18,8 +22,11 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
     ec2 = ec2_backends[backend.account_id][backend.region_name]
     if there[count:]:
         ec2.terminate_instances(there[count:])
+    template = ec2.launch_templates.get(str((found.launch_template or {}).get("id")))
+    data = template.latest_version().data if template is not None else {}
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     for _ in range(count - len(there)):
-        ec2.run_instances(
+        made: Any = ec2.run_instances(
             _IMAGE,
             1,
             None,
@@ -28,8 +35,10 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
             is_instance_type_default=False,
             region_name=backend.region_name,
             subnet_id=found.subnets[0],
+            lifecycle=_LIFECYCLES.get(found.capacity_type),
             tags={"instance": {**_tags(cluster, group), "Name": f"{cluster}-{group}-Node"}},
         )
+        made.instances[0].capacity_reservation_id = target.get("CapacityReservationId")
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:

@@ -4,6 +4,7 @@ Emulated: trust policy, inline and managed policies, permissions boundary, tags.
 nobody is refused; an update.
 """
 
+import json
 from typing import Any
 
 from moto.iam.models import Role, iam_backends
@@ -20,6 +21,8 @@ def _make(wanted: Wanted) -> Role:
     name = wanted.get("RoleName") or wanted.name
     definition = {"Type": wanted.type, "Properties": wanted.properties}
     role = Role.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
+    # moto answers the template's mapping as Python would print it.
+    role.policies = {key: json.dumps(document) for key, document in role.policies.items()}
     for arn in wanted.get("ManagedPolicyArns", []):
         _iam(wanted).attach_role_policy(arn, role.name)
     return role

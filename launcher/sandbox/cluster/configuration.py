@@ -162,11 +162,15 @@ def _counts(queue: Mapping[str, Any], resource: Mapping[str, Any], path: str) ->
         yield Problem(
             path=path, message=f"MinCount {low}, MaxCount {high}: a Capacity Block needs both equal and above 0"
         )
-    target = resource.get("CapacityReservationTarget", queue.get("CapacityReservationTarget", {}))
-    if not target.get("CapacityReservationId"):
+    if not _reservation(queue, resource):
         yield Problem(path=path, message="a Capacity Block needs CapacityReservationTarget.CapacityReservationId")
     if _placement(queue, resource).get("Enabled"):
         yield Problem(path=path, message="a Capacity Block must not have a placement group")
+
+
+def _reservation(queue: Mapping[str, Any], resource: Mapping[str, Any]) -> str:
+    target = resource.get("CapacityReservationTarget", queue.get("CapacityReservationTarget", {}))
+    return str(target.get("CapacityReservationId", ""))
 
 
 def _efa(
@@ -261,6 +265,7 @@ def _node_group(queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsF
         memory_mib=facts.memory_mib,
         gpus=facts.gpus,
         settings={key: str(value) for key, value in resource.get("CustomSlurmSettings", {}).items()},
+        reservation=_reservation(queue, resource),
     )
 
 

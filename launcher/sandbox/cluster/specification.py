@@ -49,7 +49,8 @@ class AwsFacts(Protocol):
 class NodeGroup:
     """One compute resource of one queue, or HyperPod's group of workers: machines that are alike.
 
-    `own_names` are its nodes' names in Slurm where they are not ParallelCluster's.
+    `own_names` are its nodes' names in Slurm where they are not ParallelCluster's; `reservation` is the id of the
+    reservation that they run in, or empty.
     """
 
     queue: str
@@ -67,6 +68,7 @@ class NodeGroup:
     gpus: int
     settings: Mapping[str, str]
     own_names: tuple[str, ...] = ()
+    reservation: str = ""
 
     def node_names(self) -> tuple[str, ...]:
         """Its own; else those of ParallelCluster: `queue-st-resource-1` for nodes always up, `-dy-` for the others."""

@@ -56,6 +56,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
         ("target.ssh_host", target.ssh_host, "a Kubernetes cluster that exists is named in target.cluster"),
         ("storage.lustre_gib", storage.lustre_gib, f"keep data in S3, {_TO_PARALLELCLUSTER}"),
         ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
+        ("storage.login_pool", storage.login_pool, "its API is reached from here"),
     )
     for path, value, hint in given:
         if value:

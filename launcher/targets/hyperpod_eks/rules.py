@@ -111,6 +111,7 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
             f"keep data in S3, or set target.kind to {TargetKind.HYPERPOD_SLURM}",
         ),
         ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
+        ("storage.login_pool", storage.login_pool, "its API is reached from here"),
     )
     for path, value, hint in given:
         if value:

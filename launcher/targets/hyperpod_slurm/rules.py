@@ -155,6 +155,9 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
     if request.target.placement_group:
         message = "HyperPod places its instances itself"
         yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")
+    if request.storage.login_pool:
+        message = "HyperPod removes its group of login nodes with the last of them"
+        yield error("hyperpod-login-pool", "storage.login_pool", message, "drop it")
     if request.run.image is not None and request.target.ami is None:
         message = "it is not confirmed that HyperPod's images have enroot or docker to run an image with"
         hint = "install what the command needs in run.setup, or name an image of your own that has it in target.ami"

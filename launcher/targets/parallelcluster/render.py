@@ -103,6 +103,7 @@ class ClusterContext:
     idle_minutes: int
     queues: tuple[QueueContext, ...]
     lustre: LustreContext | None
+    has_login_pool: bool
     login_nodes: int
     login_node_type: str
     permissions_boundary_arn: str | None
@@ -184,6 +185,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         idle_minutes=max(1, math.ceil(idle_minutes(request) or NEVER_MINUTES)),
         queues=tuple(queues),
         lustre=_lustre(plan),
+        has_login_pool=request.storage.has_login_pool,
         login_nodes=request.storage.login_nodes,
         login_node_type=sizing.LOGIN_NODE,
         permissions_boundary_arn=request.security.permissions_boundary_arn,

@@ -15,12 +15,14 @@ from launcher.model.update import KeyChange, Needs, Properties, Updates
 CLUSTER_TYPE = "Custom::PclusterCluster"
 _QUEUES, _POOLS = "SlurmQueues", "Pools"
 _DEFAULT_STRATEGY = "COMPUTE_FLEET_STOP"
+_LOGINS_FIRST = "pcluster removes the pool once no login node runs: login_nodes: 0 and login_pool: true end them"
 _PLAN_KEYS = {
     "HeadNode/InstanceType": "storage.head_node",
     "Image/Os": "target.os",
     "Image/CustomAmi": "target.ami",
     "Scheduling/SlurmSettings/ScaledownIdletime": "guardrails.idle_minutes",
     "Scheduling/SlurmQueues": "target.instance_type",
+    "Scheduling/SlurmQueues/CustomActions": "",
     "Scheduling/SlurmQueues/CapacityType": "purchase.option",
     "Scheduling/SlurmQueues/ComputeResources/MaxCount": "target.nodes",
     "Scheduling/SlurmQueues/ComputeResources/MinCount": "target.nodes",
@@ -203,7 +205,8 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
         needs = Needs.NOTHING if running.allows(each) else Needs.STOPPED_FLEET
         if not stopped.allows(each):
             needs = Needs.NEW_CLUSTER
-        yield KeyChange(path=each.spoken, old=each.old, new=each.new, needs=needs, plan_key=_plan_key(each))
+        why = _LOGINS_FIRST if each.key == "LoginNodes" and needs is Needs.NEW_CLUSTER else ""
+        yield KeyChange(path=each.spoken, old=each.old, new=each.new, needs=needs, plan_key=_plan_key(each), why=why)
 
 
 def _plan_key(found: Difference) -> str:

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
+from launcher.aws import stacks
+from launcher.aws.session import Session
+from launcher.cdk.commands import toolkit_stack
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.enums import Operator
@@ -23,6 +26,7 @@ from launcher.sandbox.kubernetes.hyperpod_chart import stand_ins
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.cluster.reach import attached
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.chart import there
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
@@ -122,10 +126,13 @@ def _bought(plan: Plan) -> list[TrainingPlan]:
 
 def context_in(box: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
     """What a deployment into a sandbox happens in; one that runs already others may deploy to."""
+    environment = box.process_environment(options.environment)
+    session = Session(environment=environment, region=plan.place.region)
+    toolkit = stacks.find(session, toolkit_stack(plan.request.security.qualifier))
     return DeployContext(
         runner=SubprocessRunner(),
-        environment=box.process_environment(options.environment),
-        account=ACCOUNT,
+        environment=environment,
+        account=None if toolkit is not None and toolkit.status in COMPLETE else ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
         cluster=lambda name: cluster_state(box, name),

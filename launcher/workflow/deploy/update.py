@@ -56,7 +56,9 @@ def change_words(found: KeyChange) -> str:
     """
     # The plan's key says where it is.
     name = found.path.rpartition(".")[2] if found.plan_key else found.path
-    if found.old is None or found.new is None:
+    if found.old == found.new:
+        words = f"{name}: {found.old} stays"
+    elif found.old is None or found.new is None:
         words = f"{name}: {'added' if found.old is None else 'removed'}"
     elif isinstance(found.old, Mapping | list) or isinstance(found.new, Mapping | list):
         words = f"{name}: changed"

@@ -61,41 +61,41 @@ def submitted(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
     connections = []
 
-    def submit(operator, trainer, *, nodes=2, **run):
+    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, **run):
         session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
         bucket = f"rendered-{secrets.token_hex(4)}"
         style = Config(s3={"addressing_style": "path"})
         names = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": "us-east-1", "config": style}
         boto3.client("s3", endpoint_url=endpoint, **names).create_bucket(Bucket=bucket)
         store = Objects.at(session, f"s3://{bucket}/store")
-        (tmp_path / "work").mkdir()
+        (tmp_path / "work").mkdir(exist_ok=True)
         (tmp_path / "work" / "train.py").write_text(trainer)
         document = {**PLAN, "target": {**PLAN["target"], "nodes": nodes}, "run": {**PLAN["run"], **run}}
         plan = pinned_plan(request_of(document), catalog)
         assert plan.place.target is TargetKind.EKS
         where = ClusterNames(subnet_id="s", security_group_id="g", node_policy_arn="a", store_uri=store.uri)
-        settings = JobSettings(run=RUN, checkpoint_interval_s=600.0)
+        settings = JobSettings(run=submission, checkpoint_interval_s=600.0)
         bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
         shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
         with job_archive(bundle, shipment) as (archive, _):
             store.send(archive, ".work/job.tar.gz")
-            sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+            sha256 = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
             shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
         settings = replace(settings, archive=shipped)
         context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1"}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
-        for name in ("n1", "n2"):
+        for name in {"n1", "n2", "n3"} - {each["metadata"]["name"] for each in cluster.nodes()}:
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
         own = cluster.tokens.own
         connections.append(
             to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
         )
         documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
-        kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", RUN))
+        kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))
         kind = documents[-1]["kind"]
         jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=kept)
-        job = jobs.submit(documents, RUN)
+        job = jobs.submit(documents, submission)
         return jobs, job, lambda: getattr(jobs.read(job, {"log.txt": 0})["log.txt"], "data", b"").decode()
 
     yield submit
@@ -118,7 +118,6 @@ def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
         ("3", 0, "1", MORE, "ended with exit 3"),
         ("3", 1, "12", MORE, "ended with exit 3"),
         ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
-        ("78", 1, "1", "another try would not mend it: ", "78"),
     ],
 )
 def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
@@ -131,3 +130,27 @@ def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
     assert facts.reason.startswith(begins)
     assert reason in facts.reason
     assert (tmp_path / "lives").read_text() == lives, log()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, tmp_path, operator):
+    made = {}
+    for code in ("78", "126", "127"):
+        command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
+        made[code] = submitted(operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3)
+    for code, (jobs, job, log) in made.items():
+        facts = until(lambda jobs=jobs, job=job: (found := jobs.facts(job)).state.final and found)
+        assert facts.state is JobState.FAILED, log()
+        assert facts.reason.startswith("another try would not mend it: ")
+        assert code in facts.reason
+        assert (tmp_path / code).read_text() == "1", log()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(submitted, until, operator):
+    """Its init container fails, which an operator would start a hundred times."""
+    jobs, job, log = submitted(operator, TRAINER, nodes=1, digest="0" * 64, retries=3)
+    facts = until(lambda: (found := jobs.facts(job)).state.final and found)
+    assert (facts.state, facts.restarts) == (JobState.FAILED, 0), log()
+    assert facts.reason.startswith("another try would not mend it: ")
+    assert "wanted" in log()

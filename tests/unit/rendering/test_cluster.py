@@ -4,10 +4,12 @@ import pytest
 import yaml
 
 from launcher.model.errors import ImpossibleError
+from launcher.model.update import Needs
 from launcher.planning.pin import zone
 from launcher.rendering.cluster import cluster_name, queue_name
 from launcher.rendering.names import deployed_names, symbolic_names
 from launcher.targets.parallelcluster.render import cluster_configuration, cluster_context, cluster_yaml
+from launcher.targets.parallelcluster.updates import changes
 
 BLOCK = {"option": "capacity-block", "reservation": {"id": "cr-0123456789abcdef0"}}
 
@@ -158,6 +160,16 @@ class TestHeadNode:
             # AmazonSSMManagedInstanceCore reads every parameter of the account.
             assert policies[0].endswith("-entered")
         assert "KeyName" not in yaml.safe_dump(head)
+
+    def test_the_login_nodes_end_before_their_pool_goes(self, configuration_of):
+        full, empty, none = (configuration_of(storage=each) for each in ({"login_nodes": 2}, {"login_pool": True}, {}))
+
+        def found(old, new):
+            both = {"ClusterConfiguration": old}, {"ClusterConfiguration": new}
+            return [each.needs for each in changes(*both) if each.plan_key == "storage.login_nodes"]
+
+        assert (found(full, empty), found(empty, none)) == ([Needs.NOTHING], [Needs.NOTHING])
+        assert found(full, none) == [Needs.NEW_CLUSTER]
 
     def test_metadata_answers_tokens_only(self, configuration_of):
         made = configuration_of()

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -159,6 +160,23 @@ class TestFetch:
 
 
 class TestStart:
+    @pytest.mark.parametrize(
+        "driver, is_older",
+        [
+            ("NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024", True),
+            ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", False),
+            ("NVIDIA UNIX Open Kernel Module for x86_64  590.1  Release Build", False),
+            ("another module", False),
+        ],
+    )
+    def test_an_older_driver_gets_the_libraries_of_the_image(self, tmp_path, driver, is_older):
+        own = runpy.run_path(str(asset(START_SCRIPT)))["compat_libraries"]
+        assert own(tmp_path / "version", tmp_path) == ""
+        (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version:  gcc 11.4.1\n")
+        assert own(tmp_path / "version", tmp_path) == ""
+        (tmp_path / "libcuda.so.1").symlink_to("libcuda.so.580.65.06")
+        assert own(tmp_path / "version", tmp_path) == (str(tmp_path) if is_older else "")
+
     def run(self, root, **more):
         """start.py with an agent in its place that prints what it finds."""
         (root / "job").mkdir(exist_ok=True)
