@@ -126,6 +126,17 @@ def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
     return [_words(plan, lines)]
 
 
+def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
+    """Where to look further into a PCS cluster."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"A shell on the login node: `{connect}`",
+        f"Logs of Slurm's controller: the log group `/aws/vendedlogs/pcs/cluster/PCS_SCHEDULER_LOGS/{name}`",
+        f"The node groups: `aws pcs list-compute-node-groups --region {region} --cluster-identifier {name}`",
+    )
+    return [_words(plan, lines)]
+
+
 def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
     """A widget in its place: two in a row."""
     return {

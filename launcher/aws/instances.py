@@ -54,6 +54,15 @@ def of_cluster(
         )
 
 
+def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
+    """How many instances of each type a cluster runs or starts now, by the tag with which its service marks them.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    return Counter(each.instance_type for each in of_cluster(session, tag, cluster))
+
+
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
     """How many instances of each type a ParallelCluster runs or starts now, head and login nodes among them.
 

@@ -36,6 +36,16 @@ def document(session: Session, name: str) -> dict[str, Any]:
     return dict(safe_json.loads(answer["Content"]))
 
 
+def parameter(session: Session, name: str) -> str:
+    """The value of a parameter.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"read the parameter {name}"):
+        return str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCommands:
     """Run Command for one machine."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -24,7 +24,8 @@ _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 class StackState:
     """One stack as CloudFormation describes it; `id` still names it when it is gone.
 
-    `made_at` is when it was made, `deployed_at` when a change of it was last begun; None where nobody asked.
+    `made_at` is when it was made, `deployed_at` when a change of it was last begun; None where nobody asked. `inputs`
+    are its parameters.
     """
 
     id: str
@@ -35,6 +36,7 @@ class StackState:
     tags: dict[str, str]
     deployed_at: datetime | None = None
     made_at: datetime | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,4 +334,5 @@ def _state(found: dict[str, Any]) -> StackState:
         tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
         deployed_at=found.get("LastUpdatedTime", found.get("CreationTime")),
         made_at=found.get("CreationTime"),
+        inputs={each["ParameterKey"]: each.get("ParameterValue", "") for each in found.get("Parameters", [])},
     )

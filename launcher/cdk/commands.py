@@ -175,8 +175,15 @@ class Cdk:
         if done.code != 0:
             raise DeploymentFailedError("cdk bootstrap failed:\n" + "\n".join(done.lines[-SHOWN_LINES:]))
 
-    def deploy_assembly(self, assembly: Assembly, outputs: Path, on_line: Listener | None = None) -> Completed:
+    def deploy_assembly(
+        self,
+        assembly: Assembly,
+        outputs: Path,
+        on_line: Listener | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> Completed:
         """Deploy an assembly; `deploy` is the way here."""
+        given = [word for name, value in (inputs or {}).items() for word in ("--parameters", f"{name}={value}")]
         return self._run(
             "deploy",
             "--app",
@@ -188,6 +195,7 @@ class Cdk:
             "events",
             "--outputs-file",
             str(outputs),
+            *given,
             on_line=on_line,
         )
 
@@ -250,8 +258,11 @@ def deploy(
     outputs: Path,
     now: datetime,
     on_line: Listener | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, str]]:
     """Deploy what was quoted, rendered and synthesised; the outputs of every stack.
+
+    `inputs` are parameters of its stacks, by stack and name: "stack:name".
 
     Raises:
         QuoteMismatchError: quote, files and assembly are not of one plan, or the assembly is not what was shown.
@@ -273,7 +284,7 @@ def deploy(
             f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
         )
     with TemporaryDirectory(prefix="slipway-assembly-") as place:
-        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), outputs, on_line)
+        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), outputs, on_line, inputs)
     if done.code != 0:
         raise DeploymentFailedError(
             f"the deployment failed (cdk exit {done.code}):\n" + "\n".join(failure_lines(done.lines)),

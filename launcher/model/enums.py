@@ -24,6 +24,7 @@ class TargetKind(StrEnum):
     EKS = "eks"
     HYPERPOD_EKS = "hyperpod-eks"
     SAGEMAKER_TRAINING = "sagemaker-training"
+    PCS = "pcs"
 
 
 class Method(StrEnum):

@@ -11,6 +11,7 @@ from functools import cache
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
+from launcher.model.request import PlanRequest
 from launcher.targets.load import part
 
 CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
@@ -102,7 +103,7 @@ class Fee:
     a_node_hour: float = 0.0
 
 
-def _no_fees(_nodes: int, _facts: InstanceType) -> tuple[Fee, ...]:
+def _no_fees(_request: PlanRequest, _nodes: int, _facts: InstanceType) -> tuple[Fee, ...]:
     return ()
 
 
@@ -141,6 +142,7 @@ class Target:
     the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
     in the service's own network unless the plan names a VPC: none idles after the job, and no NAT gateway is made.
     `planned_for` is the kind of resource that a training plan for it serves.
+    `own_output` is an output that its stack alone has, by which a removal knows it; empty: it needs none.
     `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
@@ -173,7 +175,8 @@ class Target:
     per_job: bool = False
     planned_for: str = "hyperpod-cluster"
     control_plane: str | None = None
-    fees: Callable[[int, InstanceType], tuple[Fee, ...]] = _no_fees
+    own_output: str = ""
+    fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     software: tuple[str, ...] = ()

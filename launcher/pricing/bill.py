@@ -86,7 +86,7 @@ class Bill:
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
             *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb),
-            target_of(place.target).fees(place.nodes, facts),
+            target_of(place.target).fees(self.request, place.nodes, facts),
         )
         if key not in self._rests:
             self._rests[key] = Rest(self.lines(place, work))
@@ -114,7 +114,7 @@ class Bill:
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
         if self.own_cluster:
-            found += (self._fee(prices, each) for each in target.fees(place.nodes, facts))
+            found += (self._fee(prices, each) for each in target.fees(request, place.nodes, facts))
         stops = self._stops(place)
         found += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
         return (*found, *cluster.watch)

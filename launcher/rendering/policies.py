@@ -15,7 +15,7 @@ MOST_CHARACTERS = 6144
 """Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
 MOST_POLICIES = 10
 """Managed policies that a role can have before a quota is raised (the same)."""
-_TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster"}
+_TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster", "pcs": "PCS"}
 PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """What stands for the data buckets and for all that is in them."""

@@ -141,6 +141,7 @@ class Server:
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
         from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
+        from launcher.sandbox.aws.pcs import Pcs  # noqa: PLC0415
         from launcher.sandbox.aws.registration import install  # noqa: PLC0415
         from launcher.sandbox.aws.training_jobs import TrainingJobs  # noqa: PLC0415
         from launcher.sandbox.aws.web import serve  # noqa: PLC0415
@@ -159,9 +160,10 @@ class Server:
         )
         self._conduct = Conduct()
         self._training = TrainingJobs(settings.folder / "training", settings.mark, pods)
-        install(self._ledger, self._registry, self._conduct, self._training)
+        pcs = Pcs(self._registry)
+        install(self._ledger, self._registry, self._conduct, jobs=self._training, pcs=pcs)
         issued_keys.install(self._keys)
-        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys)
+        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys, pcs=pcs)
         self.secret = secrets.token_urlsafe(32)
         self._address = settings.short / "control"
         self._control = ControlServer(self._operations(), self.secret, self._address)

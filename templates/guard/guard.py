@@ -46,7 +46,7 @@ BEGAN, WENT_WELL = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}, {"CREATE_COMPLE
 INSTANCES_A_CALL = 500
 JOB_STILL = "JobStillMinutes"
 """For how long a node with a job of Slurm's shows no CPU and no network (templates/parallelcluster/metrics.py)."""
-SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER")
+SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
 """What names the cluster in the service that runs it."""
 NOTICES = {
     "EC2 Spot Instance Interruption Warning": "AWS takes {instance} back in two minutes",

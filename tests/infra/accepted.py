@@ -65,6 +65,25 @@ HYPERPOD = (
 )
 """Of HyperPod with Slurm, beside those of all clusters: rule, construct and why."""
 
+PCS = (
+    (
+        r"AwsSolutions-IAM4\[Policy::.*/AWSPCSComputeNodePolicy\]",
+        r"-training/Profile/Role/Resource",
+        "AWS's own policy by which an instance joins a PCS cluster: one action",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Profile/Role/Resource",
+        "metrics can be allowed by namespace, not by resource",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:pcs:.*:cluster/.*/computenodegroup/\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "PCS names node groups by ids of its own choice; the wildcard ends at the cluster",
+    ),
+)
+"""Of PCS, beside those of all clusters: rule, construct and why."""
+
 EKS = (
     (
         r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",

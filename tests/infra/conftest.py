@@ -30,6 +30,7 @@ EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob
 HYPERPOD_EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))}
 TRAINING_JOB_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
+PCS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "pcs").glob("*.yaml"))}
 
 
 @dataclass(frozen=True)

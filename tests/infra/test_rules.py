@@ -6,7 +6,14 @@ import re
 import pytest
 
 from tests.infra.accepted import CLUSTERS, accepted
-from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PLAN_FILES, TRAINING_JOB_FILES
+from tests.infra.conftest import (
+    EKS_FILES,
+    HYPERPOD_EKS_FILES,
+    HYPERPOD_FILES,
+    PCS_FILES,
+    PLAN_FILES,
+    TRAINING_JOB_FILES,
+)
 from tests.infra.linting import complaints
 from tests.infra.serving.conftest import FILES as ENDPOINTS
 from tests.infra.template_policies import policy_complaints
@@ -86,7 +93,7 @@ WITHOUT_STACKS = {
 def test_every_example_is_held_to_them_or_has_no_stack():
     folder = ROOT / "examples"
     held = {*PLAN_FILES.values(), *EKS_FILES.values(), *HYPERPOD_FILES.values(), *HYPERPOD_EKS_FILES.values()}
-    held |= {*FURTHER.values(), *ENDPOINTS.values(), *TRAINING_JOB_FILES.values()}
+    held |= {*FURTHER.values(), *ENDPOINTS.values(), *TRAINING_JOB_FILES.values(), *PCS_FILES.values()}
     for path in folder.rglob("*.yaml"):
         reasons = [each for each in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(each)]
         assert path in held or reasons, path

@@ -4,6 +4,7 @@ Emulated: instances with type, subnet, security groups, market, placement and Pa
 network interfaces beyond the first, volumes, launch templates, the images that nodes start from.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,21 +78,22 @@ class EmulatedEc2:
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Start a cluster's head node; its instance's id."""
         tags = {"parallelcluster:node-type": "HeadNode", "Name": "HeadNode"}
-        arguments = {"subnet_id": spec.head_subnet_id, "security_group_ids": list(spec.head_security_groups)}
-        return self._run(spec, spec.head_instance_type, tags, arguments)
+        own = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
+        return self.run(spec.head_instance_type, own, spec.head_subnet_id, spec.head_security_groups)
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Start a compute node; its instance's id."""
         tags = {
+            "parallelcluster:cluster-name": spec.name,
+            **spec.tags,
             "parallelcluster:node-type": "Compute",
             "parallelcluster:queue-name": group.queue,
             "parallelcluster:compute-resource-name": group.name,
             "slipway:node": name,
             "Name": "Compute",
         }
-        arguments = {"subnet_id": group.subnet_id, "security_group_ids": list(group.security_groups)}
-        instance = self._run(
-            spec, group.instance_type, tags, {**arguments, "lifecycle": _MARKETS.get(group.capacity_type)}
+        instance = self.run(
+            group.instance_type, tags, group.subnet_id, group.security_groups, capacity_type=group.capacity_type
         )
         made = self._backend.get_instance(instance)
         made.capacity_reservation_id = group.reservation or None
@@ -99,8 +101,15 @@ class EmulatedEc2:
             made.placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
         return instance
 
-    def _run(self, spec: ClusterSpec, instance_type: str, tags: dict[str, str], arguments: dict[str, Any]) -> str:
-        own = {"parallelcluster:cluster-name": spec.name, **spec.tags, **tags}
+    def run(
+        self,
+        instance_type: str,
+        tags: Mapping[str, str],
+        subnet_id: str,
+        security_groups: Sequence[str],
+        capacity_type: str = "ONDEMAND",
+    ) -> str:
+        """Run an instance; its id."""
         reservation = self._backend.run_instances(
             _IMAGE,
             1,
@@ -109,8 +118,10 @@ class EmulatedEc2:
             instance_type=instance_type,
             is_instance_type_default=False,
             region_name=self.region,
-            tags={"instance": own},
-            **arguments,
+            tags={"instance": dict(tags)},
+            subnet_id=subnet_id,
+            security_group_ids=list(security_groups),
+            lifecycle=_MARKETS.get(capacity_type),
         )
         return str(reservation.instances[0].id)
 

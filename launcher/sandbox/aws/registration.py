@@ -32,6 +32,8 @@ from launcher.sandbox.aws.hyperpod import HyperPod
 from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
+from launcher.sandbox.aws.pcs import Pcs
+from launcher.sandbox.aws.pcs_machines import publish_image
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
@@ -45,7 +47,7 @@ class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
     """What runs clusters of either kind."""
 
 
-def install(ledger: Ledger, clusters: Everything, conduct: Conduct, jobs: TrainingJobs) -> None:
+def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, pcs: Pcs) -> None:
     """Have this process's moto deploy with our models.
 
     Args:
@@ -53,6 +55,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, jobs: Traini
         clusters: what runs the clusters.
         conduct: how what endpoints run behaves.
         jobs: what runs training jobs.
+        pcs: the service that moto lacks.
     """
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
@@ -73,6 +76,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, jobs: Traini
             HyperPod(clusters, clusters).model(),
             HyperPodChart(clusters).model(),
             *TaskGovernance(clusters).models(),
+            *pcs.models(),
             METADATA,
         )
     }
@@ -95,4 +99,5 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, jobs: Traini
     task_governance.install()
     training_jobs.install(jobs)
     training_plans.install()
+    publish_image()
     offerings.install()

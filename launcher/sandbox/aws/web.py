@@ -15,6 +15,8 @@ from launcher.sandbox.aws.answers import refuse
 from launcher.sandbox.aws.component_calls import EmulatedHosts
 from launcher.sandbox.aws.entrance import Entrance
 from launcher.sandbox.aws.ledger import Ledger
+from launcher.sandbox.aws.pcs import Pcs
+from launcher.sandbox.aws.pcs_calls import PcsApi
 from launcher.sandbox.endpoint.model_server import Conduct, ModelServer
 from launcher.sandbox.keys import KeyRing
 
@@ -70,7 +72,7 @@ class Web:
             server.server_close()
 
 
-def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing) -> Web:
+def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
     """Answer on sockets that listen already.
 
     Args:
@@ -79,8 +81,9 @@ def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Cond
         ledger: where calls are written down that moto does not have.
         conduct: how what endpoints run behaves.
         keys: the access keys that are taken.
+        pcs: the service that moto lacks.
     """
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto = PcsApi(DomainDispatcherApplication(create_backend_app), pcs)
     # The log holds a part of an answer back until the next is there: a stream would come too late.
     served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
     application = Entrance(served, keys)

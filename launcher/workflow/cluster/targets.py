@@ -58,6 +58,20 @@ def _no_queues(_session: Session, stack: StackState) -> ClusterState:
     raise ImpossibleError(f"target.cluster: the queues of stack {stack.name} cannot be read")
 
 
+def _no_inputs(_plan: Plan, _session: Session) -> dict[str, str]:
+    """Its stack has none that a deployment has to give."""
+    return {}
+
+
+def _removed_at_once(_session: Session, _outputs: Outputs, _tell: Tell, _pause: Callable[[float], None]) -> None:
+    """CloudFormation removes all of it."""
+
+
+def _counted_elsewhere(_session: Session, _outputs: Outputs) -> Mapping[str, int]:
+    """Its instances carry ParallelCluster's tags, or are not EC2's."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What runs a job, reached: `look_s` are the seconds between two looks at it, `close` lets go of it."""
@@ -114,7 +128,8 @@ class Cluster:
     `stop_fleet` stops it for an update, and `running_nodes` counts the nodes that it ends, None where it is stopped.
     `unreached` how somebody gets to what takes its jobs where that does not answer from here. `start_nodes` has
     the nodes of a cluster of pods made again where its guard has stopped them, and says whether it had to. `queues`
-    reads what a cluster that other plans deployed has, by its stack.
+    reads what a cluster that other plans deployed has, by its stack. `inputs` are parameters of its stack that a
+    deployment has to give, `empty` removes what has to go before the stack, `machines` counts its instances by type.
     """
 
     words: Callable[[Plan, str, str], str]
@@ -130,6 +145,9 @@ class Cluster:
     unreached: Callable[[Plan, Outputs], str] = _known_way
     start_nodes: Callable[[Plan, Session, str], bool] = _all_up
     queues: Callable[[Session, StackState], ClusterState] = _no_queues
+    inputs: Callable[[Plan, Session], Mapping[str, str]] = _no_inputs
+    empty: Callable[[Session, Outputs, Tell, Callable[[float], None]], None] = _removed_at_once
+    machines: Callable[[Session, Outputs], Mapping[str, int]] = _counted_elsewhere
 
 
 def cluster_of(plan: Plan) -> Cluster:

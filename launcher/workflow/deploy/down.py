@@ -12,15 +12,18 @@ from launcher.aws.endpoint_parts import config_state
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
 from launcher.catalog.load import Catalog
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
+from launcher.model.target import TARGETS
 from launcher.model.training_job import JOBS_OUTPUT
 from launcher.records import run_folder
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
+from launcher.workflow.cluster.targets import cluster_at
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.doctor import leftovers
 
@@ -131,6 +134,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
         kept.append(leftovers.used_network(session, catalog, asked.region, shared, users))
     if store is not None and erase:
         going.append(store)
+    kind = _kind_of(training)
     found = Survey(
         subject=asked,
         going=tuple(going),
@@ -148,6 +152,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             instances=(
                 *sorted(instances.running(session, name).items()),
                 *_hyperpod_instances(session, training),
+                *(sorted(cluster_at(kind).machines(session, training.outputs).items()) if training and kind else ()),
                 *_serving_instances(session, serving),
                 *_job_instances(session, asked.cluster, training),
             ),
@@ -157,6 +162,12 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
     )
     left = _left_behind(found, session, catalog) if training is None else ()
     return replace(found, removal=replace(found.removal, kept=(*_staying(found, session, catalog), *left)))
+
+
+def _kind_of(stack: StackState | None) -> TargetKind | None:
+    """The target of a cluster's own stack, by its outputs; None where its removal is CloudFormation's alone."""
+    outputs = {} if stack is None else stack.outputs
+    return next((kind for kind, each in TARGETS.items() if each.own_output and each.own_output in outputs), None)
 
 
 def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
@@ -228,6 +239,9 @@ def take_down(
     for stack in found.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
             _erase(found, stack, session, tell)
+        kind = _kind_of(stack)
+        if kind is not None:
+            cluster_at(kind).empty(session, stack.outputs, tell, pause or stacks.wait)
         try:
             with stage(tell, f"removing {stack.name}") as removal:
                 stacks.remove(session, stack, _Removed(tell, removal), pause or stacks.wait)

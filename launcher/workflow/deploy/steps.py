@@ -237,8 +237,10 @@ def bring_up(
             context.reach(_control_outputs(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now))
             # The account was prepared for both.
             context = replace(context, account=None)
+    own = stack_name(plan, TRAINING_STACK)
+    inputs = {f"{own}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
     with around:
-        outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now)
+        outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, inputs=inputs)
     with stage(tell):
         checked = verify(
             plan,
@@ -279,8 +281,11 @@ def carry_out(
     cdk: Cdk,
     assembly: Assembly,
     now: datetime,
+    inputs: Mapping[str, str] | None = None,
 ) -> Mapping[str, Mapping[str, str]]:
     """Deploy an assembly with what is in progress shown; the outputs of its stacks, which the run folder keeps.
+
+    `inputs` are parameters of its stacks (`deploy`).
 
     Raises:
         DeploymentFailedError: CloudFormation failed.
@@ -291,7 +296,14 @@ def carry_out(
             cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
     with StackEvents(tell, rates_by_stack(assembly, context.catalog, place.region)) as events:
         outputs = deploy(
-            quoted, bundle, assembly, cdk, outputs=folder.path / "outputs.json", now=now, on_line=events.line
+            quoted,
+            bundle,
+            assembly,
+            cdk,
+            outputs=folder.path / "outputs.json",
+            now=now,
+            on_line=events.line,
+            inputs=inputs,
         )
     tell(f"deployed in {spoken(events.elapsed())}: {', '.join(assembly.stacks)}")
     return outputs

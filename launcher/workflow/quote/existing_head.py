@@ -32,4 +32,5 @@ def kept_head(plan: Plan, session: Session) -> str | None:
         if forbidden(problem):
             return None
         raise
-    return next((readers[each["Type"]](each["Properties"]) for each in made if each["Type"] in readers), None)
+    found = (readers[each["Type"]](each["Properties"]) for each in made if each["Type"] in readers)
+    return next((each for each in found if each is not None), None)

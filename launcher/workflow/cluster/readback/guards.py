@@ -8,7 +8,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
-from launcher.model.target import SLURM, target_of
+from launcher.model.target import target_of
 from launcher.rendering.names import OUTPUTS
 from launcher.workflow.cluster.readback.reading import Reading
 
@@ -122,14 +122,14 @@ def overview(reading: Reading) -> None:
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
     texts = [str(each["properties"]) for each in body.get("widgets", [])]
-    head = reading.main.outputs.get("HeadNodeInstanceId")
-    if target_of(reading.plan.place.target).scheduler != SLURM:
-        wanted = reading.plan.cluster_name
-        reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
-    elif head is None:
+    head, row = reading.main.outputs.get("HeadNodeInstanceId"), target_of(reading.plan.place.target).head
+    if head is not None:
+        reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
+    elif row is not None and row.metrics:
         reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
     else:
-        reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
+        wanted = reading.plan.cluster_name
+        reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
 
 
 def budget(reading: Reading) -> None:

@@ -1,0 +1,261 @@
+"""The machines of a PCS cluster: their profile, their scripts, and node groups with launch templates.
+
+As in AWS's own templates (awsome-distributed-ai 95b939cd, architectures/aws-pcs/assets/add-cng*.yaml): user data of
+several parts, since PCS adds its own; `Groups` on every interface; `efa`, since PCS does not pass `efa-only` on.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from aws_cdk import Fn
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_pcs as pcs
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from launcher.model.pcs import LOGIN, ROLE_PATH
+from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
+from launcher.targets.pcs.render import (
+    MACHINE_FILE,
+    METRICS_FILE,
+    NODE_FILE,
+    USER_DATA,
+    GroupContext,
+    PcsContext,
+    machine_script,
+)
+
+_REGISTERS = "AWSPCSComputeNodePolicy"
+MACHINE_TAG = "slipway:machine"
+"""What a machine is, "node" or "login": the guard stops nodes alone (templates/guard/pcs.py)."""
+
+
+class PcsScripts(Construct):
+    """What machines fetch at their boot: scripts whose digests the cluster pins, and what reports of a node.
+
+    Attributes:
+        assets: all of them.
+        metrics: what reports of a node.
+    """
+
+    def __init__(self, scope: Construct, id_: str) -> None:
+        """Copy the scripts into the assembly."""
+        super().__init__(scope, id_)
+        self._texts = {"machine": (MACHINE_FILE, machine_script()), "node": (NODE_FILE, script_text(NODE_SCRIPT))}
+        self._assets = {name: self._asset(name.capitalize(), *file) for name, file in self._texts.items()}
+        self.metrics = self._asset("Metrics", METRICS_FILE, metrics_script())
+        self.assets = (*self._assets.values(), self.metrics)
+
+    def _asset(self, id_: str, file: str, text: str) -> assets.Asset:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / file
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return assets.Asset(self, id_, path=str(path))
+
+    def action(
+        self, name: str, arguments: Sequence[str], *, every_boot: bool
+    ) -> pcs.CfnComputeNodeGroup.NodeLifecycleScriptProperty:
+        """A script as a lifecycle action; a machine on which it fails is terminated."""
+        return pcs.CfnComputeNodeGroup.NodeLifecycleScriptProperty(
+            name=name,
+            script_source=pcs.CfnComputeNodeGroup.ScriptSourceProperty(
+                script_location=self._assets[name].s3_object_url,
+                checksum=hashlib.sha256(self._texts[name][1].encode()).hexdigest(),
+            ),
+            arguments=list(arguments),
+            on_error="TERMINATE",
+            execution_policy="EVERY_BOOT" if every_boot else "FIRST_BOOT_ONLY",
+        )
+
+
+class PcsProfile(Construct):
+    """The instance profile of all machines, below the path that PCS takes.
+
+    Attributes:
+        arn: of the profile.
+        role_arn: of its role: the plan's own, or that of one that is made.
+        resource: the profile.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: str,
+        policy_arns: Sequence[str],
+        namespace: str,
+        named_arn: str | None,
+    ) -> None:
+        """Make the profile.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            cluster: the cluster's name, for the description.
+            policy_arns: what machines and jobs may do beside joining the cluster and reporting.
+            namespace: of the metrics that nodes report.
+            named_arn: a role that the plan names; None: one is made.
+        """
+        super().__init__(scope, id_)
+        self.role_arn = named_arn or self._role(cluster, policy_arns, namespace)
+        self.resource = iam.CfnInstanceProfile(self, "Profile", path=ROLE_PATH, roles=[self._name(named_arn)])
+        self.arn = self.resource.attr_arn
+
+    def _role(self, cluster: str, policy_arns: Sequence[str], namespace: str) -> str:
+        policies = [
+            iam.ManagedPolicy.from_managed_policy_arn(self, f"Own{n}", arn) for n, arn in enumerate(policy_arns)
+        ]
+        report = iam.PolicyStatement(
+            sid="Report",
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
+        )
+        self._made = iam.Role(
+            self,
+            "Role",
+            path=ROLE_PATH,
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            description=f"Machines of PCS cluster {cluster}",
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_REGISTERS), *policies],
+            inline_policies={"Machines": iam.PolicyDocument(statements=[report])},
+        )
+        return self._made.role_arn
+
+    def _name(self, named_arn: str | None) -> str:
+        return self._made.role_name if named_arn is None else named_arn.rpartition("/")[2]
+
+
+class PcsGroup(Construct):
+    """A compute node group with the launch template of its machines.
+
+    Attributes:
+        resource: the group.
+        template: the launch template.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        cluster: pcs.CfnCluster,
+        context: PcsContext,
+        group: GroupContext,
+        image: str,
+        profile: PcsProfile,
+        scripts: PcsScripts,
+        tags: Mapping[str, str],
+    ) -> None:
+        """Make the group.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            cluster: what it belongs to.
+            context: the whole as it was rendered.
+            group: what was rendered of it.
+            image: the id of an AMI.
+            profile: of its machines.
+            scripts: what its machines run at their boot.
+            tags: of machines and volumes, which carry none of the stack's by themselves.
+        """
+        super().__init__(scope, id_)
+        self._context, self._group = context, group
+        self.template = ec2.CfnLaunchTemplate(self, "Template", launch_template_data=self._machines(tags))
+        bootstrapped = [scripts.action("machine", group.machine, every_boot=True)]
+        if group.node:
+            bootstrapped.append(scripts.action("node", group.node, every_boot=False))
+        self.resource = pcs.CfnComputeNodeGroup(
+            self,
+            "Group",
+            cluster_id=cluster.attr_id,
+            name=group.name,
+            ami_id=image,
+            iam_instance_profile_arn=profile.arn,
+            instance_configs=[pcs.CfnComputeNodeGroup.InstanceConfigProperty(instance_type=group.instance_type)],
+            purchase_option=group.purchase,
+            scaling_configuration=pcs.CfnComputeNodeGroup.ScalingConfigurationProperty(
+                min_instance_count=group.minimum, max_instance_count=group.maximum
+            ),
+            subnet_ids=[context.subnet_id],
+            # A version that is written out would keep every later one from the machines.
+            custom_launch_template=pcs.CfnComputeNodeGroup.CustomLaunchTemplateProperty(
+                template_id=self.template.ref, version=self.template.attr_latest_version_number
+            ),
+            node_lifecycle_actions=pcs.CfnComputeNodeGroup.NodeLifecycleActionsProperty(
+                script_caching_policy="CACHE_ONCE",
+                stages=pcs.CfnComputeNodeGroup.NodeLifecycleStagesProperty(node_bootstrapped=bootstrapped),
+            ),
+        )
+
+    def _machines(self, tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate.LaunchTemplateDataProperty:
+        context, group = self._context, self._group
+        together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if group.placement_group else None
+        own = {**tags, MACHINE_TAG: "login" if group.name == LOGIN else "node", "Name": f"{context.name}-{group.name}"}
+        return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+            instance_type=group.instance_type,
+            block_device_mappings=[
+                ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+                    device_name=context.root_device,
+                    ebs=ec2.CfnLaunchTemplate.EbsProperty(
+                        volume_size=group.volume_gib,
+                        volume_type="gp3",
+                        encrypted=True,
+                        delete_on_termination=True,
+                        kms_key_id=context.volume_key_arn,
+                    ),
+                )
+            ],
+            metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=context.metadata_hops
+            ),
+            security_group_ids=None if group.interfaces else list(context.group_ids),
+            network_interfaces=self._interfaces(),
+            placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
+            user_data=Fn.base64(script_text(USER_DATA)),
+            tag_specifications=[
+                ec2.CfnLaunchTemplate.TagSpecificationProperty(
+                    resource_type=kind, tags=[{"key": key, "value": value} for key, value in own.items()]
+                )
+                for kind in ("instance", "volume")
+            ],
+            **self._capacity(),
+        )
+
+    def _interfaces(self) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
+        """One for each network card, with an address of its own; None leaves it to EC2."""
+        made = [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=each.card,
+                device_index=each.device,
+                interface_type="efa" if each.kind == "efa" else None,
+                subnet_id=self._context.subnet_id,
+                groups=list(self._context.group_ids),
+                delete_on_termination=True,
+            )
+            for each in self._group.interfaces
+        ]
+        return made or None
+
+    def _capacity(self) -> dict[str, Any]:
+        """The reservation that machines are taken from, and the market of a Capacity Block."""
+        found: dict[str, Any] = {}
+        if self._group.reservation_id is not None:
+            found["capacity_reservation_specification"] = (
+                ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+                    capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
+                        capacity_reservation_id=self._group.reservation_id
+                    )
+                )
+            )
+        if self._group.purchase == "CAPACITY_BLOCK":
+            found["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
+                market_type="capacity-block"
+            )
+        return found

@@ -1,0 +1,213 @@
+"""A training cluster on AWS PCS: controller, login node, node groups with their queues, logs, and what watches it."""
+
+import functools
+import shlex
+from dataclasses import fields
+
+from aws_cdk import CfnOutput, CfnParameter
+from aws_cdk import aws_pcs as pcs
+
+from infra.cluster_network import ClusterNetwork, cluster_findings
+from infra.parts.dashboard import pcs_widgets
+from infra.parts.efa import NodeSecurityGroup
+from infra.parts.entered_policy import entered_policy
+from infra.parts.guardrails import NAMESPACE
+from infra.parts.hyperpod_lustre import HyperPodLustre
+from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.pcs_guard import PcsGuard
+from infra.parts.pcs_logs import PcsLogs
+from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
+from infra.parts.session_log import session_log
+from infra.stacks.cluster_stack import ClusterStack, add_cluster
+from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
+from launcher.model.plan import Plan
+from launcher.model.reach import reached
+from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
+from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.targets.pcs.render import PcsContext, cluster_context
+
+
+class PcsStack(ClusterStack):
+    """A PCS cluster.
+
+    Attributes:
+        cluster: the controller.
+        groups: the node groups, by name.
+    """
+
+    KIND = "PCS cluster"
+
+    def _make(self) -> None:
+        """Make the cluster."""
+        plan, network = self._plan, self._network
+        group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
+        group_id = group.group.attr_group_id
+        lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
+        lustre.file_system.node.add_dependency(*group.rules)
+        self.session_log = session_log(self, plan)
+        scripts = PcsScripts(self, "Scripts")
+        names = self._names(plan, network, group_id, lustre, scripts)
+        context = cluster_context(plan, instances=self._catalog.instance_types, names=names)
+        profile = self._profile(plan, context, names)
+        self.cluster = self._controller(context)
+        # EC2 knows a new profile only after a while: the controller takes minutes.
+        self.cluster.node.add_dependency(*group.rules, lustre, profile)
+        PcsLogs(self, "Logs", cluster=self.cluster, name=context.name)
+        self.groups = self._groups(context, profile, scripts)
+        connect = self._connect(plan)
+        self._outputs(plan, context, names, connect)
+        self._watch(PcsGuard(self.cluster.attr_id, profile.role_arn), pcs_widgets(plan, connect))
+
+    def _names(
+        self,
+        plan: Plan,
+        network: ClusterNetwork,
+        group_id: str,
+        lustre: HyperPodLustre,
+        scripts: PcsScripts,
+    ) -> ClusterNames:
+        """What the cluster refers to, as tokens; what its nodes may do is made on the way."""
+        types = [
+            self._catalog.instance_types[each]
+            for each in (plan.place.instance_type, *plan.request.target.fallback_types)
+        ]
+        policy = NodePolicy(
+            self,
+            "NodePolicy",
+            store=network.store,
+            kms_key_arn=plan.request.storage.kms_key_arn,
+            fetched=scripts.assets,
+            secrets=tuple(plan.request.run.secrets.values()),
+            compile_cache=any(keeps_compiled_programs(each) for each in types),
+            image=plan.request.run.image,
+            path=OWN_PATH,
+            reached=reached(plan.request),
+        )
+        return ClusterNames(
+            subnet_id=network.subnet_id,
+            security_group_id=group_id,
+            node_policy_arn=policy.arn,
+            store_uri=network.store_uri,
+            node_metrics_uri=scripts.metrics.s3_object_url,
+            entered_policy_arn=entered_policy(self, "EnteredPolicy", path=OWN_PATH),
+            session_log_policy_arn=None if self.session_log is None else self.session_log.policy_arn,
+            lustre_dns_name=lustre.dns_name,
+            lustre_mount_name=lustre.mount_name,
+        )
+
+    def _profile(self, plan: Plan, context: PcsContext, names: ClusterNames) -> PcsProfile:
+        arns = (names.node_policy_arn, names.entered_policy_arn, names.session_log_policy_arn)
+        return PcsProfile(
+            self,
+            "Profile",
+            cluster=context.name,
+            policy_arns=[each for each in arns if each is not None],
+            namespace=NAMESPACE,
+            named_arn=plan.request.security.roles.nodes,
+        )
+
+    def _controller(self, context: PcsContext) -> pcs.CfnCluster:
+        return pcs.CfnCluster(
+            self,
+            "Cluster",
+            name=context.name,
+            size=context.size,
+            scheduler=pcs.CfnCluster.SchedulerProperty(type="SLURM", version=context.slurm_version),
+            networking=pcs.CfnCluster.NetworkingProperty(
+                subnet_ids=[context.subnet_id], security_group_ids=list(context.group_ids)
+            ),
+            slurm_configuration=pcs.CfnCluster.SlurmConfigurationProperty(
+                accounting=pcs.CfnCluster.AccountingProperty(
+                    mode="STANDARD", default_purge_time_in_days=context.purge_days
+                ),
+                scale_down_idle_time_in_seconds=context.idle_s,
+                slurm_custom_settings=[
+                    pcs.CfnCluster.SlurmCustomSettingProperty(parameter_name=each.key, parameter_value=each.value)
+                    for each in context.settings
+                ],
+            ),
+        )
+
+    def _groups(self, context: PcsContext, profile: PcsProfile, scripts: PcsScripts) -> dict[str, PcsGroup]:
+        """The node groups, each with the queue that it alone is in; the login node is in none."""
+        image = context.image or self._image()
+        # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
+        lasting = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
+        made = {}
+        for number, each in enumerate(context.groups):
+            made[each.name] = PcsGroup(
+                self,
+                "Login" if each.name == LOGIN else f"Nodes{number}",
+                cluster=self.cluster,
+                context=context,
+                group=each,
+                image=image,
+                profile=profile,
+                scripts=scripts,
+                tags=lasting,
+            )
+            if each.queue is not None:
+                pcs.CfnQueue(
+                    self,
+                    f"Queue{number}",
+                    cluster_id=self.cluster.attr_id,
+                    name=each.queue,
+                    compute_node_group_configurations=[
+                        pcs.CfnQueue.ComputeNodeGroupConfigurationProperty(
+                            compute_node_group_id=made[each.name].resource.attr_id
+                        )
+                    ],
+                )
+        return made
+
+    def _image(self) -> str:
+        """The image as an input of the stack: an update keeps the id that the cluster was made with."""
+        return CfnParameter(
+            self,
+            IMAGE_INPUT,
+            type="String",
+            allowed_pattern="ami-[0-9a-f]{8,17}",
+            description=f"A PCS-ready AMI, such as the one that {IMAGE_PARAMETER} names",
+        ).value_as_string
+
+    def _connect(self, plan: Plan) -> str:
+        """The command of a shell on the login node, which PCS may have replaced."""
+        region, group = plan.place.region, self.groups[LOGIN].resource.attr_id
+        found = (
+            f"aws ec2 describe-instances --region {region} --filters Name=tag:{GROUP_TAG},Values={group}"
+            " Name=instance-state-name,Values=running --query Reservations[0].Instances[0].InstanceId --output text"
+        )
+        command = f"aws ssm start-session --region {region} --target $({found})"
+        return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
+
+    def _outputs(self, plan: Plan, context: PcsContext, names: ClusterNames, connect: str) -> None:
+        """What the launcher and a person need after a deployment."""
+        named = {**OUTPUTS, **HYPERPOD_OUTPUTS}
+        for each in fields(ClusterNames):
+            value = getattr(names, each.name)
+            if value is not None:
+                CfnOutput(self, named[each.name], value=value)
+        CfnOutput(self, "ClusterName", value=context.name, description="The cluster in PCS")
+        CfnOutput(self, "PcsClusterId", value=self.cluster.attr_id)
+        CfnOutput(self, "LoginGroupId", value=self.groups[LOGIN].resource.attr_id)
+        CfnOutput(self, "Region", value=plan.place.region)
+        CfnOutput(self, "Connect", value=connect, description="A shell on the login node")
+        if self.session_log is not None:
+            self.session_log.outputs()
+        CfnOutput(self, "StartFleet", value=self._start(context), description="Lets nodes come again after a stop")
+        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+
+    def _start(self, context: PcsContext) -> str:
+        """The commands that undo the guard's stop."""
+        return " && ".join(
+            f"aws pcs update-compute-node-group --region {self.region} --cluster-identifier {context.name}"
+            f" --compute-node-group-identifier {shlex.quote(each.name)} --scaling-configuration"
+            f" minInstanceCount={each.minimum},maxInstanceCount={each.maximum}"
+            for each in context.groups
+            if each.name != LOGIN
+        )
+
+
+findings = cluster_findings
+build = functools.partial(add_cluster, PcsStack)

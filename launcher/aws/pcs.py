@@ -1,0 +1,213 @@
+"""Clusters of AWS PCS: their node groups and queues, as the service describes and changes them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.calls import items, unless_absent
+from launcher.aws.session import Session, error_code, translated
+from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.pcs import GROUP_TAG
+from launcher.model.stages import Tell
+
+ACTIVE = "ACTIVE"
+_ABSENT = frozenset(("ResourceNotFoundException",))
+_TOKEN = "nextToken"  # noqa: S105 - the name of a field
+LOOK_S, LOOKS = 15.0, 80
+"""Between two looks at what is being removed, and how many: 20 minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """A cluster: its state, its size, its Slurm's version and settings, accounting, and where its controller is."""
+
+    id: str
+    status: str
+    size: str
+    version: str
+    accounting: str
+    settings: Mapping[str, str]
+    subnets: tuple[str, ...]
+    security_groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A compute node group: its state, type, purchase option and image, and the least and most of its instances.
+
+    `template` is the id and the version of its launch template, `profile` the ARN of its machines' profile.
+    """
+
+    id: str
+    name: str
+    status: str
+    instance_type: str
+    purchase: str
+    image: str
+    minimum: int
+    maximum: int
+    template: tuple[str, str]
+    profile: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A queue: its state, and the ids of its node groups."""
+
+    id: str
+    name: str
+    status: str
+    groups: tuple[str, ...]
+
+
+def describe_cluster(session: Session, cluster: str) -> ClusterState:
+    """A cluster by its name or id.
+
+    Raises:
+        AwsError: there is none, or the call failed.
+    """
+    with translated(f"describe PCS cluster {cluster}"):
+        found = session.client("pcs").get_cluster(clusterIdentifier=cluster)["cluster"]
+    slurm = found.get("slurmConfiguration", {})
+    return ClusterState(
+        id=str(found["id"]),
+        status=str(found["status"]),
+        size=str(found["size"]),
+        version=str(found["scheduler"]["version"]),
+        accounting=str(slurm.get("accounting", {}).get("mode", "NONE")),
+        settings={each["parameterName"]: each["parameterValue"] for each in slurm.get("slurmCustomSettings", ())},
+        subnets=tuple(found["networking"].get("subnetIds", ())),
+        security_groups=tuple(found["networking"].get("securityGroupIds", ())),
+    )
+
+
+def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
+    """The compute node groups of a cluster; none where there is no such cluster.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    found = (_described(session, cluster, each) for each in _ids(session, cluster, "compute_node_group"))
+    return tuple(_group(each) for each in found if each is not None)
+
+
+def _described(session: Session, cluster: str, id_: str) -> Mapping[str, Any] | None:
+    call, what = session.client("pcs").get_compute_node_group, f"describe node group {id_} of PCS cluster {cluster}"
+    found = unless_absent(call, what, _ABSENT, clusterIdentifier=cluster, computeNodeGroupIdentifier=id_)
+    return None if found is None else found["computeNodeGroup"]
+
+
+def _group(found: Mapping[str, Any]) -> GroupState:
+    template = found.get("customLaunchTemplate", {})
+    return GroupState(
+        id=str(found["id"]),
+        name=str(found["name"]),
+        status=str(found["status"]),
+        instance_type=str(found["instanceConfigs"][0]["instanceType"]),
+        purchase=str(found.get("purchaseOption", "ONDEMAND")),
+        image=str(found.get("amiId", "")),
+        minimum=int(found["scalingConfiguration"]["minInstanceCount"]),
+        maximum=int(found["scalingConfiguration"]["maxInstanceCount"]),
+        template=(str(template.get("id", "")), str(template.get("version", ""))),
+        profile=str(found["iamInstanceProfileArn"]),
+    )
+
+
+def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
+    """The queues of a cluster; none where there is no such cluster.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    made = []
+    for id_ in _ids(session, cluster, "queue"):
+        with translated(f"describe queue {id_} of PCS cluster {cluster}"):
+            found = session.client("pcs").get_queue(clusterIdentifier=cluster, queueIdentifier=id_)["queue"]
+        ids = tuple(str(each["computeNodeGroupId"]) for each in found.get("computeNodeGroupConfigurations", ()))
+        made.append(QueueState(id=id_, name=str(found["name"]), status=str(found["status"]), groups=ids))
+    return tuple(made)
+
+
+def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
+    """The ids of a cluster's node groups or queues; none where there is no such cluster.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    within = "queues" if kind == "queue" else "computeNodeGroups"
+    call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
+    try:
+        return tuple(str(each["id"]) for each in items(call, what, within, token=_TOKEN, clusterIdentifier=cluster))
+    except AwsError as problem:
+        if error_code(problem) in _ABSENT:
+            return ()
+        raise
+
+
+def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int) -> None:
+    """Have a node group keep between so many instances.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    with translated(f"scale node group {group} of PCS cluster {cluster}"):
+        session.client("pcs").update_compute_node_group(
+            clusterIdentifier=cluster,
+            computeNodeGroupIdentifier=group,
+            scalingConfiguration={"minInstanceCount": minimum, "maxInstanceCount": maximum},
+        )
+
+
+def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], None]) -> None:
+    """Remove the queues of a cluster, then its node groups, and wait until each is gone.
+
+    CloudFormation alone is refused for a while (awsome-distributed-ai, aws-pcs/docs/DEPLOY-TESTING.md).
+
+    Raises:
+        DeploymentFailedError: something stays for 20 minutes.
+        AwsError: a call failed.
+    """
+    for kind, words in (("queue", "queues"), ("compute_node_group", "node groups")):
+        looks = 0
+        while left := _ids(session, cluster, kind):
+            if not looks:
+                tell(f"removing {len(left)} {words} of {cluster}: CloudFormation does not wait for them")
+            if looks == LOOKS:
+                raise DeploymentFailedError(
+                    f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",
+                    hint="slipway down once more; the reason: aws pcs get-compute-node-group",
+                )
+            for each in left:
+                _remove(session, cluster, kind, each)
+            looks += 1
+            pause(LOOK_S)
+
+
+def _remove(session: Session, cluster: str, kind: str, id_: str) -> None:
+    """Order the removal of one of them; one that is being made, changed or removed is left for the next look.
+
+    Raises:
+        AwsError: the call failed for another reason.
+    """
+    name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
+    try:
+        with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
+            getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: id_})
+    except AwsError as problem:
+        if error_code(problem) not in {*_ABSENT, "ConflictException"}:
+            raise
+
+
+def machine(session: Session, group: str) -> str | None:
+    """The id of a running instance of a node group by the group's id; None where none runs.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    filters = [
+        {"Name": f"tag:{GROUP_TAG}", "Values": [group]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    with translated(f"find the instance of node group {group}"):
+        found = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return next((str(each["InstanceId"]) for one in found for each in one["Instances"]), None)

@@ -1,0 +1,161 @@
+"""AWS Parallel Computing Service: names, sizes and limits that rules, templates, bill and sandbox share.
+
+Sources: botocore 1.44.5 (pcs, 2023-02-10), the PCS user guide (quotas, Slurm versions, custom settings), templates of
+awslabs/awsome-distributed-ai 95b939cd (architectures/aws-pcs) and aws-samples/aws-hpc-recipes 009a29a8 (recipes/pcs).
+"""
+
+import re
+from collections.abc import Mapping
+
+from launcher.model.eks import Interface
+from launcher.model.enums import PurchaseOption
+from launcher.model.instance_type import InstanceType
+from launcher.model.record import record
+from launcher.model.request import PlanRequest
+
+SLURM_VERSION = "25.11"
+SLURM_VERSIONS = ("25.05", "25.11", "26.05")
+"""Of new clusters; 24.11 ended on 2026-05-31."""
+BINARIES = f"/opt/aws/pcs/scheduler/slurm-{SLURM_VERSION}/bin"
+LOGIN = "login"
+"""The group of the one machine that takes jobs; it is in no queue."""
+USER = "ubuntu"
+MOUNT_PATH = "/fsx"
+IMAGE_PARAMETER = "/aws/service/pcs/ami/dlami-base-ubuntu2404/x86_64/latest/ami-id"
+"""Names AWS's newest PCS-ready Deep Learning AMI: NVIDIA's driver, CUDA, EFA, Lustre, Slurm; no PyTorch, no Neuron."""
+IMAGE_INPUT = "ImageId"
+"""The parameter of the stack that pins an image by its id."""
+ROOT_DEVICE = "/dev/sda1"
+METADATA_HOPS = 4
+"""As in AWS's templates."""
+ROLE_PATH = "/aws-pcs/"
+"""PCS takes an instance profile whose role has this path, or a name that begins with AWSPCS."""
+CLUSTER_TAG, GROUP_TAG = "aws:pcs:cluster-id", "aws:pcs:compute-node-group-id"
+"""PCS's own tags of its instances."""
+MOST_GROUPS = MOST_QUEUES = 10
+"""Of one cluster; not adjustable."""
+MOST_CLUSTERS = 5
+"""Of one region, adjustable; one of them at a time may be in creation."""
+NAME = re.compile(r"(?!pcs_)[A-Za-z][A-Za-z0-9-]+")
+CLUSTER_NAME_LENGTH, NAME_LENGTH = (3, 40), (3, 25)
+"""Characters of a cluster's name, and of a group's or a queue's."""
+PURGE_DAYS = 30
+"""For how long accounting keeps records."""
+REGIONS = frozenset(
+    (
+        *("us-east-1", "us-east-2", "us-west-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
+        *("ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "ap-southeast-6", "eu-central-1"),
+        *("eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "eu-south-1", "eu-south-2", "sa-east-1", "af-south-1"),
+        *("us-gov-east-1", "us-gov-west-1"),
+    )
+)
+"""awsome-distributed-ai, aws-pcs/tests/README.md, of 2026-07, and the AWS General Reference."""
+PURCHASES: Mapping[PurchaseOption, str] = {
+    PurchaseOption.ON_DEMAND: "ONDEMAND",
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+    # A commitment changes the bill, not the launch.
+    PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
+    PurchaseOption.RESERVED: "ONDEMAND",
+}
+BLOCK_FAMILIES = ("p4d", "p5", "p5e", "p5en", "p6-b200", "p6-b300")
+"""Whose Capacity Blocks the user guide documents for PCS (2026-07)."""
+_PREEMPT = ("ExemptTime", "Mode", "Parameters", "Type")
+_PRIORITY = (
+    *("CalcPeriod", "DecayHalfLife", "FavorSmall", "Flags", "MaxAge", "UsageResetPeriod"),
+    *("WeightAge", "WeightAssoc", "WeightFairshare", "WeightJobSize", "WeightPartition", "WeightQOS", "WeightTRES"),
+)
+CLUSTER_SETTINGS = frozenset(
+    (
+        *("AccountingStorageEnforce", "AccountingStorageTRES", "AccountingStoreFlags", "AuthAltParameters"),
+        *("CliFilterParameters", "CliFilterPlugins", "CommunicationParameters", "DefMemPerCPU", "Epilog"),
+        *("EnforcePartLimits", "FairShareDampeningFactor", "FirstJobId", "HealthCheckInterval"),
+        *("HealthCheckNodeState", "HealthCheckProgram", "JobRequeue", "LaunchParameters", "Licenses", "MetricsType"),
+        *("MinJobAge", "OverTimeLimit", "Prolog", "PrologFlags", "RequeueExit", "RequeueExitHold"),
+        *(
+            "SchedulerParameters",
+            "SelectTypeParameters",
+            "SrunPortRange",
+            "TaskEpilog",
+            "TaskPluginParam",
+            "TaskProlog",
+        ),
+        *("TrackWCKey", "UnkillableStepProgram", "UnkillableStepTimeout"),
+        *(f"Preempt{each}" for each in _PREEMPT),
+        *(f"Priority{each}" for each in _PRIORITY),
+    )
+)
+"""Settings of slurm.conf that PCS takes for a cluster (user guide, slurm-custom-settings-cluster); the 13
+whose names begin with Priority are those of slurm.conf without its plugins and their parameters."""
+GROUP_SETTINGS = frozenset(
+    ("CpuSpecList", "Features", "Gres", "MemSpecLimit", "Parameters", "RealMemory", "Sockets", "Weight")
+)
+"""And those for a compute node group."""
+SETTINGS = (("JobRequeue", "1"), ("RequeueExit", "75"))
+"""Of this project's clusters: 75 is the agent's exit code for "interrupted, a checkpoint is safe"."""
+
+
+@record
+class Size:
+    """A size of controller: how many instances and how many jobs, running and waiting, it takes."""
+
+    word: str
+    nodes: int
+    jobs: int
+
+
+SIZES = (
+    Size(word="SMALL", nodes=32, jobs=256),
+    Size(word="MEDIUM", nodes=512, jobs=8_192),
+    Size(word="LARGE", nodes=2_048, jobs=16_384),
+)
+"""A cluster's size cannot be changed."""
+
+
+def machines_of(request: PlanRequest, nodes: int) -> int:
+    """Instances that a plan's cluster may have: those of each type, and the login node."""
+    return nodes * (1 + len(request.target.fallback_types)) + 1
+
+
+def size_of(request: PlanRequest, nodes: int) -> Size | None:
+    """The smallest controller for a plan's machines and runs; None where the largest is too small."""
+    train = request.workload.train
+    machines, jobs = machines_of(request, nodes), 1 if train is None else train.runs
+    return next((each for each in SIZES if machines <= each.nodes and jobs <= each.jobs), None)
+
+
+def interfaces(facts: InstanceType) -> tuple[Interface, ...]:
+    """Every network interface of a type with EFA, none for one without: EC2 gives it the usual one.
+
+    As AWS's templates have them (add-cng-p5, -p6-b200, -p6-b300.yaml): PCS passes `efa` on, and not `efa-only`. Where
+    the first card has no EFA, the others have their interface in the first place.
+
+    >>> from launcher.catalog.load import load
+    >>> types = load().instance_types
+    >>> [interfaces(types[each])[1] for each in ("p5.48xlarge", "p6-b300.48xlarge")]
+    [Interface(card=1, device=1, kind='efa'), Interface(card=1, device=0, kind='efa')]
+    """
+    if not facts.efa_interfaces:
+        return ()
+    everywhere = facts.efa_interfaces == facts.network_cards
+    first = Interface(0, 0, "efa" if everywhere else "interface")
+    return (first, *(Interface(card, int(everywhere), "efa") for card in range(1, facts.network_cards)))
+
+
+def is_advanced(family: str) -> bool:
+    """Whether a family pays the advanced tier of node management: P and Trn.
+
+    >>> is_advanced("p6-b200"), is_advanced("trn2"), is_advanced("g6e")
+    (True, True, False)
+    """
+    return re.match(r"(p\d|trn)", family) is not None
+
+
+def is_own_role(arn: str) -> bool:
+    """Whether PCS takes a role for its machines.
+
+    >>> is_own_role("arn:aws:iam::123456789012:role/aws-pcs/nodes"), is_own_role("arn:aws:iam::123456789012:role/nodes")
+    (True, False)
+    """
+    path, _, name = arn.partition(":role")[2].rpartition("/")
+    return f"{path}/".startswith(ROLE_PATH) or name.startswith("AWSPCS")

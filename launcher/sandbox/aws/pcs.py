@@ -1,0 +1,481 @@
+"""AWS Parallel Computing Service, which moto lacks: its API's state, and its resources in CloudFormation.
+
+Emulated: the checks of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
+region, one in creation at a time, ten groups and ten queues a cluster; the order of removal; instances in EC2 for every
+node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
+own settings; UpdateComputeNodeGroup, which takes nodes away and brings them back. Not emulated: anything that runs on a
+machine (user data, lifecycle scripts, mounts), nodes that come with jobs (all are there from the beginning),
+accounting, logs, the time that creation and removal take, and a change of a group that is there but for its scaling.
+"""
+
+import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from launcher.model import pcs
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
+from launcher.sandbox.aws.pcs_machines import PcsEc2, PcsFleet
+from launcher.sandbox.cluster.pcs_request import (
+    Around,
+    cluster_problems,
+    group_problems,
+    queue_problems,
+    update_problems,
+)
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+
+CREATION = timedelta(seconds=2)
+"""How long a cluster that the API makes is in creation; on AWS minutes."""
+_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class PcsError(Exception):
+    """A refusal by its code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """A node group or a queue, as it was asked for."""
+
+    id: str
+    name: str
+    request: dict[str, Any]
+    made: datetime
+    modified: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class PcsCluster:
+    """A cluster with its groups and queues by id. `running` is what its Slurm was started with."""
+
+    id: str
+    request: dict[str, Any]
+    made: datetime
+    active_at: datetime
+    groups: dict[str, Part] = field(default_factory=dict)
+    queues: dict[str, Part] = field(default_factory=dict)
+    machines: dict[str, list[str]] = field(default_factory=dict)
+    running: ClusterSpec | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.request["clusterName"])
+
+    @property
+    def status(self) -> str:
+        """Its status."""
+        return "CREATING" if datetime.now(UTC) < self.active_at else "ACTIVE"
+
+    def around(self, *, without: str = "") -> Around:
+        """What it has but for one of its groups."""
+        others = (each for id_, each in self.groups.items() if id_ != without)
+        most = sum(int(each.request["scalingConfiguration"]["maxInstanceCount"]) for each in others)
+        subnets = tuple(self.request["networking"]["subnetIds"])
+        return Around(size=str(self.request["size"]), machines=most, subnets=subnets)
+
+
+def _id() -> str:
+    return "pcs_" + "".join(secrets.choice(_CHARACTERS) for _ in range(10))
+
+
+def _refuse(problems: list[str]) -> None:
+    if problems:
+        raise PcsError("ValidationException", "; ".join(problems))
+
+
+class PcsService:
+    """The service in one account and region, over what runs the clusters. Safe to use from every thread."""
+
+    def __init__(self, account: str, region: str, clusters: Clusters) -> None:
+        """Without a cluster."""
+        self.account, self.region = account, region
+        self._clusters, self._aws = clusters, PcsEc2(EmulatedEc2(account, region))
+        self._known: dict[str, PcsCluster] = {}
+        self._lock = threading.RLock()
+
+    def arn(self, *parts: str) -> str:
+        """The ARN of a cluster, or of a part of one."""
+        return f"arn:aws:pcs:{self.region}:{self.account}:cluster/{'/'.join(parts)}"
+
+    def clusters(self) -> list[PcsCluster]:
+        """All of them."""
+        with self._lock:
+            return list(self._known.values())
+
+    def cluster(self, name: str) -> PcsCluster:
+        """A cluster by its name or id.
+
+        Raises:
+            PcsError: there is none.
+        """
+        with self._lock:
+            for each in self._known.values():
+                if name in (each.id, each.name):
+                    return each
+        raise PcsError("ResourceNotFoundException", f"no cluster {name}")
+
+    @staticmethod
+    def part(parts: Mapping[str, Part], name: str, what: str) -> Part:
+        """A group or a queue by its name or id.
+
+        Raises:
+            PcsError: there is none.
+        """
+        for each in parts.values():
+            if name in (each.id, each.name):
+                return each
+        raise PcsError("ResourceNotFoundException", f"no {what} {name}")
+
+    def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> PcsCluster:
+        """Make a cluster.
+
+        Raises:
+            PcsError: the service refuses it.
+        """
+        _refuse(cluster_problems(request, self._aws))
+        with self._lock:
+            name = request["clusterName"]
+            if any(each.name == name for each in self._known.values()):
+                raise PcsError("ConflictException", f"a cluster named {name} exists already")
+            making = [each.name for each in self._known.values() if each.status == "CREATING"]
+            if making:
+                raise PcsError("ServiceQuotaExceededException", f"1 cluster at a time is in creation: {making[0]}")
+            if len(self._known) >= pcs.MOST_CLUSTERS:
+                raise PcsError("ServiceQuotaExceededException", f"{pcs.MOST_CLUSTERS} clusters in {self.region}")
+            now = datetime.now(UTC)
+            made = PcsCluster(id=_id(), request=request, made=now, active_at=now + creation)
+            self._known[made.id] = made
+            return made
+
+    def delete_cluster(self, name: str) -> None:
+        """Remove a cluster.
+
+        Raises:
+            PcsError: there is none, or it has groups or queues.
+        """
+        with self._lock:
+            found = self.cluster(name)
+            left = [each.name for each in (*found.queues.values(), *found.groups.values())]
+            if left:
+                raise PcsError("ConflictException", f"cluster {name} has {', '.join(left)} still")
+            del self._known[found.id]
+
+    def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+        """Make a node group; the instances of one that is in no queue are there at once.
+
+        Raises:
+            PcsError: the service refuses it.
+        """
+        with self._lock:
+            cluster = self._active(request)
+            _refuse(group_problems(request, cluster.around(), self._aws))
+            made = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
+            cluster.machines[made.id] = []
+            self._run(cluster, made, int(request["scalingConfiguration"]["minInstanceCount"]))
+            return cluster, made
+
+    def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+        """Make a queue, and have Slurm run with it.
+
+        Raises:
+            PcsError: the service refuses it, or Slurm does not start.
+        """
+        with self._lock:
+            cluster = self._active(request)
+            _refuse(queue_problems(request, frozenset(cluster.groups)))
+            made = self._part(cluster.queues, request, "queueName", pcs.MOST_QUEUES, "queues")
+            self._match(cluster)
+            return cluster, made
+
+    def _active(self, request: Mapping[str, Any]) -> PcsCluster:
+        cluster = self.cluster(str(request.get("clusterIdentifier")))
+        if cluster.status != "ACTIVE":
+            raise PcsError("ConflictException", f"cluster {cluster.name} is {cluster.status}")
+        return cluster
+
+    @staticmethod
+    def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, words: str) -> Part:
+        if any(each.name == request[key] for each in parts.values()):
+            raise PcsError("ConflictException", f"{request[key]} exists already")
+        if len(parts) >= most:
+            raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
+        now = datetime.now(UTC)
+        made = Part(id=_id(), name=request[key], request=request, made=now, modified=now)
+        parts[made.id] = made
+        return made
+
+    def delete_group(self, cluster_name: str, name: str) -> None:
+        """Remove a node group with its instances.
+
+        Raises:
+            PcsError: there is none, or a queue has it.
+        """
+        with self._lock:
+            cluster = self.cluster(cluster_name)
+            group = self.part(cluster.groups, name, "compute node group")
+            users = [each.name for each in cluster.queues.values() if group.id in _groups_of(each)]
+            if users:
+                raise PcsError("ConflictException", f"compute node group {group.name} is in queue {', '.join(users)}")
+            for instance in cluster.machines.pop(group.id):
+                self._aws.ec2.terminate(instance, "Client.UserInitiatedShutdown")
+            del cluster.groups[group.id]
+
+    def delete_queue(self, cluster_name: str, name: str) -> None:
+        """Remove a queue with the jobs in it.
+
+        Raises:
+            PcsError: there is none.
+        """
+        with self._lock:
+            cluster = self.cluster(cluster_name)
+            del cluster.queues[self.part(cluster.queues, name, "queue").id]
+            self._match(cluster)
+
+    def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
+        """Scale a node group: nodes beyond its most go, and jobs on them back into the queue.
+
+        Raises:
+            PcsError: the service refuses it.
+        """
+        with self._lock:
+            cluster = self._active(request)
+            group = self.part(cluster.groups, str(request["computeNodeGroupIdentifier"]), "compute node group")
+            _refuse(update_problems(request, cluster.around(without=group.id)))
+            other = set(request) - {"clusterIdentifier", "computeNodeGroupIdentifier", "clientToken"}
+            if other - {"scalingConfiguration"}:
+                raise NotImplementedError(f"the sandbox's UpdateComputeNodeGroup scales alone, got {sorted(other)}")
+            was = int(group.request["scalingConfiguration"]["maxInstanceCount"])
+            becomes = int(request["scalingConfiguration"]["maxInstanceCount"])
+            group.request = {**group.request, "scalingConfiguration": dict(request["scalingConfiguration"])}
+            group.modified = datetime.now(UTC)
+            self._rescale(cluster, group, was, becomes)
+            return cluster, group
+
+    def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
+        planned = (
+            next((each for each in cluster.running.groups if each.name == group.name), None)
+            if cluster.running
+            else None
+        )
+        if planned is None:
+            return
+        if becomes < was:
+            self._clusters.dismiss(cluster.name, cluster.machines[group.id][becomes:])
+            del cluster.machines[group.id][becomes:]
+        elif becomes > was:
+            try:
+                self._clusters.enlist(cluster.name, group.name, becomes - was)
+            except ClusterFailedError as failure:
+                raise PcsError("ValidationException", str(failure)) from failure
+
+    def _run(self, cluster: PcsCluster, group: Part, count: int) -> None:
+        """Run the instances of a group that is always there: the login node."""
+        while len(cluster.machines[group.id]) < count and group.name == pcs.LOGIN:
+            self.run_machine(cluster, group)
+
+    def run_machine(self, cluster: PcsCluster, group: Part) -> str:
+        """Run an instance of a group; its id."""
+        instance = self._aws.run(cluster.id, group.id, group.request)
+        cluster.machines[group.id].append(instance)
+        return instance
+
+    def _match(self, cluster: PcsCluster) -> None:
+        """Have Slurm run with the queues that there are now."""
+        if cluster.running is not None:
+            self._clusters.stop(cluster.name)
+            cluster.running = None
+        if not cluster.queues:
+            return
+        spec = self._spec(cluster)
+        try:
+            self._clusters.start(spec, PcsFleet(service=self, cluster=cluster, ec2=self._aws.ec2))
+        except ClusterFailedError as failure:
+            raise PcsError("InternalServerException", str(failure)) from failure
+        cluster.running = spec
+
+    def _spec(self, cluster: PcsCluster) -> ClusterSpec:
+        slurm = cluster.request.get("slurmConfiguration", {})
+        network = cluster.request["networking"]
+        queues = list(cluster.queues.values())
+        return ClusterSpec(
+            name=cluster.name,
+            head_instance_type="",
+            head_subnet_id=network["subnetIds"][0],
+            head_security_groups=tuple(network["securityGroupIds"]),
+            queues=tuple(Queue(name=each.name, exclusive=False, settings=_settings(each.request)) for each in queues),
+            groups=tuple(
+                self._node_group(queue.name, cluster.groups[each]) for queue in queues for each in _groups_of(queue)
+            ),
+            settings=tuple(_settings(cluster.request).items()),
+            tags={},
+            left_out=(
+                *("lifecycle scripts and user data (not run)", "EFA interfaces", "FSx for Lustre (not mounted)"),
+                *("accounting", "logs of the scheduler", "nodes that come with jobs (all are there)")
+                * bool(slurm.get("accounting")),
+            ),
+        )
+
+    def _node_group(self, queue: str, group: Part) -> NodeGroup:
+        request = group.request
+        name, count = request["instanceConfigs"][0]["instanceType"], request["scalingConfiguration"]
+        facts = self._aws.instance_type(name)
+        if facts is None:
+            raise PcsError("ValidationException", f"EC2 has no instance type {name}")
+        most = int(count["maxInstanceCount"])
+        data = self._aws.data_of(request)
+        return NodeGroup(
+            queue=queue,
+            name=group.name,
+            instance_type=name,
+            capacity_type=request.get("purchaseOption", "ONDEMAND"),
+            min_count=most,
+            max_count=most,
+            subnet_id=request["subnetIds"][0],
+            security_groups=(),
+            efa=any(each.get("InterfaceType") == "efa" for each in data.get("NetworkInterfaces", [])),
+            placement_group=bool(data.get("Placement")),
+            cpus=facts.vcpus,
+            memory_mib=facts.memory_mib,
+            gpus=facts.gpus,
+            settings=_settings(request),
+            own_names=tuple(f"{group.name}-{number + 1}" for number in range(most)),
+        )
+
+
+def _settings(request: Mapping[str, Any]) -> dict[str, str]:
+    given = request.get("slurmConfiguration", {}).get("slurmCustomSettings", ())
+    return {each["parameterName"]: each["parameterValue"] for each in given}
+
+
+def _groups_of(queue: Part) -> list[str]:
+    return [each["computeNodeGroupId"] for each in queue.request.get("computeNodeGroupConfigurations", ())]
+
+
+class Pcs:
+    """The service in every account and region, and its resources in CloudFormation."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        """Over what runs the clusters."""
+        self._services: defaultdict[tuple[str, str], PcsService] = defaultdict()
+        self._clusters, self._lock = clusters, threading.Lock()
+
+    def service(self, account: str, region: str) -> PcsService:
+        """The service in an account and a region."""
+        with self._lock:
+            key = (account, region)
+            if key not in self._services:
+                self._services[key] = PcsService(account, region, self._clusters)
+            return self._services[key]
+
+    def models(self) -> tuple[Model, ...]:
+        """Its resource types."""
+        return (
+            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=_unchanged, remove=self._remove_cluster),
+            Model(
+                type="AWS::PCS::ComputeNodeGroup",
+                make=self._make_group,
+                change=self._change_group,
+                remove=self._remove_group,
+            ),
+            Model(type="AWS::PCS::Queue", make=self._make_queue, change=_unchanged, remove=self._remove_queue),
+        )
+
+    def _of(self, wanted: Wanted) -> PcsService:
+        return self.service(wanted.account_id, wanted.region_name)
+
+    def _make_cluster(self, wanted: Wanted) -> Made:
+        service, request = self._of(wanted), _request(wanted, "clusterName")
+        made = _asked(lambda: service.create_cluster(request, creation=timedelta(0)))
+        return _made(service.arn(made.id), made.id)
+
+    def _make_group(self, wanted: Wanted) -> Made:
+        service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
+        cluster, made = _asked(lambda: service.create_group(request))
+        return _made(service.arn(cluster.id, "computenodegroup", made.id), made.id)
+
+    def _change_group(self, wanted: Wanted, before: Made) -> Made:
+        service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
+        cluster = _asked(lambda: service.cluster(request["clusterIdentifier"]))
+        group = service.part(cluster.groups, before.attributes["Id"], "compute node group")
+        other = [key for key in {*request, *group.request} if request.get(key) != group.request.get(key)]
+        if other == ["scalingConfiguration"]:
+            wish = {key: request[key] for key in ("clusterIdentifier", "scalingConfiguration")}
+            _asked(lambda: service.update_group({**wish, "computeNodeGroupIdentifier": group.id}))
+        else:
+            around = cluster.around(without=group.id)
+            _asked(
+                lambda: _refuse(
+                    group_problems(request, around, PcsEc2(EmulatedEc2(wanted.account_id, wanted.region_name)))
+                )
+            )
+            group.request = request
+        return before
+
+    def _make_queue(self, wanted: Wanted) -> Made:
+        service, request = self._of(wanted), _request(wanted, "queueName")
+        cluster, made = _asked(lambda: service.create_queue(request))
+        return _made(service.arn(cluster.id, "queue", made.id), made.id)
+
+    def _remove_cluster(self, wanted: Wanted, made: Made) -> None:
+        _gone(lambda: self._of(wanted).delete_cluster(made.attributes["Id"]))
+
+    def _remove_group(self, wanted: Wanted, made: Made) -> None:
+        _gone(lambda: self._of(wanted).delete_group(wanted.need("ClusterId"), made.attributes["Id"]))
+
+    def _remove_queue(self, wanted: Wanted, made: Made) -> None:
+        _gone(lambda: self._of(wanted).delete_queue(wanted.need("ClusterId"), made.attributes["Id"]))
+
+
+def _made(arn: str, id_: str) -> Made:
+    return Made(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
+
+
+def _unchanged(wanted: Wanted, before: Made) -> Made:
+    """What CloudFormation changes in place and the sandbox does not look at: tags."""
+    del wanted
+    return before
+
+
+def _asked(call: Callable[[], Any]) -> Any:
+    """What a call answers; a refusal fails the resource."""
+    try:
+        return call()
+    except PcsError as refusal:
+        raise ResourceRefusedError(f"{refusal} (Service: Pcs, {refusal.code})") from refusal
+
+
+def _gone(call: Callable[[], None]) -> None:
+    """Remove what may be gone already."""
+    try:
+        call()
+    except PcsError as refusal:
+        if refusal.code != "ResourceNotFoundException":
+            raise ResourceRefusedError(f"{refusal} (Service: Pcs, {refusal.code})") from refusal
+
+
+_NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
+
+
+def _request(wanted: Wanted, name_key: str) -> dict[str, Any]:
+    """The request that CloudFormation makes of a resource's properties: the same words, begun in lower case."""
+    given = {key: value for key, value in dict(wanted.properties).items() if key not in ("Name", "Tags")}
+    found: dict[str, Any] = _lowered(given)
+    return {**found, name_key: wanted.get("Name") or wanted.name}
+
+
+def _lowered(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_NAMES.get(key, key[:1].lower() + key[1:]): _lowered(each) for key, each in value.items()}
+    return [_lowered(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,149 @@
+"""The instances of PCS's node groups in the emulated EC2, and what the check of a node group asks EC2, IAM and S3."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moto.ec2.models import ec2_backends
+from moto.iam.models import iam_backends
+from moto.ssm.models import Parameter, ParameterDict
+from moto.utilities.utils import get_partition
+
+from launcher.model.pcs import CLUSTER_TAG, GROUP_TAG, IMAGE_PARAMETER
+from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
+
+if TYPE_CHECKING:
+    from launcher.sandbox.aws.pcs import PcsCluster, PcsService
+
+
+IMAGE = "ami-00000000000000000"
+"""Stands for AWS's PCS-ready image, which the emulated EC2 does not have."""
+
+
+def publish_image() -> None:
+    """Have moto's Parameter Store name the image, as AWS does in every region."""
+    known: Any = ParameterDict
+    before = known._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
+
+    def loaded(parameters: Any, key: str) -> None:
+        before(parameters, key)
+        if key == IMAGE_PARAMETER and not dict.get(parameters, key):
+            given = {"parameter_type": "String", "value": IMAGE, "version": 1, "data_type": "text"}
+            empty = dict.fromkeys(("description", "allowed_pattern", "keyid"))
+            made: Any = Parameter
+            parameter = made(account_id=parameters.account_id, name=key, last_modified_date=0, **given, **empty)
+            dict.__setitem__(parameters, key, [parameter])
+
+    known._check_loading_status = loaded  # noqa: SLF001 - the same
+
+
+@dataclass(frozen=True, slots=True)
+class PcsEc2:
+    """EC2, IAM and S3 of one account in one region."""
+
+    ec2: EmulatedEc2
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+        return self.ec2.region
+
+    def instance_type(self, name: str) -> TypeFacts | None:
+        """What is known of a type."""
+        return self.ec2.instance_type(name)
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet."""
+        return self.ec2.subnet(subnet_id)
+
+    def admits_itself(self, group_id: str) -> bool | None:
+        """Whether a security group lets all traffic in and out to itself."""
+        return self.ec2.admits_itself(group_id)
+
+    def has_object(self, bucket: str, key: str | None) -> bool:
+        """Whether a bucket is there, and in it an object."""
+        return self.ec2.has_object(bucket, key)
+
+    def profile_role(self, arn: str) -> str | None:
+        """The ARN of the role of an instance profile."""
+        known: Any = iam_backends[self.ec2.account_id][get_partition(self.region)].instance_profiles.values()
+        found = next((each for each in known if each.arn == arn), None)
+        return None if found is None or not found.roles else str(found.roles[0].arn)
+
+    def digest(self, bucket: str, key: str) -> str | None:
+        """The SHA-256 of an object."""
+        if not self.has_object(bucket, key):
+            return None
+        found = backend_of(self.ec2.account_id, self.region).get_object(bucket, key)
+        return None if found is None else hashlib.sha256(found.value).hexdigest()
+
+    def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
+        """A version of a launch template, with its user data in clear."""
+        known: Any = ec2_backends[self.ec2.account_id][self.region].launch_templates
+        found = known.get(template_id)
+        if found is None or not version.isdecimal() or not 1 <= int(version) <= len(found.versions):
+            return None
+        data = found.get_version(int(version)).data
+        encoded = data.get("UserData", "")
+        # moto keeps it as text where a call brought it, and as a type of its own where a template did.
+        return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
+
+    def data_of(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The launch template of a node group; empty where it has none."""
+        named = request.get("customLaunchTemplate")
+        found = None if named is None else self.template(named["id"], named["version"])
+        return {} if found is None else found[0]
+
+    def run(self, cluster_id: str, group_id: str, request: Mapping[str, Any]) -> str:
+        """Run an instance of a node group, with PCS's tags and those of its launch template; its id."""
+        data = self.data_of(request)
+        given = [each for each in data.get("TagSpecifications", []) if each["ResourceType"] == "instance"]
+        own = {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
+        interfaces = data.get("NetworkInterfaces", [])
+        groups = interfaces[0]["Groups"] if interfaces else data.get("SecurityGroupIds", [])
+        return self.ec2.run(
+            request["instanceConfigs"][0]["instanceType"],
+            {**own, CLUSTER_TAG: cluster_id, GROUP_TAG: group_id},
+            request["subnetIds"][0],
+            groups,
+            request.get("purchaseOption", "ONDEMAND"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcsFleet:
+    """The instances of a cluster's queues."""
+
+    service: "PcsService"
+    cluster: "PcsCluster"
+    ec2: EmulatedEc2
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+        return self.ec2.region
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet."""
+        return self.ec2.subnet(subnet_id)
+
+    def run_head_node(self, spec: ClusterSpec) -> str:
+        """The controller has no instance of the account's, and the login node is there already."""
+        del spec
+        return ""
+
+    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
+        """Run a node; its instance's id."""
+        del spec, name
+        return self.service.run_machine(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        """Terminate an instance, with EC2's code of the reason."""
+        for ids in self.cluster.machines.values():
+            if instance_id in ids:
+                ids.remove(instance_id)
+        self.ec2.terminate(instance_id, reason)

@@ -1,0 +1,182 @@
+"""What AWS PCS refuses of a request, held against the AWS that a cluster would be made in. All problems are gathered.
+
+Shapes, enums, patterns and limits of members are botocore's (1.44.5, pcs); the rest is of the PCS user guide and of the
+comments in AWS's own templates (launcher/model/pcs.py names them).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from launcher.aws.api_shape import complaints
+from launcher.model import pcs
+from launcher.sandbox.cluster.specification import AwsFacts
+
+_MULTIPART = "Content-Type: multipart/mixed"
+_USER_DATA_BYTES = 16_384
+
+
+class PcsAws(AwsFacts, Protocol):
+    """The AWS that a cluster would be made in."""
+
+    def profile_role(self, arn: str) -> str | None:
+        """The ARN of the role of an instance profile, None where there is no such profile."""
+
+    def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
+        """A version of a launch template with its user data in clear; None where there is none."""
+
+    def digest(self, bucket: str, key: str) -> str | None:
+        """The SHA-256 of an object, None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a cluster has already: its size, and instances that its groups may have."""
+
+    size: str
+    machines: int
+    subnets: tuple[str, ...]
+
+
+def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
+    """What is wrong with a CreateCluster."""
+    found = complaints("pcs", ("CreateCluster",), request)
+    if found:
+        return found
+    network, slurm = request["networking"], request.get("slurmConfiguration", {})
+    version = request["scheduler"]["version"]
+    if version not in pcs.SLURM_VERSIONS:
+        found.append(f"scheduler/version: got {version}, allowed: {', '.join(pcs.SLURM_VERSIONS)}")
+    if len(network.get("subnetIds", ())) != 1:
+        found.append(f"networking/subnetIds: exactly one is supported, got {len(network.get('subnetIds', ()))}")
+    found.extend(_places(network.get("subnetIds", ()), network.get("securityGroupIds", ()), aws))
+    if slurm.get("accounting", {}).get("defaultPurgeTimeInDays") == 0:
+        found.append("slurmConfiguration/accounting/defaultPurgeTimeInDays: got 0, allowed: -1, and 1 to 10000")
+    found.extend(_settings(slurm, pcs.CLUSTER_SETTINGS))
+    return found
+
+
+def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
+    """Subnets that are there, and security groups whose members reach each other and the controller."""
+    yield from (f"subnet {each} does not exist" for each in subnets if aws.subnet(each) is None)
+    admit = {each: aws.admits_itself(each) for each in groups}
+    yield from (f"security group {each} does not exist" for each, admits in admit.items() if admits is None)
+    if not any(admit.values()):
+        yield "no security group lets all traffic in and out to itself: nodes do not reach the controller"
+
+
+def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str]:
+    """Settings that PCS leaves to itself; a list without any is refused too."""
+    given = slurm.get("slurmCustomSettings")
+    if given is not None and not given:
+        yield "slurmConfiguration/slurmCustomSettings: an empty list"
+    for each in given or ():
+        if each["parameterName"] not in allowed:
+            yield f"slurmConfiguration/slurmCustomSettings: {each['parameterName']} is not supported"
+
+
+def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> list[str]:
+    """What is wrong with a CreateComputeNodeGroup in a cluster."""
+    found = complaints("pcs", ("CreateComputeNodeGroup",), request)
+    if found:
+        return found
+    found.extend(_sizes(request["scalingConfiguration"], around))
+    for each in request["instanceConfigs"]:
+        if aws.instance_type(each["instanceType"]) is None:
+            found.append(f"instanceConfigs: EC2 has no instance type {each['instanceType']}")
+    found.extend(f"subnet {each} does not exist" for each in request["subnetIds"] if aws.subnet(each) is None)
+    found.extend(_profile(request["iamInstanceProfileArn"], aws))
+    found.extend(_template(request, aws))
+    found.extend(_settings(request.get("slurmConfiguration", {}), pcs.GROUP_SETTINGS))
+    stages = request.get("nodeLifecycleActions", {}).get("stages", {})
+    found.extend(problem for scripts in stages.values() for each in scripts for problem in _script(each, aws))
+    return found
+
+
+def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
+    least, most = scaling["minInstanceCount"], scaling["maxInstanceCount"]
+    if least > most:
+        yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
+    if 0 < least < most:
+        yield f"scalingConfiguration: {least} static and {most - least} dynamic instances: a group has one kind"
+    size = next(each for each in pcs.SIZES if each.word == around.size)
+    if around.machines + most > size.nodes:
+        yield f"a cluster of size {size.word} takes {size.nodes} instances, got {around.machines + most}"
+
+
+def _profile(arn: str, aws: PcsAws) -> Iterator[str]:
+    role = aws.profile_role(arn)
+    if role is None:
+        yield f"Invalid IAM Instance Profile ARN {arn}"
+    elif not pcs.is_own_role(role):
+        yield f"The role ARN is invalid: {role} has neither the path {pcs.ROLE_PATH} nor a name that begins with AWSPCS"
+
+
+def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
+    """A launch template that PCS can add its own to, and that buys what the group says."""
+    named = request.get("customLaunchTemplate")
+    if named is None:
+        yield "customLaunchTemplate: required"
+        return
+    found = aws.template(named["id"], named["version"])
+    if found is None:
+        yield f"no version {named['version']} of launch template {named['id']}"
+        return
+    data, user_data = found
+    if user_data and _MULTIPART not in user_data:
+        yield "the launch template's UserData is not MIME multipart: the node would never join"
+    if len(user_data.encode()) > _USER_DATA_BYTES:
+        yield f"the launch template's UserData has {len(user_data.encode())} bytes, allowed: {_USER_DATA_BYTES}"
+    interfaces = data.get("NetworkInterfaces", [])
+    if interfaces and data.get("SecurityGroupIds"):
+        yield "the launch template has both NetworkInterfaces and SecurityGroupIds"
+    for each in interfaces:
+        if not each.get("Groups"):
+            yield f"network card {each.get('NetworkCardIndex', 0)}: no Groups"
+        if each.get("InterfaceType") == "efa-only":
+            yield f"network card {each.get('NetworkCardIndex', 0)}: efa-only is not passed on, allowed: efa"
+    yield from _capacity(request.get("purchaseOption", "ONDEMAND"), request, data)
+
+
+def _capacity(option: str, request: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+    market = data.get("InstanceMarketOptions", {}).get("MarketType")
+    reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget", {})
+    if (option == "CAPACITY_BLOCK") != (market == "capacity-block"):
+        yield f"purchaseOption {option} and the launch template's MarketType {market} do not agree"
+    if option != "CAPACITY_BLOCK":
+        return
+    if not reservation.get("CapacityReservationId"):
+        yield "CAPACITY_BLOCK: the launch template names no CapacityReservationId"
+    if data.get("InstanceType") != request["instanceConfigs"][0]["instanceType"]:
+        yield f"CAPACITY_BLOCK: the launch template's InstanceType is {data.get('InstanceType')}"
+    if data.get("Placement"):
+        yield "CAPACITY_BLOCK: the launch template has a placement group"
+
+
+def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
+    """A script that nodes can fetch, and that is the one whose checksum is given."""
+    source = script["scriptSource"]
+    uri, wanted = source["scriptLocation"], source.get("checksum")
+    if not uri.startswith("s3://"):
+        return
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    digest = aws.digest(bucket, key)
+    if digest is None:
+        yield f"lifecycle script {script['name']}: no object {uri}"
+    elif wanted is not None and wanted.lower() != digest:
+        yield f"lifecycle script {script['name']}: its checksum is not that of {uri}"
+
+
+def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
+    """What is wrong with an UpdateComputeNodeGroup that scales a group."""
+    found = complaints("pcs", ("UpdateComputeNodeGroup",), request)
+    if not found and "scalingConfiguration" in request:
+        found.extend(_sizes(request["scalingConfiguration"], around))
+    return found
+
+
+def queue_problems(request: Mapping[str, Any], groups: frozenset[str]) -> list[str]:
+    """What is wrong with a CreateQueue in a cluster with some node groups."""
+    found = complaints("pcs", ("CreateQueue",), request)
+    named = [each["computeNodeGroupId"] for each in request.get("computeNodeGroupConfigurations", ())]
+    return found or [f"no compute node group {each}" for each in named if each not in groups]

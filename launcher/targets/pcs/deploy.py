@@ -1,0 +1,156 @@
+"""A PCS cluster that is there: its line, its login node, the ways into it, nodes that may come again."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from launcher.aws import instances, pcs, ssm, stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.durations import spoken
+from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.pcs import CLUSTER_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, USER
+from launcher.model.plan import Plan
+from launcher.model.stages import Tell
+from launcher.model.target import Runs
+from launcher.records.submission import HeadNode
+from launcher.rendering.cluster import queue_name
+from launcher.rendering.names import stack_name
+from launcher.rendering.slurm_job import BATCH_FILE
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.slurm_jobs import reach_batch, submit_batch
+from launcher.workflow.cluster.targets import Cluster, Outputs
+
+LOGIN_S, LOOK_S = 900.0, 10.0
+"""How long the login node may take to run: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
+
+
+def words(plan: Plan, head: str, machines: str) -> str:
+    """What a deployment makes of the cluster, in a line."""
+    return f"PCS cluster {plan.cluster_name}: login node {head}, at most {machines}"
+
+
+def login_node(
+    _plan: Plan, outputs: Outputs, session: Session, *, sleep: Callable[[float], None] = time.sleep
+) -> HeadNode:
+    """The login node of a cluster that was deployed; PCS starts another one where it is lost.
+
+    Raises:
+        DeploymentFailedError: none runs in time.
+        AwsError: a call failed.
+    """
+    waited, group = 0.0, outputs["LoginGroupId"]
+    while (found := pcs.machine(session, group)) is None:
+        if waited >= LOGIN_S:
+            message = f"no login node of {outputs['ClusterName']} runs after {spoken(LOGIN_S)}"
+            command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
+            hint = f"{command} {outputs['ClusterName']} --compute-node-group-identifier {LOGIN} names the reason"
+            raise DeploymentFailedError(message, hint=hint)
+        sleep(LOOK_S)
+        waited += LOOK_S
+    return HeadNode(via="ssm", instance=found, region=outputs["Region"], user=USER)
+
+
+def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
+    """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
+    found = [
+        ("shell", f"{outputs['Connect']}, there: sudo su - {USER}"),
+        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+    ]
+    if plan.request.workload.train is not None:
+        found.append(
+            ("the job, there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
+        )
+    return [*found, ("nodes again, after a stop", "the command in StartFleet, above")]
+
+
+def inputs(plan: Plan, session: Session) -> dict[str, str]:
+    """The AMI of a stack that has none yet, by its id: a later deployment keeps the one that it was made with.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    if plan.request.target.ami is not None:
+        return {}
+    stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
+    if stack is not None and IMAGE_INPUT in stack.inputs:
+        return {}
+    return {IMAGE_INPUT: ssm.parameter(session, IMAGE_PARAMETER)}
+
+
+def start(outputs: Outputs, session: Session, tell: Tell) -> None:
+    """Let nodes come again where the guard has set their groups to none, as the output StartFleet says.
+
+    Raises:
+        AwsError: a call failed for another reason than that these credentials may not make it.
+    """
+    cluster = outputs["ClusterName"]
+    try:
+        stopped = {each.name: each for each in pcs.groups(session, cluster) if not each.maximum}
+        for command in outputs["StartFleet"].split(" && "):
+            given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
+            name = given["--compute-node-group-identifier"]
+            counts = dict(each.split("=") for each in given["--scaling-configuration"].split(","))
+            if name in stopped:
+                tell(f"node group {name} of {cluster} was stopped: its nodes may come again")
+                pcs.scale(session, cluster, name, int(counts["minInstanceCount"]), int(counts["maxInstanceCount"]))
+    except AwsError as problem:
+        if not forbidden(problem):
+            raise
+        tell(f"whether the nodes of {cluster} are stopped cannot be seen with these credentials")
+
+
+def described(session: Session, stack: StackState) -> ClusterState:
+    """A cluster by its queues, each with its one node group.
+
+    Raises:
+        AwsError: a call failed.
+    """
+    cluster = stack.outputs["ClusterName"]
+    known = {each.id: each for each in pcs.groups(session, cluster)}
+    found = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
+    return ClusterState(
+        name=cluster,
+        queues=tuple(
+            QueueState(
+                name=queue.name,
+                instance_type=group.instance_type,
+                capacity_type=group.purchase,
+                maximum=group.maximum,
+            )
+            for queue, group in found
+        ),
+    )
+
+
+def empty(session: Session, outputs: Mapping[str, str], tell: Tell, pause: Callable[[float], None]) -> None:
+    """Remove queues and node groups before the stack.
+
+    Raises:
+        DeploymentFailedError: something stays.
+        AwsError: a call failed.
+    """
+    pcs.empty(session, outputs["PcsClusterId"], tell, pause)
+
+
+def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
+    """How many instances of each type run.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    return instances.counted(session, CLUSTER_TAG, outputs["PcsClusterId"])
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=login_node,
+    ways_in=ways_in,
+    submit=submit_batch,
+    reach=reach_batch,
+    start=start,
+    queues=described,
+    inputs=inputs,
+    empty=empty,
+    machines=machines,
+)

@@ -1,0 +1,78 @@
+"""What is known of a cluster of AWS Parallel Computing Service."""
+
+from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.instance_type import InstanceType
+from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
+from launcher.model.pcs import SIZES, SLURM_VERSION, is_advanced, size_of
+from launcher.model.request import PlanRequest
+from launcher.model.target import EC2, EC2_PLANS, Fee, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+
+CONTROLLER, NODE, ACCOUNTING = "pcs/controller", "pcs/node", "pcs/accounting"
+
+
+def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
+    """Controller and accounting by size while the cluster is up, node management of every instance while it runs."""
+    size = (size_of(request, nodes) or SIZES[-1]).word.lower()
+    tier = "advanced" if is_advanced(facts.family) else "standard"
+    return (
+        Fee(name=f"PCS controller, {size}", key=CONTROLLER, item=f"pcs.controller-{size}", unit="hour", an_hour_up=1),
+        Fee(
+            name=f"PCS node management, {tier}",
+            key=NODE,
+            item=f"pcs.node-{tier}",
+            unit="instance-hour",
+            a_node_hour=nodes,
+        ),
+        Fee(
+            name="PCS node management, login node",
+            key=NODE,
+            item="pcs.node-standard",
+            unit="instance-hour",
+            an_hour_up=1,
+        ),
+        Fee(name=f"PCS accounting, {size}", key=ACCOUNTING, item=f"pcs.accounting-{size}", unit="hour", an_hour_up=1),
+    )
+
+
+FACTS = Target(
+    kind=TargetKind.PCS,
+    title="a PCS cluster",
+    short="PCS",
+    example="pcs/p5-spot.yaml",
+    trains=(
+        PurchaseOption.ON_DEMAND,
+        PurchaseOption.SPOT,
+        PurchaseOption.CAPACITY_BLOCK,
+        PurchaseOption.SAVINGS_PLAN,
+        PurchaseOption.RESERVED,
+    ),
+    deployed=(Runs.TRAINING,),
+    savings_plans=EC2_PLANS,
+    head=HeadNode(name="login node"),
+    guard=Guard(
+        module="pcs",
+        variable="PCS",
+        events=(),
+        spot_notices=True,
+        idle="nodes that do nothing",
+        metrics_a_node=IDLE_METRICS,
+        job_metrics=JOB_METRICS,
+    ),
+    # The home folder of its machines: they share none of their own.
+    least_shared_gib=1200,
+    # AWS's templates attach an interface with an address to every card.
+    efa_layout=EfaLayout.CLASSIC,
+    logs_sessions=True,
+    joins_groups=True,
+    volume_key=VolumeKey.NAMED,
+    own_output="PcsClusterId",
+    fees=_fees,
+    fee_keys=(CONTROLLER, NODE, ACCOUNTING),
+    software=(f"slurm/{SLURM_VERSION}",),
+    policies=("network", "pcs"),
+    roles=(
+        RoleUse(
+            key="nodes", service=EC2, needs=("jobs", "values", "machine-of-pcs", "entered"), entered=True, pulls=True
+        ),
+    ),
+)

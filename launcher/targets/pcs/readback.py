@@ -1,0 +1,104 @@
+"""A PCS cluster against the plan: controller, node groups with their launch templates, queues, logs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import node_groups, pcs
+from launcher.catalog.load import load
+from launcher.model.pcs import LOGIN, PURCHASES, ROLE_PATH, SETTINGS, SLURM_VERSION, interfaces, size_of
+from launcher.model.sizing import head_node
+from launcher.rendering.cluster import queue_name
+from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
+from launcher.targets.pcs.updates import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
+from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.training import around
+
+
+def cluster(reading: Reading) -> None:
+    """The controller: its state, size, Slurm, accounting and place."""
+    checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
+    state = pcs.describe_cluster(reading.session, outputs["PcsClusterId"])
+    size = size_of(plan.request, plan.place.nodes)
+    groups = (outputs["NodeSecurityGroupId"], *plan.request.network.security_group_ids)
+    checks.equal("PCS cluster", pcs.ACTIVE, state.status)
+    checks.equal("size of its controller", None if size is None else size.word, state.size)
+    checks.equal("Slurm", SLURM_VERSION, state.version)
+    checks.equal("Slurm's settings", dict(SETTINGS), dict(state.settings))
+    checks.equal("accounting", "STANDARD", state.accounting)
+    checks.equal("PCS's subnet", (outputs["PrivateSubnetId"],), state.subnets)
+    checks.equal("PCS's security groups", frozenset(groups), frozenset(state.security_groups))
+
+
+def groups(reading: Reading) -> None:
+    """The node groups: type, purchase option, how many; the guard may have set those of jobs to none."""
+    checks, plan = reading.checks, reading.plan
+    place, found = plan.place, _groups(reading)
+    own = queue_name(place.instance_type)
+    names = {LOGIN, own, *(queue_name(each) for each in plan.request.target.fallback_types)}
+    checks.equal("node groups", names, set(found))
+    checks.equal("states of the node groups", {pcs.ACTIVE}, {each.status for each in found.values()})
+    checks.holds("profiles are PCS's", all(f":instance-profile{ROLE_PATH}" in each.profile for each in found.values()))
+    checks.equal("images", 1, len({each.image for each in found.values()}))
+    if LOGIN in found:
+        login, head = found[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
+        checks.equal("login node", (head, 1, 1), (login.instance_type, login.minimum, login.maximum))
+    if own in found:
+        wanted = (place.instance_type, PURCHASES[place.option])
+        checks.equal("nodes", wanted, (found[own].instance_type, found[own].purchase))
+        checks.holds(f"at most {place.nodes} nodes", found[own].maximum in (0, place.nodes))
+
+
+def _groups(reading: Reading) -> dict[str, pcs.GroupState]:
+    return {each.name: each for each in pcs.groups(reading.session, reading.main.outputs["PcsClusterId"])}
+
+
+def templates(reading: Reading) -> None:
+    """The launch template of the jobs' machines: their type, their network interfaces, what they are bought from."""
+    checks, plan = reading.checks, reading.plan
+    group = _groups(reading).get(queue_name(plan.place.instance_type))
+    if group is None:
+        return
+    found = node_groups.describe_template(reading.session, group.template)
+    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
+    planned = Counter(each.kind for each in interfaces(facts))
+    checks.equal("machines", plan.place.instance_type, found.instance_type)
+    checks.equal("network interfaces", planned, Counter(found.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
+
+
+def queues(reading: Reading) -> None:
+    """Each queue has the node group of its type, and the login node is in none."""
+    names = {each.id: each.name for each in _groups(reading).values()}
+    found = pcs.queues(reading.session, reading.main.outputs["PcsClusterId"])
+    reading.checks.equal("states of the queues", {pcs.ACTIVE}, {each.status for each in found})
+    shown = {each.name: tuple(names.get(one, one) for one in each.groups) for each in found}
+    planned = (reading.plan.place.instance_type, *reading.plan.request.target.fallback_types)
+    reading.checks.equal("queues", {queue_name(each): (queue_name(each),) for each in planned}, shown)
+    if reading.cluster is not None:
+        running = reading.cluster(reading.main.outputs["ClusterName"]).queues
+        reading.checks.equal("Slurm's partitions", set(shown), {each.name for each in running})
+
+
+def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+    """The instances of a node group."""
+    counts, name = properties["ScalingConfiguration"], properties["Name"]
+    yield Machines(
+        type=properties["InstanceConfigs"][0]["InstanceType"],
+        count=int(counts["MaxInstanceCount"]),
+        nodes=name != LOGIN,
+        with_jobs=name != LOGIN and not int(counts["MinInstanceCount"]),
+    )
+
+
+READBACK = Readback(
+    readers=around(
+        (cluster, (CLUSTER_TYPE,)),
+        (groups, (GROUP_TYPE,)),
+        (templates, ("AWS::EC2::LaunchTemplate",)),
+        (queues, (QUEUE_TYPE,)),
+        (file_systems, ("AWS::FSx::FileSystem",)),
+        (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
+    ),
+    machines={GROUP_TYPE: machines},
+)

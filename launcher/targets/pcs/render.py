@@ -1,0 +1,229 @@
+"""A cluster of AWS PCS: every decision of it, for what is shown and for what is deployed."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from launcher.model import pcs, sizing
+from launcher.model.bundle import RenderedFile
+from launcher.model.eks import Interface
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, error
+from launcher.model.idle import NEVER_MINUTES, idle_minutes
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name
+from launcher.rendering.contexts import Tag
+from launcher.rendering.engine import rendered
+from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import (
+    NODE_SCRIPT,
+    efa_check,
+    is_nvidia,
+    metrics_script,
+    node_arguments,
+    script_text,
+)
+from launcher.rendering.targets import Writer
+from launcher.targets.pcs.rules import refusals
+
+MACHINE_FILE, NODE_FILE, METRICS_FILE, USER_DATA_FILE = "machine.sh", "node.sh", "metrics.py", "user_data.txt"
+USER_DATA = "templates/pcs/user_data.txt"
+MOST_IDLE_S = 10_000_000
+"""Of ScaleDownIdleTimeInSeconds (botocore 1.44.5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupContext:
+    """A compute node group with its launch template, and the queue that it alone is in, None for the login node.
+
+    `purchase` is PCS's word (ONDEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
+    `machine` holds the arguments of machine.sh, `node` those of node.sh, empty where it does not run.
+    """
+
+    name: str
+    queue: str | None
+    instance_type: str
+    purchase: str
+    minimum: int
+    maximum: int
+    interfaces: tuple[Interface, ...]
+    placement_group: bool
+    reservation_id: str | None
+    volume_gib: int
+    machine: tuple[str, ...]
+    node: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcsContext:
+    """A PCS cluster (templates/pcs/cluster.yaml.j2).
+
+    `image` is the id of an AMI, None for the PCS-ready one that a deployment pins. `settings` are lines of slurm.conf,
+    `idle_s` seconds without a job after which a node goes, `purge_days` how long accounting keeps records. `group_ids`
+    are security groups beside the cluster's own. Ids and ARNs may be CDK tokens.
+    """
+
+    name: str
+    size: str
+    slurm_version: str
+    settings: tuple[Tag, ...]
+    idle_s: int
+    purge_days: int
+    image: str | None
+    image_parameter: str
+    root_device: str
+    metadata_hops: int
+    volume_key_arn: str | None
+    subnet_id: str
+    group_ids: tuple[str, ...]
+    groups: tuple[GroupContext, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineContext:
+    """What every machine runs before Slurm's daemon starts (templates/pcs/machine.sh.j2).
+
+    `efa_check` is the shell function that counts EFA interfaces, `binaries` the folder of Slurm's commands.
+    """
+
+    efa_check: str
+    binaries: str
+    mount_path: str
+    user: str
+
+
+def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Why a plan makes no PCS cluster; empty when it does."""
+    place, request = plan.place, plan.request
+    if place.target is not TargetKind.PCS:
+        return (error("not-pcs", "target.kind", f"{place.target} is no PCS cluster"),)
+    types = (place.instance_type, *request.target.fallback_types)
+    unknown = [name for name in types if name not in instances]
+    if unknown:
+        return tuple(
+            error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown
+        )
+    found = list(refusals(request, place, instances))
+    if place.option is PurchaseOption.CAPACITY_BLOCK and request.purchase.reservation is None:
+        message = "nodes of a Capacity Block need the id of the block that was bought"
+        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
+    if len(set(types)) < len(types):
+        found.append(error("duplicate-queue", "target.fallback_types", "a type is given twice", "name every type once"))
+    return (*found, *notify_findings(plan))
+
+
+def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> PcsContext:
+    """Every decision of a plan's cluster.
+
+    Args:
+        plan: a plan for PCS.
+        instances: the catalog's types, by name.
+        names: what the cluster refers to: ids, or CDK tokens in their place.
+
+    Raises:
+        ImpossibleError: no cluster can be made, with all reasons.
+    """
+    found = findings(plan, instances)
+    size = pcs.size_of(plan.request, plan.place.nodes)
+    if found or size is None:
+        raise ImpossibleError(f"{plan.name} makes no PCS cluster", findings=found)
+    request, place = plan.request, plan.place
+    own = _compute(plan, instances[place.instance_type], names, pcs.PURCHASES[place.option])
+    fallback = "SPOT" if place.option is PurchaseOption.SPOT else "ONDEMAND"
+    others = [_compute(plan, instances[name], names, fallback) for name in request.target.fallback_types]
+    return PcsContext(
+        name=cluster_name(plan),
+        size=size.word,
+        slurm_version=pcs.SLURM_VERSION,
+        settings=tuple(Tag(key=key, value=value) for key, value in pcs.SETTINGS),
+        idle_s=min(MOST_IDLE_S, max(1, math.ceil(60 * (idle_minutes(request) or NEVER_MINUTES)))),
+        purge_days=pcs.PURGE_DAYS,
+        image=request.target.ami,
+        image_parameter=pcs.IMAGE_PARAMETER,
+        root_device=pcs.ROOT_DEVICE,
+        metadata_hops=pcs.METADATA_HOPS,
+        volume_key_arn=request.storage.kms_key_arn,
+        subnet_id=names.subnet_id,
+        group_ids=(names.security_group_id, *request.network.security_group_ids),
+        groups=(_login(plan, names), own, *others),
+    )
+
+
+def _login(plan: Plan, names: ClusterNames) -> GroupContext:
+    """The machine that takes jobs: always there, and in no queue."""
+    return GroupContext(
+        name=pcs.LOGIN,
+        queue=None,
+        instance_type=sizing.head_node(plan.place.nodes, plan.request.storage.head_node),
+        purchase="ONDEMAND",
+        minimum=1,
+        maximum=1,
+        interfaces=(),
+        placement_group=False,
+        reservation_id=None,
+        volume_gib=sizing.HEAD_ROOT_GIB,
+        machine=_mounts(names),
+        node=(),
+    )
+
+
+def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str) -> GroupContext:
+    """Machines of one type: a Capacity Block's are up all the time, all others come with jobs."""
+    place, target, reservation = plan.place, plan.request.target, plan.request.purchase.reservation
+    held = reservation if facts.name == place.instance_type else None
+    wanted = target.placement_group
+    chips = f"--chips={'nvidia' if is_nvidia(facts) else 'neuron'}:{facts.accelerators}"
+    return GroupContext(
+        name=queue_name(facts.name),
+        queue=queue_name(facts.name),
+        instance_type=facts.name,
+        purchase=purchase,
+        minimum=place.nodes if purchase == pcs.PURCHASES[PurchaseOption.CAPACITY_BLOCK] else 0,
+        maximum=place.nodes,
+        interfaces=pcs.interfaces(facts),
+        placement_group=held is None and (facts.efa_interfaces > 0 if wanted is None else wanted),
+        reservation_id=None if held is None else held.id,
+        volume_gib=sizing.COMPUTE_ROOT_GIB,
+        machine=(
+            *_mounts(names),
+            *((chips,) if facts.accelerators else ()),
+            *((f"--efa={facts.efa_interfaces}",) if facts.efa_interfaces else ()),
+            *(("--nvme",) if facts.nvme_gb else ()),
+            f"--type={facts.name}",
+        ),
+        node=node_arguments(
+            facts,
+            target.os,
+            baked=True,
+            cluster=plan.cluster_name,
+            metrics_uri=names.node_metrics_uri,
+        ),
+    )
+
+
+def _mounts(names: ClusterNames) -> tuple[str, ...]:
+    """What machine.sh mounts."""
+    return (f"--lustre={names.lustre_dns_name}", f"--mount-name={names.lustre_mount_name}")
+
+
+def machine_script() -> str:
+    """The text of the script that every machine runs before Slurm's daemon starts."""
+    context = MachineContext(efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER)
+    return rendered("pcs/machine.sh.j2", context)
+
+
+def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
+    """The cluster as it is deployed, and what its machines are set up with."""
+    shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
+    return [
+        RenderedFile(path=CLUSTER_FILE, text=shown),
+        RenderedFile(path=MACHINE_FILE, text=machine_script(), executable=True),
+        RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),
+        RenderedFile(path=METRICS_FILE, text=metrics_script()),
+        RenderedFile(path=USER_DATA_FILE, text=script_text(USER_DATA)),
+    ]
+
+
+RENDER = Writer(findings=findings, cluster_files=cluster_files)

@@ -1,0 +1,134 @@
+"""What AWS PCS takes and what it refuses: findings about one place, each with the way out."""
+
+from collections.abc import Iterator, Mapping
+
+from launcher.catalog.load import Catalog
+from launcher.model import pcs
+from launcher.model.enums import OperatingSystem, PurchaseOption, TargetKind
+from launcher.model.finding import Finding, error, info, warning
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
+from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
+from launcher.planning.targets import Locations, Rules
+
+_TO_PARALLELCLUSTER = f"target.kind: {TargetKind.PARALLELCLUSTER}"
+
+
+def locations(
+    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
+) -> Locations:
+    """Where a plan names the target: EC2's prices are ParallelCluster's too, and PCS's fees come on top."""
+    return known if request.target.kind is not None else ()
+
+
+def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Every reason why a place cannot be a PCS cluster; empty when it can."""
+    rules = (
+        _image(request, place, instances),
+        _capacity(place),
+        _limits(request, place),
+        _unused(request),
+        _roles(request),
+    )
+    return tuple(finding for rule in rules for finding in rule)
+
+
+def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What AWS's PCS-ready image does not have."""
+    target = request.target
+    types = [name for name in (place.instance_type, *target.fallback_types) if name in instances]
+    neuron = [name for name in types if instances[name].neuron]
+    if target.ami is not None:
+        return
+    if neuron:
+        message = (
+            f"Slurm {pcs.SLURM_VERSION} of PCS has no GRES for {neuron[0]}, and the PCS-ready AMI has no Neuron driver"
+        )
+        hint = f"target.ami: an image of your own with Neuron and the PCS agent, or {_TO_PARALLELCLUSTER}"
+        yield error("pcs-trainium", "target.instance_type", message, hint)
+    if target.os is not OperatingSystem.UBUNTU2404:
+        message = f"the PCS-ready AMI is of {OperatingSystem.UBUNTU2404}, got {target.os}"
+        yield error("pcs-os", "target.os", message, "target.os: ubuntu2404, or target.ami: an image of your own")
+    if request.run.image is not None:
+        message = f"the PCS-ready AMI has neither enroot nor docker to run {request.run.image}"
+        hint = "install what the command needs in run.setup, or target.ami: an image of your own that has it"
+        yield error("pcs-container", "run.image", message, hint)
+
+
+def _capacity(place: Place) -> Iterator[Finding]:
+    """Purchase options that a compute node group does not take."""
+    if place.option not in pcs.PURCHASES:
+        message = f"{place.option} buys no nodes of PCS, allowed: {', '.join(pcs.PURCHASES)}"
+        yield error("option-without-nodes", "purchase.option", message)
+
+
+def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """Limits of the service, and names that it refuses."""
+    if place.region and place.region not in pcs.REGIONS:
+        message = f"PCS is not known to be in {place.region}"
+        yield error("pcs-region", "target.region", message, f"for instance us-east-2, or {_TO_PARALLELCLUSTER}")
+    least, most = pcs.CLUSTER_NAME_LENGTH
+    name = f"slipway-{request.name}"
+    if request.target.cluster is None and len(name) > most:
+        message = f"PCS takes {least} to {most} characters for a cluster, {name} has {len(name)}"
+        yield error("pcs-name", "name", message, f"at most {most - len('slipway-')} characters")
+    groups = 2 + len(request.target.fallback_types)
+    if groups > pcs.MOST_GROUPS:
+        message = f"a PCS cluster has at most {pcs.MOST_GROUPS} node groups, the login node's among them, got {groups}"
+        yield error("pcs-groups", "target.fallback_types", message, f"at most {pcs.MOST_GROUPS - 2} fallback types")
+    if pcs.size_of(request, place.nodes) is None:
+        largest, train = pcs.SIZES[-1], request.workload.train
+        jobs = 1 if train is None else train.runs
+        message = (
+            f"the largest PCS controller takes {largest.nodes:,} instances and {largest.jobs:,} jobs, the plan has"
+            f" {pcs.machines_of(request, place.nodes):,} and {jobs:,}"
+        )
+        yield error("pcs-size", "target.nodes", message, f"fewer nodes or runs, or {_TO_PARALLELCLUSTER}")
+
+
+def _unused(request: PlanRequest) -> Iterator[Finding]:
+    """Keys that PCS has no use for."""
+    if request.storage.login_nodes:
+        message = f"a PCS cluster has one login node, which takes its jobs, got {request.storage.login_nodes} more"
+        yield error("pcs-unused", "storage.login_nodes", message, "set storage.login_nodes to 0")
+
+
+def _roles(request: PlanRequest) -> Iterator[Finding]:
+    """A role that PCS refuses as invalid."""
+    arn = request.security.roles.nodes
+    if arn is not None and not pcs.is_own_role(arn):
+        message = f"PCS takes a role of the path {pcs.ROLE_PATH}, or whose name begins with AWSPCS, got {arn}"
+        yield error("pcs-role", "security.roles.nodes", message, "make it with aws iam create-role --path /aws-pcs/")
+
+
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """What holds for a place on PCS and is not confirmed, or costs what nobody asked for."""
+    return tuple(_remarks(request, place, instances[place.instance_type]))
+
+
+def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[Finding]:
+    block = place.option is PurchaseOption.CAPACITY_BLOCK
+    if not request.storage.lustre_gib:
+        gib = target_of(TargetKind.PCS).shared_gib(0)
+        message = f"PCS's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
+        yield info("pcs-shared-folder", "storage.lustre_gib", message, "name a size for a larger one")
+    if facts.neuron:
+        message = (
+            f"Trainium on PCS is not confirmed: no public template attaches EFA to {facts.name}, jobs take whole nodes"
+        )
+        yield warning("pcs-trainium-unconfirmed", "target.instance_type", message, _TO_PARALLELCLUSTER)
+    if block and facts.family not in pcs.BLOCK_FAMILIES:
+        message = f"AWS documents Capacity Blocks on PCS for {', '.join(pcs.BLOCK_FAMILIES)}, not for {facts.family}"
+        yield warning("pcs-block-family", "target.instance_type", message, _TO_PARALLELCLUSTER)
+    if not block and request.purchase.reservation is not None:
+        message = (
+            "a reservation that a PCS launch template targets is not confirmed: AWS's templates take open ones alone"
+        )
+        yield warning("pcs-reservation-unconfirmed", "purchase.reservation", message, _TO_PARALLELCLUSTER)
+    if not block and place.nodes > 1:
+        message = f"whether PCS starts {place.nodes} nodes together is not documented: some may be billed and wait"
+        yield warning("pcs-partial-fleet", "target.nodes", message, "a Capacity Block has all of them")
+
+
+RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -1,0 +1,104 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of a PCS cluster: stopping it is setting its node groups to none; the login node stays.
+
+Whether nodes are idle is read from EC2's own metrics, as of a ParallelCluster's. PCS's Slurm ends idle nodes first.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from failures import first_within
+from guard import INSTANCES_A_CALL, SETTLED, Guard, Node, Settings, aws, its, respond
+from looks import HOUR
+
+LOGIN = "login"
+"""The node group that is in no queue."""
+GOING = {"DELETING", "DELETED"}
+"""States (botocore 1.44, pcs, ComputeNodeGroupStatus) in which a group's instances go by themselves. One that is
+UPDATING refuses, which is told, and is asked again at the next look."""
+
+
+def handler(event: Mapping[str, Any], _context: object) -> None:
+    """What Lambda calls."""
+    respond(PcsGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
+
+
+class PcsGuard(Guard):
+    """One call of the guard of a PCS cluster, at the moment `now`."""
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        super().__init__(settings, client, now)
+        self.pcs = client("pcs")
+
+    def nodes(self) -> list[Node]:
+        """The running nodes, as EC2 describes them: the launch templates tag them (infra/parts/pcs_nodes.py)."""
+        filters = [
+            {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
+            {"Name": "tag:slipway:machine", "Values": ["node"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
+
+    def is_own(self, tags: Mapping[str, str]) -> bool:
+        """Whether an instance with these tags is a node of the cluster."""
+        return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
+
+    def groups(self) -> list[Mapping[str, Any]]:
+        """The node groups of jobs; none of a cluster that is not made yet, or no longer."""
+        name = self.settings.name
+        try:
+            pages = self.pcs.get_paginator("list_compute_node_groups").paginate(clusterIdentifier=name)
+            ids = [each["id"] for page in pages for each in page["computeNodeGroups"] if each["name"] != LOGIN]
+            found = [
+                self.pcs.get_compute_node_group(clusterIdentifier=name, computeNodeGroupIdentifier=each) for each in ids
+            ]
+        except self.pcs.exceptions.ResourceNotFoundException:
+            return []
+        return [each["computeNodeGroup"] for each in found]
+
+    def stop(self, reason: str, count: int | None) -> None:
+        """Set the groups to no instances, once; what stays after that is ended by its tags.
+
+        Raises:
+            ClientError: PCS refuses.
+        """
+        found = self.groups()
+        started = [
+            each for each in found if each["scalingConfiguration"]["maxInstanceCount"] and each["status"] not in GOING
+        ]
+        if not started:
+            self.end_what_stays("set to none", max((each["modifiedAt"] for each in found), default=None))
+            return
+        for each in started:
+            self.pcs.update_compute_node_group(
+                clusterIdentifier=self.settings.name,
+                computeNodeGroupIdentifier=each["id"],
+                scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 0},
+            )
+        self.tell(
+            "nodes stopped",
+            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs go back into the queue and wait.\n"
+            "Let them come again: the command in the stack's output StartFleet\n"
+            f"Controller, login node, file system and network cost on: slipway down {self.settings.cluster}",
+        )
+
+    def end_what_stays(self, status: str, since: datetime | None) -> None:
+        """End the nodes of groups that are to have none, by their tags, and tell it every hour."""
+        if since is not None and self.now - since < SETTLED:
+            return
+        left = [node["InstanceId"] for node in self.nodes()]
+        if not left:
+            return
+        for start in range(0, len(left), INSTANCES_A_CALL):
+            self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
+        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
+            self.tell(
+                "nodes stayed after the stop",
+                f"its node groups are {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
+                f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates"
+                " them itself.",
+            )

@@ -1,0 +1,224 @@
+"""The stack of a PCS cluster: launch templates as AWS's own have them, what is shown is deployed, and others' rules."""
+
+import base64
+import hashlib
+import json
+from email import message_from_string
+
+import pytest
+import yaml
+
+from launcher.model import pcs
+from launcher.rendering.batch import JobSettings
+from launcher.rendering.bundle import render
+from launcher.rendering.efa_rules import stack_findings
+from launcher.rendering.names import symbolic_names
+from tests.infra.accepted import CLUSTERS, PCS, accepted
+from tests.infra.conftest import PCS_FILES
+from tests.infra.linting import complaints
+
+GROUP, TEMPLATE, QUEUE = "AWS::PCS::ComputeNodeGroup", "AWS::EC2::LaunchTemplate", "AWS::PCS::Queue"
+WITH_FALLBACK = """
+slipway: 1
+name: small
+target:
+  {kind: pcs, region: us-east-2, instance_type: p6-b200.48xlarge, nodes: 2, fallback_types: [g5.xlarge],
+   ami: ami-0123456789abcdef0}
+purchase: {option: on-demand}
+"""
+RESERVED = """
+slipway: 1
+name: small
+target: {kind: pcs, region: us-east-1, instance_type: p6-b300.48xlarge, nodes: 2}
+purchase: {option: on-demand, reservation: {id: cr-0fedcba9876543210, count: 2}}
+"""
+LAYOUTS = {
+    # awsome-distributed-ai 95b939cd, add-cng-p5.yaml, add-cng-p6-b200.yaml: efa on every card, DeviceIndex 1 but on the
+    # first; add-cng-p6-b300.yaml: the first card plain, DeviceIndex 0 everywhere.
+    "p5.48xlarge": [(0, 0, "efa"), *((card, 1, "efa") for card in range(1, 32))],
+    "p5en.48xlarge": [(0, 0, "efa"), *((card, 1, "efa") for card in range(1, 16))],
+    "p6-b200.48xlarge": [(0, 0, "efa"), *((card, 1, "efa") for card in range(1, 8))],
+    "p6-b300.48xlarge": [(0, 0, None), *((card, 0, "efa") for card in range(1, 17))],
+}
+
+
+@pytest.fixture(params=sorted(PCS_FILES))
+def cluster(request, synthesised, plan_at):
+    return synthesised(plan_at(PCS_FILES[request.param]))
+
+
+@pytest.fixture
+def block(synthesised, plan_at):
+    return synthesised(plan_at(PCS_FILES["p5en-capacity-block"]))
+
+
+@pytest.fixture
+def spot(synthesised, plan_at):
+    return synthesised(plan_at(PCS_FILES["p5-spot"]))
+
+
+def groups(made):
+    """Properties of each node group, with the data of its launch template."""
+    templates = made.resources("training", TEMPLATE)
+    return {
+        each["Name"]: (each, templates[each["CustomLaunchTemplate"]["TemplateId"]["Ref"]]["LaunchTemplateData"])
+        for each in made.resources("training", GROUP).values()
+    }
+
+
+def user_data(data):
+    return data["UserData"]["Fn::Base64"]
+
+
+class TestRules:
+    def test_every_finding_is_accepted_for_a_reason(self, cluster):
+        found = [each for each in cluster.violations if accepted(CLUSTERS, *each) is None]
+        assert [each for each in found if accepted(PCS, *each) is None] == []
+        assert {accepted(PCS, *each) for each in found} == set(range(len(PCS)))
+
+    def test_cfn_lint_finds_nothing(self, cluster):
+        assert complaints(cluster.folder, cluster.plan.place.region) == []
+
+
+class TestInterfaces:
+    @pytest.mark.parametrize("name", LAYOUTS)
+    def test_each_card_has_what_awss_own_templates_give_it(self, synthesised, spot, block, catalog, name):
+        others = {"p6-b200.48xlarge": WITH_FALLBACK, "p6-b300.48xlarge": RESERVED}
+        made = {"p5.48xlarge": spot, "p5en.48xlarge": block}.get(name) or synthesised(others[name])
+        _, data = groups(made)[name.replace(".", "-")]
+        found = data["NetworkInterfaces"]
+        shown = [(each["NetworkCardIndex"], each["DeviceIndex"], each.get("InterfaceType")) for each in found]
+        assert shown == LAYOUTS[name]
+        facts = catalog.instance_types[name]
+        assert len(found) == facts.network_cards
+        assert sum(each.get("InterfaceType") == "efa" for each in found) == facts.efa_interfaces
+        assert all(each["Groups"] and each["SubnetId"] for each in found)
+        assert "SecurityGroupIds" not in data
+        assert list(stack_findings(made.template("training"), facts)) == []
+
+    def test_a_type_without_efa_has_what_ec2_gives_it(self, synthesised):
+        _, data = groups(synthesised(WITH_FALLBACK))["g5-xlarge"]
+        assert "NetworkInterfaces" not in data
+        assert len(data["SecurityGroupIds"]) == 1
+
+
+class TestMachines:
+    def test_user_data_has_several_parts_and_fits(self, cluster):
+        for _, data in groups(cluster).values():
+            text = user_data(data)
+            parts = message_from_string(text).get_payload()
+            assert [each.get_content_type() for each in parts] == ["text/cloud-config"]
+            commands = yaml.safe_load(parts[0].get_payload())["runcmd"]
+            assert any("qr(^slurmd) => 0" in each for each in commands)
+            assert len(base64.b64encode(text.encode())) <= 16_384
+
+    def test_they_answer_tokens_alone_and_their_volumes_are_encrypted(self, cluster):
+        for _, data in groups(cluster).values():
+            assert data["MetadataOptions"]["HttpTokens"] == "required"
+            (root,) = data["BlockDeviceMappings"]
+            assert (root["DeviceName"], root["Ebs"]["Encrypted"]) == ("/dev/sda1", True)
+
+    def test_a_new_version_of_a_template_reaches_them(self, cluster):
+        for group, _ in groups(cluster).values():
+            assert group["CustomLaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
+
+    def test_their_profile_and_role_have_the_path_that_pcs_takes(self, cluster):
+        profile = cluster.only("training", "AWS::IAM::InstanceProfile")
+        roles = cluster.resources("training", "AWS::IAM::Role")
+        role = roles[profile["Roles"][0]["Ref"]]
+        assert profile["Path"] == role["Path"] == pcs.ROLE_PATH
+        assert "AWSPCSComputeNodePolicy" in json.dumps(role["ManagedPolicyArns"])
+
+    def test_scripts_are_pinned_by_their_digest(self, cluster):
+        files = {
+            hashlib.sha256(path.read_bytes()).hexdigest() for path in cluster.folder.glob("asset.*") if path.is_file()
+        }
+        for group, _ in groups(cluster).values():
+            for script in group["NodeLifecycleActions"]["Stages"]["NodeBootstrapped"]:
+                assert script["ScriptSource"]["Checksum"] in files
+                assert len(script["Arguments"]) <= 20
+
+    def test_tags_that_change_with_every_plan_are_no_part_of_a_template(self, cluster):
+        for _, data in groups(cluster).values():
+            keys = {tag["Key"] for each in data["TagSpecifications"] for tag in each["Tags"]}
+            assert {"slipway:cluster", "slipway:machine"} <= keys
+            assert not {"slipway:plan", "slipway:digest"} & keys
+
+
+class TestCapacity:
+    def test_nodes_on_spot_come_with_jobs_near_each_other(self, spot):
+        group, data = groups(spot)["p5-48xlarge"]
+        assert group["PurchaseOption"] == "SPOT"
+        assert group["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 1}
+        assert data["Placement"]["GroupName"]["Ref"]
+        assert "CapacityReservationSpecification" not in data
+
+    def test_a_capacity_block_is_up_and_has_no_placement_group(self, block):
+        group, data = groups(block)["p5en-48xlarge"]
+        assert group["PurchaseOption"] == "CAPACITY_BLOCK"
+        assert group["ScalingConfiguration"] == {"MinInstanceCount": 4, "MaxInstanceCount": 4}
+        target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+        assert target == {"CapacityReservationId": "cr-0fedcba9876543210"}
+        assert (data["InstanceMarketOptions"], data["InstanceType"]) == (
+            {"MarketType": "capacity-block"},
+            "p5en.48xlarge",
+        )
+        assert "Placement" not in data
+
+    def test_a_reservation_without_a_block_is_targeted_without_a_market(self, synthesised):
+        _, data = groups(synthesised(RESERVED))["p6-b300-48xlarge"]
+        assert "InstanceMarketOptions" not in data
+        assert data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+
+
+class TestCluster:
+    def test_its_settings_are_ones_that_pcs_takes(self, cluster):
+        made = cluster.only("training", "AWS::PCS::Cluster")
+        slurm = made["SlurmConfiguration"]
+        found = {each["ParameterName"]: each["ParameterValue"] for each in slurm["SlurmCustomSettings"]}
+        assert found == dict(pcs.SETTINGS)
+        assert set(found) <= pcs.CLUSTER_SETTINGS
+        assert (made["Size"], made["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
+        assert len(made["Networking"]["SubnetIds"]) == 1
+
+    def test_the_login_node_is_in_no_queue(self, cluster):
+        named = {each["Name"]: key for key, each in cluster.resources("training", GROUP).items()}
+        queues = cluster.resources("training", QUEUE).values()
+        held = [
+            one["ComputeNodeGroupId"]["Fn::GetAtt"][0]
+            for each in queues
+            for one in each["ComputeNodeGroupConfigurations"]
+        ]
+        assert named["login"] not in held
+        assert sorted(held) == sorted(key for name, key in named.items() if name != "login")
+
+    def test_the_image_is_an_input_unless_the_plan_names_one(self, cluster, synthesised):
+        assert {json.dumps(group["AmiId"]) for group, _ in groups(cluster).values()} == {'{"Ref": "ImageId"}'}
+        own = synthesised(WITH_FALLBACK)
+        assert {group["AmiId"] for group, _ in groups(own).values()} == {"ami-0123456789abcdef0"}
+        assert "ImageId" not in own.template("training").get("Parameters", {})
+
+    def test_logs_go_where_cloudwatch_lets_the_service_write(self, cluster):
+        names = [each.get("LogGroupName", "") for each in cluster.resources("training", "AWS::Logs::LogGroup").values()]
+        vended = [each for each in names if each]
+        assert len(vended) == len(cluster.resources("training", "AWS::Logs::Delivery")) == 2
+        assert all(each.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for each in vended)
+
+    def test_each_fallback_type_has_a_queue(self, synthesised):
+        queues = synthesised(WITH_FALLBACK).resources("training", QUEUE).values()
+        assert {each["Name"] for each in queues} == {"p6-b200-48xlarge", "g5-xlarge"}
+
+    def test_what_is_shown_is_deployed(self, cluster, catalog):
+        plan = cluster.plan
+        job = JobSettings(run="r", checkpoint_interval_s=600.0)
+        files = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
+        shown = yaml.safe_load(files.file("cluster.yaml").text)
+        assert shown["Cluster"]["Size"] == cluster.only("training", "AWS::PCS::Cluster")["Size"]
+        for each in shown["ComputeNodeGroups"]:
+            group, data = groups(cluster)[each["Name"]]
+            assert group["ScalingConfiguration"] == each["ScalingConfiguration"]
+            assert group["PurchaseOption"] == each["PurchaseOption"]
+            assert group["InstanceConfigs"] == [{"InstanceType": each["InstanceType"]}]
+            assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == each["RootVolume"]["VolumeSize"]
+            assert len(data.get("NetworkInterfaces", [])) == len(each.get("NetworkInterfaces", []))
+            assert ("Placement" in data) == each["PlacementGroup"]

@@ -1,0 +1,139 @@
+"""What AWS PCS takes of a plan: each refusal with its path, and what a plan gets to hear."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.catalog.training import load_training
+from launcher.model import pcs
+from launcher.model.enums import Level, TargetKind
+from launcher.planning.addresses import addresses
+from launcher.planning.pin import pinned_plan
+from launcher.planning.resolve import resolve_training
+from launcher.planning.targets import place_findings, rules_of
+from launcher.rendering.cluster import queue_name
+from tests import plans
+
+PCS = TargetKind.PCS
+
+
+def request_of(**changes):
+    base = {
+        "slipway": 1,
+        "name": "small",
+        "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0}},
+        "target": {"kind": "pcs", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2},
+        "purchase": {"option": "on-demand"},
+    }
+    for key, value in changes.items():
+        base[key] = {**base.get(key, {}), **value} if isinstance(value, dict) else value
+    return plans.request_of(base)
+
+
+def refused(catalog, **changes):
+    """Codes and paths of what planning has against a plan's place."""
+    request = request_of(**changes)
+    place = pinned_plan(request_of(), catalog).place
+    target = request.target
+    asked = {"instance_type": target.instance_type[0], "nodes": target.nodes.minimum, "region": target.region[0]}
+    found = place_findings(request, replace(place, **asked), catalog)
+    assert all(each.level is Level.ERROR and each.hint for each in found)
+    return [(each.code, each.path) for each in found]
+
+
+@pytest.mark.parametrize(
+    "changes, code, path",
+    [
+        ({"target": {"instance_type": "trn1.32xlarge"}}, "pcs-trainium", "target.instance_type"),
+        ({"target": {"fallback_types": ["trn1.32xlarge"]}}, "pcs-trainium", "target.instance_type"),
+        ({"target": {"os": "alinux2023"}}, "pcs-os", "target.os"),
+        ({"run": {"command": ["x"], "image": "repo/image:1"}}, "pcs-container", "run.image"),
+        ({"target": {"region": "us-west-1"}}, "pcs-region", "target.region"),
+        ({"name": "a" * 33}, "pcs-name", "name"),
+        ({"target": {"nodes": 2_048}}, "pcs-size", "target.nodes"),
+        (
+            {"workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1.0, "runs": 16_385}}},
+            "pcs-size",
+            "target.nodes",
+        ),
+        ({"storage": {"login_nodes": 1}}, "pcs-unused", "storage.login_nodes"),
+        (
+            {"security": {"roles": {"nodes": "arn:aws:iam::123456789012:role/nodes"}}},
+            "pcs-role",
+            "security.roles.nodes",
+        ),
+        (
+            {
+                "target": {
+                    "fallback_types": [f"g5.{size}xlarge" for size in ("", 2, 4, 8, 12, 16, 24, 48)] + ["g6.xlarge"]
+                }
+            },
+            "pcs-groups",
+            "target.fallback_types",
+        ),
+    ],
+)
+def test_what_pcs_does_not_take_is_refused(catalog, changes, code, path):
+    assert (code, path) in refused(catalog, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"name": "a" * 32},
+        {"target": {"nodes": 100}, "network": {"cidr": "10.0.0.0/16"}},
+        {"target": {"instance_type": "trn1.32xlarge", "ami": "ami-0123456789abcdef0"}},
+        {"security": {"roles": {"nodes": "arn:aws:iam::123456789012:role/aws-pcs/nodes"}}},
+        {"security": {"roles": {"nodes": "arn:aws:iam::123456789012:role/AWSPCS-nodes"}}},
+    ],
+)
+def test_what_pcs_takes_is_not_refused(catalog, changes):
+    assert refused(catalog, **changes) == []
+
+
+@pytest.mark.parametrize(
+    "nodes, runs, fallback, word",
+    [(31, 1, 0, "SMALL"), (32, 1, 0, "MEDIUM"), (1, 257, 0, "MEDIUM"), (16, 1, 1, "MEDIUM"), (512, 1, 0, "LARGE")],
+)
+def test_the_size_follows_from_nodes_and_runs(nodes, runs, fallback, word):
+    train = {"model": "llama-3.1-8b", "tokens_b": 1.0, "runs": runs}
+    request = request_of(workload={"train": train}, target={"fallback_types": ["g5.xlarge"][:fallback]})
+    assert pcs.size_of(request, nodes).word == word
+
+
+def codes(catalog, **changes):
+    return {each.code for each in resolve_training(request_of(**changes), catalog, load_training()).findings}
+
+
+def test_remarks_are_made_where_pcs_is_asked_for(catalog):
+    assert {"pcs-shared-folder", "pcs-partial-fleet"} <= codes(catalog)
+    assert not {"pcs-shared-folder", "pcs-partial-fleet"} & codes(
+        catalog, target={"nodes": 1}, storage={"lustre_gib": 2400}
+    )
+    held = {"option": "on-demand", "reservation": {"id": "cr-0fedcba9876543210", "count": 2}}
+    assert "pcs-reservation-unconfirmed" in codes(catalog, purchase=held)
+    block = {**held, "option": "capacity-block"}
+    assert "pcs-block-family" not in codes(catalog, purchase=block)
+    neuron = {"instance_type": "trn1.32xlarge", "ami": "ami-0123456789abcdef0"}
+    assert {"pcs-block-family", "pcs-trainium-unconfirmed"} <= codes(catalog, target=neuron, purchase=block)
+
+
+def test_a_plan_that_leaves_the_target_gets_no_pcs(catalog):
+    found = resolve_training(request_of(target={"kind": "any"}), catalog, load_training())
+    assert PCS not in {each.target for each in found.groups}
+
+
+def test_every_card_is_counted_with_an_address(catalog):
+    request = request_of()
+    place = pinned_plan(request, catalog).place
+    assert addresses(request, place, catalog.instance_types) == 2 * 32 + 1 + 3
+
+
+def test_every_type_makes_a_queue_name_that_pcs_takes(catalog):
+    assert rules_of(PCS).refusals
+    least, most = pcs.NAME_LENGTH
+    for name, facts in catalog.instance_types.items():
+        if PCS in facts.targets:
+            assert least <= len(queue_name(name)) <= most, name
+            assert pcs.NAME.fullmatch(queue_name(name)), name

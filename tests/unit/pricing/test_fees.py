@@ -1,0 +1,94 @@
+"""Fees of a service that have no published amount: unpriced, ranked last, refused at a launch until they are priced."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from launcher.model.enums import Basis, TargetKind
+from launcher.model.errors import SlipwayError
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+PLAN = """
+slipway: 1
+name: small
+workload: {{train: {{hours: 10}}}}
+target: {{kind: {kind}, region: us-east-2, instance_type: p5.48xlarge, nodes: 2}}
+purchase: {{option: on-demand{more}}}
+run: {{command: [python3, train.py]}}
+"""
+FEES = (
+    "PCS controller, small",
+    "PCS node management, advanced",
+    "PCS node management, login node",
+    "PCS accounting, small",
+)
+OWN = '"pcs/controller": "0.6", "pcs/node": "0.1", "pcs/accounting": "0.2"'
+
+
+@pytest.fixture
+def quoted(tmp_path):
+    def quote(kind="pcs", own="", **options):
+        more = f", price_overrides: {{{own}}}" if own else ""
+        path = tmp_path / "plan.yaml"
+        path.write_text(PLAN.format(kind=kind, more=more))
+        return price(path, NOW, PriceOptions(max_price_age=10_000, **options))
+
+    return quote
+
+
+def lines(quote):
+    return {each.name: each for each in quote.components if each.name in FEES}
+
+
+def test_each_fee_is_a_line_with_its_reason(quoted):
+    found = lines(quoted().quote(1))
+    assert set(found) == set(FEES)
+    assert all(each.usd is None and "purchase.price_overrides pcs/" in each.unpriced for each in found.values())
+
+
+def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted):
+    gate = quoted().quote(1).gate
+    assert (gate.allowed, gate.exit_code) == (False, 4)
+    assert all(key in gate.reason for key in ("pcs/controller", "pcs/node", "pcs/accounting"))
+    assert "prices refresh" in gate.hint
+    assert quoted(any_age=True).quote(1).gate.allowed
+
+
+@pytest.mark.parametrize("left", ["pcs/controller", "pcs/node", "pcs/accounting"])
+def test_one_unknown_fee_is_enough(quoted, left):
+    own = ", ".join(each for each in OWN.split(", ") if left not in each)
+    assert quoted(own=own).quote(1).gate.reason.endswith(left)
+
+
+def test_the_persons_own_prices_count_by_the_hour(quoted):
+    quote = quoted(own=OWN).quote(1)
+    found, hours = lines(quote), quote.hours.mid
+    assert quote.gate.allowed
+    assert {each.basis for each in found.values()} == {Basis.USER}
+    controller, nodes, login, accounting = (found[each] for each in FEES)
+    assert controller.quantity == login.quantity == accounting.quantity >= hours
+    assert nodes.quantity >= 2 * hours
+    assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))
+    dearer = quoted(own=OWN.replace("0.6", "9.6")).quote(1)
+    assert dearer.usd.mid > quote.usd.mid
+
+
+def test_a_price_of_the_region_goes_before_one_without(quoted):
+    here = quoted(own=f'{OWN}, "pcs/controller/us-east-2": "7", "pcs/controller/us-west-2": "8"').quote(1)
+    assert lines(here)["PCS controller, small"].unit_price_usd == Decimal(7)
+
+
+def test_an_unknown_fee_never_ranks_before_what_is_priced(quoted):
+    both = quoted(kind="[pcs, parallelcluster]")
+    assert [each.place.target for each in both.candidates] == [TargetKind.PARALLELCLUSTER, TargetKind.PCS]
+    free = quoted(kind="[pcs, parallelcluster]", own=OWN)
+    assert [each.unknown_fees for each in free.candidates] == [(), ()]
+
+
+def test_a_key_that_no_service_has_is_refused(quoted):
+    with pytest.raises(SlipwayError) as refusal:
+        quoted(own='"pcs/controllers": "1"').quote(1)
+    assert "pcs/controllers" in str(refusal.value.findings)
