@@ -38,6 +38,7 @@ SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
 COMMIT_NAME = "manifest.json"
 HERE = "."
 """As a manifest's folder: its files lie in the trainer's checkpoint folder itself."""
+SUPERSEDED_KEY, SUPERSEDED_SCHEMA = "superseded.json", "slipway.superseded/1"
 DCP_METADATA_NAME = ".metadata"
 
 _MOST, _MOST_PARTS = 2**63, 2**20
@@ -384,3 +385,13 @@ def _is_utf8(texts: Iterable[str]) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def superseded_steps(text: str) -> dict[int, set[str]]:
+    """The steps of `superseded.json` with the keys that newer ones share; none where it cannot be used."""
+    try:
+        document = safe_json.loads(text)
+        steps = document["steps"] if document["schema"] == SUPERSEDED_SCHEMA else {}
+        return {int(step): {str(key) for key in keys} for step, keys in steps.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}

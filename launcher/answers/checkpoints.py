@@ -16,7 +16,7 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 
 def document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
-    keys = "step folder format=form whole reason files bytes run attempt written_at layout unit"
+    keys = "step folder format=form whole reason files bytes run attempt written_at layout unit superseded"
     checkpoints = [picked(each, keys) | {"files": len(each.files)} for each in found]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
@@ -63,6 +63,7 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda each: str(each.step), "right"),
         Column("whole", lambda each: "yes" if each.whole else "no"),
+        Column("expires", lambda each: "yes" if each.superseded else ""),
         Column("files", lambda each: str(len(each.files)) if each.files else "", "right"),
         Column("own size", lambda each: size_words(each.bytes), "right"),
         Column("saved (UTC)", lambda each: (each.written_at or "")[:19].replace("T", " ")),

@@ -90,7 +90,7 @@ _SHAPES: Mapping[str, Any] = {
             {
                 **picked_shape(Checkpoint, "step folder format=form whole reason"),
                 "files": int,
-                **picked_shape(Checkpoint, "bytes run attempt written_at layout unit"),
+                **picked_shape(Checkpoint, "bytes run attempt written_at layout unit superseded"),
             }
         ],
     },

@@ -14,7 +14,7 @@ class Checkpoint:
     unchanged file lies with an earlier step. `layout` is the framework's (`checkpoint.layout`), None where an agent
     did not write it; `unit` is what `step` counts: step, epoch, save. `shared` says
     that the step holds whole checkpoints of several layouts, of which this is the one written last, or one that only a
-    later version of Slipway can read.
+    later version of Slipway can read. `superseded`: it is known to expire, but for what newer ones share with it.
     """
 
     step: int
@@ -30,6 +30,7 @@ class Checkpoint:
     layout: str | None = None
     unit: str = "step"
     shared: bool = False
+    superseded: bool = False
 
     @property
     def whole(self) -> bool:

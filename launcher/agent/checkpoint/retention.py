@@ -17,15 +17,21 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from launcher.agent import safe_json
 from launcher.agent.checkpoint.layouts import keys_of
-from launcher.agent.manifest import DCP_METADATA_NAME, Manifest, commit_keys, step_of_folder, step_of_key
+from launcher.agent.manifest import (
+    DCP_METADATA_NAME,
+    SUPERSEDED_KEY,
+    SUPERSEDED_SCHEMA,
+    Manifest,
+    commit_keys,
+    step_of_folder,
+    step_of_key,
+    superseded_steps,
+)
 from launcher.agent.store.objects import Store
 
 LATER_VERSION = "of a later version"
 """In place of the keys of layouts: what this version cannot read."""
-RECORD_KEY = "superseded.json"
-SCHEMA = "slipway.superseded/1"
 
 _MOST_SHARED = 1000
 """A step that newer ones share more objects with is looked at anew by every life, to keep the record small."""
@@ -191,13 +197,8 @@ def read_record(store: Store) -> dict[int, set[str]]:
     Raises:
         StoreError: The store cannot be read.
     """
-    found = store.find_text(RECORD_KEY)
-    try:
-        document = safe_json.loads(found.text) if found is not None else {}
-        steps = document["steps"] if document["schema"] == SCHEMA else {}
-        return {int(step): {str(key) for key in keys} for step, keys in steps.items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
+    found = store.find_text(SUPERSEDED_KEY)
+    return superseded_steps(found.text) if found is not None else {}
 
 
 def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:
@@ -206,5 +207,5 @@ def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:
     Raises:
         StoreError: The store did not take it.
     """
-    document = {"schema": SCHEMA, "steps": {str(step): sorted(keys) for step, keys in sorted(steps.items())}}
-    store.write_text(RECORD_KEY, json.dumps(document) + "\n")
+    document = {"schema": SUPERSEDED_SCHEMA, "steps": {str(step): sorted(keys) for step, keys in sorted(steps.items())}}
+    store.write_text(SUPERSEDED_KEY, json.dumps(document) + "\n")

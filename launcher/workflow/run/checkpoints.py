@@ -13,10 +13,12 @@ from launcher.agent.errors import LaterManifestError, ManifestError
 from launcher.agent.manifest import (
     COMMIT_NAME,
     DCP_METADATA_NAME,
+    SUPERSEDED_KEY,
     StoredFile,
     commit_keys,
     parse,
     step_of_folder,
+    superseded_steps,
 )
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -69,9 +71,14 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
             by_step.setdefault(step, []).append(key)
     judged = [_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
     needed = frozenset().union(*(each.needs for each in judged if each.whole))
+    superseded = (
+        superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
+    )
     # One that was removed leaves behind what a newer one has in common with it.
     return tuple(
-        replace(each, reason=_SHARED) if each.form is None and needed.intersection(by_step[each.step]) else each
+        replace(each, reason=_SHARED)
+        if each.form is None and needed.intersection(by_step[each.step])
+        else replace(each, superseded=each.step in superseded)
         for each in judged
     )
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -99,6 +100,16 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
     ]
     code, out, _ = slipway("list", URI)
     assert (code, "step 2: data is not there" in out, " r1\n" in out) == (0, True, True)
+
+
+def test_those_that_expire_are_marked(agent, slipway, s3):
+    agent(6, keep=2)
+    agent(7, keep=2)
+    found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
+    record = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/superseded.json")["Body"].read())["steps"]
+    assert {str(each["step"]) for each in found if each["superseded"]} == {*record} >= {"1", "2", "3"}
+    assert [each["superseded"] for each in found[:2]] == [False, False]
+    assert len(re.findall(r" yes +yes ", slipway("list", URI)[1])) == len(record)
 
 
 def test_a_store_without_any_says_so(slipway, s3):
