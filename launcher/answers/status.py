@@ -6,6 +6,7 @@ from dataclasses import replace
 from launcher.answers import meter
 from launcher.answers.lines import wrapped
 from launcher.answers.report import attempt_rows, stored_lines
+from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
 from launcher.records.codec import Json, picked, plain
@@ -77,21 +78,31 @@ def _story(found: RunState) -> tuple[str, ...]:
     """Where the job is, or what became of a run without one; each line unbroken."""
     if found.submission is not None:
         return tuple(_where(found.submission))
-    if found.report is not None and found.report.endpoint is not None and not found.report.simulated:
+    if found.report is not None and found.report.endpoint is not None and found.stacks:
         deployed = found.report.endpoint
-        text = f"endpoint {deployed.name} in {deployed.region} came into service"
-        return (f"  {text}; slipway endpoint test {found.name} asks how it is now",)
+        return (
+            f"  endpoint {deployed.name} in {deployed.region} came into service",
+            f"  slipway endpoint test {found.name} asks how it is now",
+            *_standing(found),
+        )
     if found.status == KILLED:
         return tuple(f"  {line}" for line in _killed(found))
     if found.status in (NOT_SUBMITTED, *ENDED_EARLY) and found.stacks:
-        # What is left after slipway down is what it keeps unless it is told not to.
-        erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
-        return (
-            f"  deployed by this run, and billed while they exist{_stacks(found)}",
-            "  slipway cost says what they cost an hour",
-            f"  slipway down {found.name}{erase} removes them",
-        )
+        return _standing(found)
     return _without_job(found)
+
+
+def _standing(found: RunState) -> tuple[str, ...]:
+    """The stacks of a run, what they cost an hour, and the command that removes them."""
+    # What is left after slipway down is what it keeps unless it is told not to.
+    erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
+    sandbox = found.command is not None and found.command.sandbox
+    rate = found.report.left_up_usd_per_hour if found.report is not None else None
+    return (
+        f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(found)}",
+        f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost says what they cost an hour",
+        f"  slipway down {found.name}{erase} removes them",
+    )
 
 
 def _without_job(found: RunState) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from launcher.model.stages import Tell
 from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
+from launcher.records.command_record import recorded_command
 from launcher.records.endpoint_documents import answer
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.sandbox.endpoint.model_server import LEFT_OUT
@@ -147,7 +148,8 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         KeyboardInterrupt: the user stopped waiting; CloudFormation goes on.
     """
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root)
-    with undone_if_declined(folder):
+    noted = recorded_command(folder, "launch" if ask else "deploy", sandbox=options.sandbox, done="done")
+    with undone_if_declined(folder), noted:
         return _run(folder, priced, rank, quoted, options, ask=ask)
 
 

@@ -22,7 +22,7 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, 
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import GoneError
-from launcher.workflow.cluster.reach import gone_where_removed, reached
+from launcher.workflow.cluster.reach import environment_of_run, gone_where_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, closed, read_events
 from launcher.workflow.history.idle_tail import learn_tails
@@ -194,11 +194,19 @@ def status_of(folder: RunFolder, report: Report | None) -> str:
 
 
 def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, str]) -> RunState:
-    """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it."""
-    sandbox = found.command is not None and found.command.sandbox
-    if sandbox or (found.report is not None and (found.report.simulated or found.status == RunStatus.SUCCEEDED.value)):
+    """A run that submitted nothing, with what CloudFormation says of its stacks, where somebody can ask it.
+
+    The stacks of a sandbox that has ended are gone with it.
+    """
+    report = found.report
+    if report is not None and report.endpoint is None and found.status == RunStatus.SUCCEEDED.value:
         return found
-    states = stack_states(folder, found.stacks, environment)
+    if report is not None and report.simulated and found.command is None:
+        return found
+    try:
+        states = stack_states(folder, _deployed(folder, report), environment_of_run(folder, environment))
+    except GoneError:
+        return found
     return found if states is None else replace(found, stacks=tuple(sorted(states)), stack_states=states)
 
 

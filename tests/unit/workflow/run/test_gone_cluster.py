@@ -6,15 +6,21 @@ from datetime import UTC, datetime
 
 import boto3
 import pytest
+import yaml
 
+from launcher.answers.status import page
 from launcher.model.errors import SlipwayError
 from launcher.records import run_folder
+from launcher.records.documents import report_document
 from launcher.submit.jobs import GoneError
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.status_logs import follow_logs, refresh_logs
+from tests.plans import EXAMPLES
 from tests.stand_ins import aws_account
 from tests.stand_ins.aws_account import THROTTLED, Refused
 from tests.unit.cli.test_status import REPORT
+from tests.unit.records.test_report_document import ENDPOINT
+from tests.unit.records.test_report_document import REPORT as ENDED
 from tests.unit.records.test_submission import API, NODE, submission
 
 pytestmark = pytest.mark.server
@@ -73,6 +79,29 @@ def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account, 
             run_state("x", folder, account.environment)
         assert not isinstance(refused.value, GoneError)
         account.canned["cloudformation.DescribeStacks"] = THROTTLED
+
+
+def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it(account, tmp_path):
+    made = run_folder.create("served", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
+    plan = (EXAMPLES / "serve" / "pinned" / "llama31-8b-inf2.yaml").read_text().replace("llama31-8b-inf2\n", "served\n")
+    (made.path / "plan.json").write_text(json.dumps(yaml.safe_load(plan)))
+    report = {
+        **report_document(replace(ENDED, attempts=(), scheduler="none", endpoint=ENDPOINT)),
+        "name": "served",
+        "simulated": False,
+    }
+    made.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
+    client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-1", **keys())
+    client.create_stack(StackName="slipway-served-serving", TemplateBody=json.dumps(NOTHING))
+
+    said = "\n".join(page(run_state("served", made, account.environment), 120))
+
+    assert "came into service" in said
+    assert "slipway-served-serving CREATE_COMPLETE" in said
+    assert "$77.90 an hour" in said
+    assert "slipway down served removes them" in said
+    client.delete_stack(StackName="slipway-served-serving")
+    assert "a run that is over" in "\n".join(page(run_state("served", made, account.environment), 120))
 
 
 def keys():
