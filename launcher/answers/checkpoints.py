@@ -64,7 +64,7 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
         Column("step", lambda each: str(each.step), "right"),
         Column("whole", lambda each: "yes" if each.whole else "no"),
         Column("expires", lambda each: "yes" if each.superseded else ""),
-        Column("files", lambda each: str(len(each.files)) if each.files else "", "right"),
+        Column("files", lambda each: str(len(each.files)) if each.files else "", "right", yields=3),
         Column("own size", lambda each: size_words(each.bytes), "right"),
         Column("saved (UTC)", lambda each: (each.written_at or "")[:19].replace("T", " ")),
         Column("attempt", lambda each: "" if each.attempt is None else str(each.attempt), "right", yields=2),
