@@ -136,8 +136,8 @@ class KubernetesCluster:
         self._cluster.set_status("", "nodes", made, {"allocatable": room, "capacity": room, "conditions": [ready]})
 
     def nodes(self) -> list[Object]:
-        """The nodes that there are."""
-        return self._cluster.every("", "nodes")
+        """The nodes that have said how they are: one that joins is there a moment before its status."""
+        return [each for each in self._cluster.every("", "nodes") if "status" in each]
 
     def jobs(self) -> list[Object]:
         """The jobs of Kubernetes' own kind."""

@@ -33,6 +33,14 @@ def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, ba
     )
 
 
+def test_a_node_that_has_not_said_how_it_is_holds_nothing_up(cluster, batch, job, until):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "joins"}, "spec": {}}
+    cluster.api.create(cluster._cluster.kind("", "nodes"), "", node)
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    batch.create_namespaced_job("default", job("true"))
+    until(lambda: batch.read_namespaced_job("train", "default").status.succeeded)
+
+
 def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", taints=({"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"},))
