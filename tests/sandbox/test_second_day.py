@@ -17,11 +17,13 @@ from launcher.catalog.quotas import load_quotas
 from launcher.model.errors import DeclinedError, DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.planning.quotas import quota_needs
+from launcher.sandbox.cluster.training_plan import TrainingPlan
+from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.down import Subject, survey, take_down
-from launcher.workflow.doctor.diagnosis import refuse_unless_ready, subject_of
+from launcher.workflow.doctor.diagnosis import diagnose, subject_of
 from launcher.workflow.quote.existing_head import kept_head
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
@@ -92,6 +94,27 @@ KEYS: dict[str, list[tuple[str, str, object, str]]] = {
 """For each target keys of a plan, and what their change needs of the cluster that is there; a zone needs a new one."""
 BLOCK_ID = "cr-0123456789abcdef0"
 BLOCK = (("purchase", "option", "capacity-block"), ("purchase", "reservation", {"id": BLOCK_ID, "fee_usd": 5000}))
+BOUGHT = TrainingPlan(
+    arn=f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-plan/second",
+    instance_type="ml.p5.48xlarge",
+    count=2,
+    zone_id="use2-az1",
+    starts_at=None,
+    ends_at=None,
+    fee_usd="5000",
+)
+PREPAID = {
+    "parallelcluster": (BLOCK, "0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster"),
+    "hyperpod-slurm": (
+        (
+            ("purchase", "option", "training-plan"),
+            ("purchase", "training_plan", {"arn": BOUGHT.arn, "count": 2, "fee_usd": 5000}),
+        ),
+        "training plan: Active, 2 instances in use2-az1",
+    ),
+}
+PREPAID |= {"eks": PREPAID["parallelcluster"], "hyperpod-eks": PREPAID["hyperpod-slurm"]}
+"""What is bought in advance on each target, and what the doctor says of it at a second launch."""
 
 
 def changed(wanted, *keys):
@@ -143,31 +166,35 @@ class Account:
 
     def deploy(self, wanted, **options):
         priced, rank, quoted = self.priced(wanted)
-        used = self.examine(quoted.plan, priced.catalog)
+        # What is declined, or refused before the question, is not examined: that takes its time.
+        used = self.used if "approve" in options else self.examine(quoted.plan, priced.catalog)
         deploy_quote(priced, rank, quoted, replace(self.options(), **options))
         self.used = used
 
     def examine(self, plan, catalog):
-        """What a plan needs of every quota; refused is what a launch in an account would refuse."""
+        """What a plan needs of every quota, once the account is found ready for it."""
         needs = quota_needs(plan, catalog.instance_types, load_quotas())
         amounts = {each.name: each.amount for each in needs}
         if self.used is None:  # the first launch prepares the account
             return amounts
         now, used = datetime.now(UTC), self.used if self.sandbox.clusters() else {}
-        metrics = {each.name: {**METRIC, "MetricDimensions": {"Resource": f"{each.name} {now}"}} for each in needs}
+        # What one cluster may have at most is used by none.
+        counted = [each.name for each in needs if not each.name.startswith("Maximum")]
+        metrics = {name: {**METRIC, "MetricDimensions": {"Resource": f"{name} {now}"}} for name in counted}
         cloudwatch = client(self.sandbox, "cloudwatch", region_name=REGION)
         for name, metric in metrics.items():
             dimensions = [{"Name": key, "Value": value} for key, value in metric["MetricDimensions"].items()]
             point = {"MetricName": metric["MetricName"], "Dimensions": dimensions, "Value": used.get(name, 0)}
             moment = {"Timestamp": now - timedelta(minutes=6)}
             cloudwatch.put_metric_data(Namespace=metric["MetricNamespace"], MetricData=[{**point, **moment}])
-        own = {each.name: {"Value": float(each.amount), "UsageMetric": metrics[each.name]} for each in needs}
+        own = {name: {"Value": float(amounts[name]), "UsageMetric": metrics[name]} for name in counted}
         self.front.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
             "Quotas": [{**each, **own.get(each["QuotaName"], {})} for each in quotas(sent["ServiceCode"])]
         }
         subject = subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now)
-        for each in refuse_unless_ready(subject, self.told.append).checks:
-            self.told.append(f"{each.name}: {each.got}")
+        found = diagnose(subject)
+        assert not found.failed, found.failed
+        self.told += [f"{each.name}: {each.got}" for each in found.checks]
         return amounts
 
     def block(self):
@@ -253,14 +280,12 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         has_control_plane = "eks" in kind
         assert (log in {each.name for each in log_groups.log_groups(account.session, log)}) is has_control_plane
 
-        again = changed(mended, ("run", "command", ["sh", "-c", SAVE.format(2)]))
-        if "hyperpod" not in kind:
-            again = changed(again, *BLOCK)
+        bought, words = PREPAID[kind]
+        sandbox.make_stand_ins(training_plans=[BOUGHT])
+        again = changed(mended, *bought, ("run", "command", ["sh", "-c", SAVE.format(2)]))
         assert account.launch(again).status is RunStatus.SUCCEEDED
         assert any(f"removed log group {log}" in line for line in account.told) is has_control_plane
-        if "hyperpod" in kind:
-            return
-        assert account.block()["AvailableInstanceCount"] == 0
+        assert account.block()["AvailableInstanceCount"] == (2 if "hyperpod" in kind else 0)
         last = changed(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
         assert account.launch(last).status is RunStatus.SUCCEEDED
-        assert any("0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster" in line for line in account.told)
+        assert any(words in line for line in account.told), "\n".join(account.told)
