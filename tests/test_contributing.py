@@ -7,7 +7,12 @@ import yaml
 
 from tests.plans import ROOT
 
-PAGES = ("CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("add-*.md"))))
+PAGES = (
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/releasing.md",
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("add-*.md"))),
+)
 ROOMS = ("launcher/", "infra/", "templates/", "tests/", "examples/", "docs/")
 
 
@@ -32,3 +37,13 @@ def test_the_hooks_are_the_linters_of_make_lint():
     for name in ("ruff", "ruff-format", "mypy", "import-rules"):
         assert f"$(bin)/{entries[name].split()[0]}" in lint()
     assert {entry.split()[0] for entry in entries.values()} >= set(re.findall(r"\$\(bin\)/([\w-]+)", lint()))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_a_workflow_names_its_actions_by_commit_and_takes_no_right_that_it_does_not_name(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert "permissions" in job
+        for step in job["steps"]:
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + "0" * 40))
