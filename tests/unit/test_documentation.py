@@ -1,0 +1,83 @@
+"""The documentation: no dead link, and every command of tutorial and guides is one that the CLI takes."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from launcher.cli.app import app
+from tests.guides import NOT_RUN, PAGES, blocks, lines
+from tests.plans import ROOT
+
+PLACES = ("*.md", "docs/**/*.md", "examples/**/*.md")
+WRITTEN = sorted({path for place in PLACES for path in ROOT.glob(place)})
+
+
+def anchors(path: Path) -> set[str]:
+    """The ids of a page's headings, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", title).strip()) for title in plain}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_link_is_dead(page):
+    dead = []
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert dead == []
+
+
+def parsed(words):
+    """What the CLI makes of a command line: it ends the test where it takes no such option or command."""
+    command: Any = get_command(app)
+    context = command.make_context("slipway", words)
+    while hasattr(command, "commands"):
+        left = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, left)
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_is_one_that_the_cli_takes(page):
+    for block in blocks(page):
+        for line in lines(block):
+            words = shlex.split(line)
+            if words[0] == "slipway" and "--version" not in words:
+                parsed(words[1:])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_block_that_is_not_run_says_why(page):
+    for block in blocks(page):
+        assert block.mark in ("", "sandbox", *NOT_RUN)
+        assert bool(block.why) == (block.mark in NOT_RUN), block
+
+
+@pytest.mark.parametrize("page", [each for each in PAGES if each != "docs/tutorial.md"])
+def test_the_commands_of_a_guide_work(page, slipway, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for block in blocks(page):
+        if not block.mark:
+            for line in lines(block):
+                code, _, err = slipway(*shlex.split(line)[1:])
+                assert code == 0, err
+
+
+def test_every_page_of_the_docs_is_in_the_site():
+    settings = yaml.load((ROOT / "ci/site/mkdocs.yml").read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506
+    named = set(re.findall(r"[\w/-]+\.md", str(settings["nav"])))
+    assert named - {"repository/examples/README.md"} == {
+        path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")
+    }
+    assert settings["theme"]["font"] == "false"
+    assert settings["strict"] == "true"
