@@ -2,9 +2,9 @@
 
 Emulated, after botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) and the developer guide: CreateTrainingJob with
 its enums, patterns and maxima, unique names, the role that SageMaker has to be able to assume, quotas, rules between
-members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job. What a job does
-is in launcher/sandbox/training/job.py. An image of the sandbox's own account has to be in its ECR; those of others are
-taken as being there.
+members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job; FilterLogEvents
+of its streams. What a job does is in launcher/sandbox/training/job.py. An image of the sandbox's own account has to be
+in its ECR; those of others are taken as being there.
 """
 
 import json
@@ -18,6 +18,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ecr.models import ecr_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
+from moto.logs.responses import LogsResponse
 from moto.s3.models import s3_backends
 from moto.sagemaker.exceptions import ResourceInUseException, ResourceNotFound, SagemakerClientError, ValidationError
 from moto.sagemaker.models import SageMakerModelBackend
@@ -37,6 +38,7 @@ TARGET = "training-job"
 _ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?:[:@](.+))?")
 _PARTITION = "aws"
 _MILLISECONDS = 1000
+_OF_FILTER = ("logStreamNamePrefix", "logGroupName", "startTime", "endTime", "limit", "nextToken", "filterPattern")
 
 
 class LimitExceededError(SagemakerClientError):
@@ -306,6 +308,7 @@ def install(jobs: TrainingJobs) -> None:
     calls = (create_training_job, describe_training_job, stop_training_job, delete_training_job, list_training_jobs)
     for call in calls:
         setattr(SageMakerResponse, call.__name__, call)
+    setattr(LogsResponse, "filter_log_events", _by_prefix(LogsResponse.filter_log_events))  # noqa: B010
     setattr(SageMakerResponse, "list_tags", _with_tags_of_jobs(jobs, SageMakerResponse.list_tags))  # noqa: B010
 
 
@@ -340,3 +343,18 @@ def _with_tags_of_jobs(jobs: TrainingJobs, of_others: Callable[[Any], ActionResu
         return ActionResult({"Tags": job.request.get("Tags", [])})
 
     return list_tags
+
+
+def _by_prefix(without: Callable[[Any], str]) -> Callable[[Any], str]:
+    """FilterLogEvents, of streams whose names begin in a way too: moto answers with those of all."""
+
+    def filter_log_events(response: Any) -> str:
+        prefix, name, *rest = (response._get_param(each) for each in _OF_FILTER)  # noqa: SLF001  the same
+        group = response.logs_backend.groups.get(name)
+        if prefix is None or group is None:
+            return without(response)
+        names = [each for each in group.streams if each.startswith(prefix)]
+        events, token, _ = group.filter_log_events(name, names or [""], *rest, interleaved=True)
+        return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})
+
+    return filter_log_events

@@ -1,0 +1,277 @@
+"""The sandbox's training jobs: what SageMaker refuses, states over time, stop, limits, losses, and what is billed."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.sandbox.cluster.training_plan import TrainingPlan
+from tests.sandbox.aws.answers import REGION
+
+BUCKET, GROUP = "jobs-of-the-test", "/aws/sagemaker/TrainingJobs"
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch:2.13-cu133-amzn2023-sagemaker"
+SCRIPTS = {
+    "count": "import os, json; hosts = json.load(open('{ml}/input/config/resourceconfig.json'));"
+    " print(hosts['current_host'], 'of', len(hosts['hosts']), flush=True)",
+    "wait": "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True),"
+    " sys.exit(75))); print('waits', flush=True); time.sleep(600)",
+    "fail": "import os; os.makedirs('{ml}/output', exist_ok=True);"
+    " open('{ml}/output/failure', 'w').write('out of memory'); raise SystemExit(3)",
+}
+PATIENCE_S = 30
+
+
+@pytest.fixture(scope="module")
+def role(client):
+    trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    return client("iam").create_role(RoleName="jobs", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+
+
+@pytest.fixture(scope="module")
+def create(client, role):
+    """Creates a training job that runs one of SCRIPTS, with changes; what the test needs to ask for it."""
+    client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+
+    def make(name, script="count", *, nodes=1, spot=False, limits=None, resources=None, **changes):
+        text = SCRIPTS[script]
+        lines = f"import os\nml = os.path.dirname(os.path.abspath(__file__)).rsplit('/input/', 1)[0]\nexec({text!r}"
+        lines += ".replace('{ml}', ml))\n"
+        client("s3").put_object(Bucket=BUCKET, Key=f"{script}/run.py", Body=lines.encode())
+        source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/{script}/"}
+        request = {
+            "TrainingJobName": name,
+            "RoleArn": role,
+            "AlgorithmSpecification": {
+                "TrainingImage": IMAGE,
+                "TrainingInputMode": "File",
+                "ContainerEntrypoint": ["python3", "/opt/ml/input/data/work/run.py"],
+            },
+            "InputDataConfig": [{"ChannelName": "work", "DataSource": {"S3DataSource": source}}],
+            "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/out/"},
+            "ResourceConfig": {
+                "InstanceType": "ml.g5.xlarge",
+                "InstanceCount": nodes,
+                "VolumeSizeInGB": 30,
+                **(resources or {}),
+            },
+            "StoppingCondition": {
+                "MaxRuntimeInSeconds": 600,
+                **({"MaxWaitTimeInSeconds": 1200} if spot else {}),
+                **(limits or {}),
+            },
+            "EnableManagedSpotTraining": spot,
+            **changes,
+        }
+        return client("sagemaker").create_training_job(**request)
+
+    return make
+
+
+@pytest.fixture
+def until(client):
+    """Waits until a job has a status or a secondary one; what is said of it then."""
+
+    def wait(name, *wanted):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            found = client("sagemaker").describe_training_job(TrainingJobName=name)
+            if {found["TrainingJobStatus"], found["SecondaryStatus"]} & set(wanted):
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"{name} is {found['TrainingJobStatus']}, {found['SecondaryStatus']}")
+
+    return wait
+
+
+@pytest.fixture
+def printed(client):
+    """What the nodes of a job have printed, once it is as much as is waited for."""
+
+    def lines(name, count=1):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                answer = client("logs").filter_log_events(logGroupName=GROUP, logStreamNamePrefix=f"{name}/")
+            except ClientError:
+                answer = {"events": []}
+            if len(answer["events"]) >= count:
+                return [(each["logStreamName"], each["message"]) for each in answer["events"]]
+            time.sleep(0.1)
+        raise AssertionError(answer)
+
+    return lines
+
+
+def codes(refused):
+    return refused.value.response["Error"]["Code"], refused.value.response["Error"]["Message"]
+
+
+def secondary(found):
+    return [each["Status"] for each in found["SecondaryStatusTransitions"]]
+
+
+def test_nodes_run_with_files_of_their_own_and_the_states_come_in_their_order(create, until, printed):
+    create("two-nodes", nodes=2)
+    found = until("two-nodes", "Completed", "Failed")
+    assert secondary(found) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert found["BillableTimeInSeconds"] == found["TrainingTimeInSeconds"]
+    said = printed("two-nodes", 2)
+    assert sorted(line for _, line in said) == ["algo-1 of 2", "algo-2 of 2"]
+    assert {stream.rpartition("-")[0] for stream, _ in said} == {"two-nodes/algo-1", "two-nodes/algo-2"}
+
+
+def test_a_name_is_taken_once(create, client, until):
+    create("once", Tags=[{"Key": "slipway:run", "Value": "first"}])
+    with pytest.raises(ClientError) as refused:
+        create("once")
+    assert codes(refused)[0] == "ResourceInUse"
+    arn = until("once", "Completed")["TrainingJobArn"]
+    assert client("sagemaker").list_tags(ResourceArn=arn)["Tags"] == [{"Key": "slipway:run", "Value": "first"}]
+    client("sagemaker").delete_training_job(TrainingJobName="once")
+    create("once")
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"RoleArn": "arn:aws:iam::123456789012:role/nobody"}, "Could not assume role"),
+        ({"resources": {"InstanceType": "ml.p5.47xlarge"}}, "not a valid enum value"),
+        ({"spot": True, "limits": {"MaxWaitTimeInSeconds": 60}}, "MaxWaitTimeInSeconds"),
+        ({"limits": {"MaxWaitTimeInSeconds": 1200}}, "for managed spot training alone"),
+        ({"spot": True, "resources": {"KeepAlivePeriodInSeconds": 60}}, "KeepAlivePeriodInSeconds"),
+        ({"resources": {"VolumeKmsKeyId": "alias/own"}}, "local storage"),
+        ({"resources": {"InstanceCount": 0}}, "InstanceCount"),
+        ({"Environment": {"A": "x" * 513}}, "maximum of 512"),
+        ({"Tags": [{"Key": "a*b", "Value": ""}]}, "does not match pattern"),
+    ],
+)
+def test_what_sagemaker_refuses_is_refused(create, changes, said):
+    with pytest.raises(ClientError) as refused:
+        create("refused", **changes)
+    code, message = codes(refused)
+    assert code == "ValidationException"
+    assert said in message
+
+
+def test_a_quota_is_refused_by_its_name(create, sandbox):
+    sandbox.limit_training(quotas={"ml.g5.xlarge": 0})
+    try:
+        with pytest.raises(ClientError) as refused:
+            create("too-many", spot=True)
+    finally:
+        sandbox.limit_training()
+    code, message = codes(refused)
+    assert code == "ResourceLimitExceeded"
+    assert "'ml.g5.xlarge for spot training job usage' is 0 Instances" in message
+
+
+def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, sandbox, until):
+    sandbox.limit_training(free=False)
+    try:
+        create("waiting")
+        assert until("waiting", "Pending")["TrainingJobStatus"] == "InProgress"
+        client("sagemaker").stop_training_job(TrainingJobName="waiting")
+        found = until("waiting", "Stopped")
+    finally:
+        sandbox.limit_training()
+    assert "TrainingStartTime" not in found
+    with pytest.raises(ClientError, match="is in status Stopped"):
+        client("sagemaker").stop_training_job(TrainingJobName="waiting")
+
+
+def test_a_stop_tells_the_containers_first(create, client, until, printed):
+    create("stopped", "wait")
+    printed("stopped")
+    client("sagemaker").stop_training_job(TrainingJobName="stopped")
+    assert until("stopped", "Stopped")["SecondaryStatus"] == "Stopped"
+    assert [line for _, line in printed("stopped", 2)] == ["waits", "told"]
+
+
+def test_the_time_limit_stops_and_does_not_fail(create, until, printed):
+    create("limited", "wait", limits={"MaxRuntimeInSeconds": 2})
+    found = until("limited", "Stopped")
+    assert found["SecondaryStatus"] == "MaxRuntimeExceeded"
+    assert "FailureReason" not in found
+    assert [line for _, line in printed("limited", 2)] == ["waits", "told"]
+
+
+def test_a_failed_container_fails_the_job_with_what_its_file_says(create, until):
+    create("failing", "fail")
+    assert until("failing", "Failed")["FailureReason"] == "AlgorithmError: out of memory, exit code: 3"
+
+
+def test_managed_spot_begins_again_without_notice_and_bills_less(create, sandbox, client, until, printed):
+    create("taken", "wait", spot=True)
+    printed("taken")
+    sandbox.interrupt_job("taken")
+    until("taken", "Interrupted")
+    assert [line for _, line in printed("taken", 2)] == ["waits", "waits"]
+    time.sleep(2)
+    client("sagemaker").stop_training_job(TrainingJobName="taken")
+    found = until("taken", "Stopped")
+    assert secondary(found).count("Training") == 2
+    assert found["BillableTimeInSeconds"] < found["TrainingTimeInSeconds"]
+
+
+def test_on_demand_begins_again_only_as_often_as_its_retries(create, sandbox, until, printed):
+    create("retried", "wait", RetryStrategy={"MaximumRetryAttempts": 1})
+    for count in (1, 2):
+        printed("retried", count)
+        until("retried", "Training")
+        sandbox.interrupt_job("retried")
+    found = until("retried", "Failed")
+    assert found["FailureReason"].startswith("InternalServerError")
+    assert secondary(found).count("Restarting") == 1
+
+
+def test_an_image_and_data_that_are_not_there_fail_the_job(create, until):
+    missing = {"TrainingImage": f"123456789012.dkr.ecr.{REGION}.amazonaws.com/team/none:1", "TrainingInputMode": "File"}
+    create("no-image", AlgorithmSpecification=missing)
+    assert "Cannot pull container image" in until("no-image", "Failed")["FailureReason"]
+    source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/nothing/"}
+    create("no-data", InputDataConfig=[{"ChannelName": "work", "DataSource": {"S3DataSource": source}}])
+    assert "no S3 objects found" in until("no-data", "Failed")["FailureReason"]
+
+
+def plan(name, begins, ends, target="training-job"):
+    now = datetime.now(UTC)
+    return TrainingPlan(
+        arn=f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}",
+        instance_type="ml.p5.48xlarge",
+        count=2,
+        zone_id=None,
+        starts_at=now + timedelta(hours=begins),
+        ends_at=now + timedelta(hours=ends),
+        fee_usd=None,
+        target=target,
+    )
+
+
+def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_refused(create, client, sandbox, until):
+    plans = {
+        each.name: each
+        for each in (plan("to-come", 24, 48), plan("over", -48, -24), plan("hyperpods", -1, 24, "hyperpod-cluster"))
+    }
+    sandbox.make_stand_ins(training_plans=plans.values())
+
+    def planned(name):
+        resources = {"InstanceType": "ml.p5.48xlarge", "TrainingPlanArn": plans[name].arn}
+        create(f"plan-{name}", resources=resources)
+
+    for name, said in (("over", "is Expired"), ("hyperpods", "is for hyperpod-cluster")):
+        with pytest.raises(ClientError, match=said):
+            planned(name)
+    planned("to-come")
+    until("plan-to-come", "Pending")
+    client("sagemaker").stop_training_job(TrainingJobName="plan-to-come")
+    until("plan-to-come", "Stopped")
+
+
+def test_what_runs_is_listed_by_its_status_and_what_is_not_there_is_said_as_sagemaker_says_it(client):
+    listed = client("sagemaker").list_training_jobs(StatusEquals="Failed")["TrainingJobSummaries"]
+    assert {each["TrainingJobStatus"] for each in listed} == {"Failed"}
+    with pytest.raises(ClientError, match="Requested resource not found"):
+        client("sagemaker").describe_training_job(TrainingJobName="nobody")

@@ -1,0 +1,155 @@
+"""Priced launches of training jobs in the sandbox: managed spot taken without notice and resumed, and other ends."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.model.errors import DeploymentFailedError
+from launcher.model.report import RunStatus
+from launcher.records.submission import FILE
+from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.submission_watch import NoCapacityError
+
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("launch")]
+
+STEPS = 300
+TRAINER = """
+import hashlib, os, sys, time
+from pathlib import Path
+part, steps = os.environ["SLIPWAY_NODE_RANK"], int(sys.argv[1])
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+step, state = 0, b""
+if resume:
+    step, state = int(resume.rpartition("-")[2]), Path(resume, f"state-{part}").read_bytes()
+print(f"begins at {step}", flush=True)
+while step < steps:
+    time.sleep(0.05)
+    step += 1
+    state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    if step % 20 == 0 or step == steps:
+        partial = folder / f"tmp-{step}"
+        partial.mkdir(exist_ok=True)
+        (partial / f"state-{part}").write_bytes(state)
+        partial.rename(folder / f"step-{step}")
+    with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
+        print('{"step": %d, "steps": %d}' % (step, steps), file=metrics)
+print(f"ends with {state.hex()}", flush=True)
+"""
+GLOO = """
+import os
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+seen = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(seen)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} sums to {seen.item():g}", flush=True)
+dist.destroy_process_group()
+"""
+PLAN = """
+slipway: 1
+name: jobbed
+workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
+target: {{kind: sagemaker-training, region: us-east-2, instance_type: {type}, nodes: {nodes}}}
+purchase: {{option: {option}, wait_for_capacity_minutes: {wait}}}
+checkpoint: {{interval: 30, keep: 3, grace_seconds: 20{mode}}}
+run: {{command: {command}, workdir: work}}
+"""
+
+
+def plan(command, *, type_="p5.48xlarge", nodes=2, option="spot", wait=30, mode=""):
+    words = json.dumps(command)
+    return PLAN.format(command=words, type=type_, nodes=nodes, option=option, wait=wait, mode=mode)
+
+
+def launched(folder, text, script, *, told, **more):
+    """A launch to its end: the run's folder and its report."""
+    (folder / "plan.yaml").write_text(text)
+    (folder / "work").mkdir()
+    (folder / "work" / "train.py").write_text(script)
+    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
+    rank, quoted = pick(priced, None)
+    options = LaunchOptions(
+        root=folder,
+        sandbox=True,
+        tell=told.append,
+        progress=lambda now: told.append(str(now)),
+        scheduler="local",
+        **more,
+    )
+    return launch_quote(priced, rank, quoted, options)
+
+
+def undisturbed(part):
+    """What a node's run comes to that nothing disturbs."""
+    state = b""
+    for step in range(1, STEPS + 1):
+        state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
+    return state.hex()
+
+
+def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tmp_path):
+    told = []
+    text = plan(["python3", "train.py", str(STEPS)])
+    run, report = launched(tmp_path, text, TRAINER, told=told, interrupt_after_s=0.5)
+    assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "sagemaker", True)
+    last = report.attempts[-1]
+    assert 0 < last.resumed_from_step < STEPS == last.last_step
+    log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
+    assert f"begins at {last.resumed_from_step}\n" in log
+    assert f"ends with {undisturbed(0)}" in log
+    assert f"[algo-2] ends with {undisturbed(1)}" in log
+    assert "SageMaker takes the instances back, without notice" in told
+    kept = run.read_json(FILE)
+    assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
+
+
+@pytest.fixture(scope="module")
+def box():
+    with Sandbox(region="us-east-2", scheduler="local") as started:
+        yield started
+
+
+class TestEndings:
+    """What else a job comes to, in one sandbox that stays for all of them."""
+
+    @pytest.mark.torch
+    def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, box):
+        words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
+        text = plan(words, type_="g5.xlarge", option="on-demand", mode=", mode: none")
+        run, report = launched(tmp_path, text, GLOO, told=[], box=box)
+        assert report.status is RunStatus.SUCCEEDED
+        log = (run.logs / "attempt-1.log").read_text()
+        assert "rank 0 of 2 sums to 3\n" in log
+        assert "rank 1 of 2 sums to 3\n" in log
+
+    def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, box):
+        told = []
+        text = plan(["python3", "train.py"], type_="g5.xlarge", nodes=1, option="on-demand", mode=", mode: none")
+        with pytest.raises(DeploymentFailedError) as refused:
+            launched(tmp_path, text, "raise SystemExit(3)", told=told, box=box)
+        assert refused.value.exit_code == 6
+        (said,) = [each for each in told if "failed: AlgorithmError" in each]
+        assert "exit code 3" in said
+
+    def test_a_quota_is_refused_with_its_name(self, tmp_path, box):
+        box.limit_training(quotas={"ml.p5.48xlarge": 1})
+        try:
+            with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
+                launched(tmp_path, plan(["true"]), "", told=[], box=box)
+        finally:
+            box.limit_training()
+        assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
+
+    def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, box):
+        box.limit_training(free=False)
+        try:
+            with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
+                launched(tmp_path, plan(["true"], wait=0.05), "", told=[], box=box, give_up=lambda: True)
+        finally:
+            box.limit_training()
+        assert refused.value.exit_code == 6
