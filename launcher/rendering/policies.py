@@ -15,8 +15,14 @@ MOST_CHARACTERS = 6144
 """Of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
 MOST_POLICIES = 10
 """Managed policies that a role can have before a quota is raised (the same)."""
-_TITLES = {"eks": "EKS", "hyperpod": "HyperPod", "parallelcluster": "ParallelCluster", "pcs": "PCS"}
-PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
+_TITLES = {
+    "eks": "EKS",
+    "hyperpod": "HyperPod",
+    "parallelcluster": "ParallelCluster",
+    "pcs": "PCS",
+    "training-jobs": "TrainingJobs",
+}
+PERSON, DOCTOR, STORE, BOUNDARY, JOBS = "person", "doctor", "store", "boundary", "training-jobs"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """What stands for the data buckets and for all that is in them."""
 _LIST = re.compile(r"\{([a-z]+)\}")

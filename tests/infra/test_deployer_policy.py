@@ -15,6 +15,7 @@ from launcher.model.enums import TargetKind
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
+    JOBS,
     MOST_CHARACTERS,
     MOST_POLICIES,
     PERSON,
@@ -39,7 +40,7 @@ NAMED = {
 FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
 BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
-NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, BOUNDARY)
+NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, JOBS, BOUNDARY)
 
 
 def policy(name, account=FREE):

@@ -12,6 +12,7 @@ from launcher.model.target import SAGEMAKER, target_of
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
+    JOBS,
     PERSON,
     TARGET_POLICIES,
     Account,
@@ -84,7 +85,8 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         },
     )
     permissions, names = load_permissions(), execution_policies(targets)
-    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR)]
+    jobs = (JOBS,) if any(target_of(each).per_job for each in targets or TARGET_POLICIES) else ()
+    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *jobs)]
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,
