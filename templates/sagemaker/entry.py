@@ -118,7 +118,7 @@ def reason(folder: Path, code: int) -> str:
             except ValueError:
                 continue
             if event.get("event") in ("failed", "stopped") and event.get("reason"):
-                found = str(event["reason"])
+                found, code = str(event["reason"]), int(event.get("exit_code") or code)
     return f"{found or 'the agent ended'} (exit code {code})"
 
 

@@ -192,12 +192,12 @@ count = pathlib.Path("count")
 number = int(count.read_text()) + 1 if count.is_file() else 1
 count.write_text(str(number))
 with open("events.jsonl", "a") as events:
-    print(json.dumps({"event": "failed", "reason": f"attempt {number} went wrong"}), file=events)
+    print(json.dumps({"event": "failed", "reason": f"attempt {number} went wrong", "exit_code": 1}), file=events)
 sys.exit(1 if number == 1 else 79)
 """
     container = Container(tmp_path, start)
     assert container.process.wait(60) == 79
-    assert container.failure == "attempt 2 went wrong (exit code 79)\n"
+    assert container.failure == "attempt 2 went wrong (exit code 1)\n"
     assert (container.root / "job" / "count").read_text() == "2"
 
 
