@@ -27,7 +27,13 @@ def page(found: Surveyed, width: int) -> list[str]:
         unknown = sum(each.usd_per_hour is None for each in found.stacks)
         more = f", and {unknown} whose cost is not known" if unknown else ""
         total = words.dollars(hourly(found.stacks))
-        lines = ["", *wrapped(f"  {len(found.stacks)} stacks: ${total} an hour now{more}.", width), ""]
+        lines = [
+            "",
+            *wrapped(
+                f"  {len(found.stacks)} stack{'s' if len(found.stacks) > 1 else ''}: ${total} an hour now{more}.", width
+            ),
+            "",
+        ]
         lines += _table(found, width)
         lines += _notes(found.stacks, width)
         lines += ["", "  to end one"]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 VARIABLE = "_SLIPWAY_COMPLETE"
 """Variable of the environment by which a shell asks typer for the words that may follow."""
@@ -83,6 +84,26 @@ def instance_types(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
 def accelerated_types(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
     """The instance types that have accelerators."""
     return [row["name"] for row in _rows("instance_types.csv") if row["accelerator"]]
+
+
+def ranks(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The first ranks of any table."""
+    return [str(rank) for rank in range(1, 10)]
+
+
+def swept_keys(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The last words of the keys of a plan file, each with its =."""
+    from launcher.model.schema import json_schema
+
+    return sorted({f"{key}=" for key in _keys(json_schema())})
+
+
+def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that hold values below an object of a schema."""
+    for each in schema.get("anyOf", ()):
+        yield from _keys(each)
+    for key, inner in schema.get("properties", {}).items():
+        yield from list(_keys(inner)) or [key]
 
 
 def price_kinds(incomplete: str) -> list[str]:  # noqa: ARG001 - as above

@@ -59,7 +59,13 @@ Region = Annotated[
 ]
 Everything = Annotated[bool, typer.Option("--all", help="Every candidate, not only the best of each type and option.")]
 Pick = Annotated[
-    str | None, typer.Option("--pick", metavar="RANK|DIGEST", help="Which candidate; the cheapest without.")
+    str | None,
+    typer.Option(
+        "--pick",
+        metavar="RANK|DIGEST",
+        help="Which candidate; the cheapest without.",
+        autocompletion=completion.ranks,
+    ),
 ]
 PricesAsOf = Annotated[
     date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Price with what was known then.")
@@ -77,7 +83,10 @@ Explained = Annotated[bool, typer.Option("--explain", help="Every line and every
 Sweep = Annotated[
     list[str] | None,
     typer.Option(
-        "--sweep", metavar="KEY=V,V", help="Price the plan at each value of a key; may be given several times."
+        "--sweep",
+        metavar="KEY=V,V",
+        help="Price the plan at each value of a key; may be given several times.",
+        autocompletion=completion.swept_keys,
     ),
 ]
 Live = Annotated[

@@ -14,7 +14,7 @@ from tests.plans import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tutorial")]
 REMOVE = "## Remove everything"
-PATIENCE_S = 600
+PATIENCE_S = 1800
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import product
 from pathlib import Path
@@ -180,9 +181,11 @@ def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
             section = section[each]
         section[last] = value
     try:
-        return plan_file.loads(json.dumps(data, default=str), name="--sweep " + words(values))
+        return plan_file.loads(json.dumps(data, default=str))
     except SlipwayError as problem:
-        raise UnreadableInputError(f"--sweep: {problem.message}", findings=problem.findings) from problem
+        # The lines are those of no file that a person has.
+        findings = [replace(each, line=None, column=None) for each in problem.findings]
+        raise UnreadableInputError(f"--sweep {words(values)} cannot be priced", findings=findings) from problem
 
 
 def words(values: Mapping[str, Any]) -> str:

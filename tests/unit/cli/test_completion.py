@@ -28,6 +28,7 @@ LINES = {
     "slipway plan nightly.yaml --region eu-nor": "eu-north-1",
     "slipway prices show --type trn2u": "trn2u.48xlarge",
     "slipway prices show --option sav": "savings-plan",
+    "slipway plan nightly.yaml --sweep precis": "precision=",
 }
 """What is typed before Tab, and what becomes of its last word."""
 FEW = ("slipway laun", "slipway plan nig", "slipway prices show --option sav")
@@ -221,3 +222,10 @@ def test_fish_completes_a_word(lines: tuple[str, ...], folder: Path, home: dict[
     done = subprocess.run([program, "-c", script], cwd=folder, env=home, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [LINES[line] for line in lines]
+
+
+def test_ranks_and_the_keys_of_a_plan_are_words_that_may_follow() -> None:
+    assert completion.ranks("")[:3] == ["1", "2", "3"]
+    keys = completion.swept_keys("")
+    assert {"nodes=", "instance_type=", "precision=", "max_usd="} <= set(keys)
+    assert "workload=" not in keys
