@@ -1,0 +1,273 @@
+"""The stand-in of AWS PCS: limits, names, versions and settings are refused as the service refuses them."""
+
+import base64
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from launcher.aws import pcs as calls
+from launcher.aws import ssm
+from launcher.aws.session import Session
+from launcher.model.pcs import IMAGE_PARAMETER
+from launcher.targets.pcs.deploy import DEPLOY
+from tests.sandbox.aws.answers import REGION
+
+MULTIPART = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x--\n'
+
+
+@pytest.fixture(scope="module")
+def world(client):
+    """A VPC with a subnet, a security group that admits itself, a profile, and launch templates by name."""
+    ec2, iam = client("ec2"), client("iam")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/20")["Subnet"]["SubnetId"]
+    group = ec2.create_security_group(GroupName="nodes", Description="x", VpcId=vpc)["GroupId"]
+    itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
+    profiles = {}
+    for name, path in (("own", "/aws-pcs/"), ("other", "/")):
+        iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument="{}")
+        profiles[name] = iam.create_instance_profile(InstanceProfileName=name, Path=path)["InstanceProfile"]["Arn"]
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+
+    def template(name, user_data=MULTIPART, **data):
+        encoded = base64.b64encode(user_data.encode()).decode()
+        given = {"UserData": encoded, **data}
+        made = ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=given)
+        return {"id": made["LaunchTemplate"]["LaunchTemplateId"], "version": "1"}
+
+    return {"subnet": subnet, "group": group, "profiles": profiles, "template": template}
+
+
+def cluster_request(world, **changes):
+    network = {"subnetIds": [world["subnet"]], "securityGroupIds": [world["group"]]}
+    base = {
+        "clusterName": "small",
+        "scheduler": {"type": "SLURM", "version": "25.11"},
+        "size": "SMALL",
+        "networking": network,
+    }
+    return {**base, **changes}
+
+
+def active(pcs, name):
+    """Wait until a cluster is out of creation."""
+    until = time.monotonic() + 20
+    while pcs.get_cluster(clusterIdentifier=name)["cluster"]["status"] != "ACTIVE":
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def pcs(client):
+    """The API, emptied afterwards."""
+    found = client("pcs")
+    yield found
+    for cluster in found.list_clusters()["clusters"]:
+        active(found, cluster["id"])
+        id_ = cluster["id"]
+        for queue in found.list_queues(clusterIdentifier=id_)["queues"]:
+            found.delete_queue(clusterIdentifier=id_, queueIdentifier=queue["id"])
+        for group in found.list_compute_node_groups(clusterIdentifier=id_)["computeNodeGroups"]:
+            found.delete_compute_node_group(clusterIdentifier=id_, computeNodeGroupIdentifier=group["id"])
+        found.delete_cluster(clusterIdentifier=id_)
+
+
+@pytest.fixture
+def cluster(pcs, world):
+    pcs.create_cluster(**cluster_request(world))
+    active(pcs, "small")
+    return "small"
+
+
+@pytest.fixture
+def template(world, request):
+    return world["template"](request.node.name[:100])
+
+
+def group_request(world, template, **changes):
+    base = {
+        "clusterIdentifier": "small",
+        "computeNodeGroupName": "nodes",
+        "subnetIds": [world["subnet"]],
+        "customLaunchTemplate": template,
+        "iamInstanceProfileArn": world["profiles"]["own"],
+        "scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 2},
+        "instanceConfigs": [{"instanceType": "g5.xlarge"}],
+    }
+    return {**base, **changes}
+
+
+def refused(call, **request):
+    with pytest.raises(ClientError) as refusal:
+        call(**request)
+    error = refusal.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+def setting(name):
+    return {"slurmCustomSettings": [{"parameterName": name, "parameterValue": "1"}]}
+
+
+class TestClusters:
+    @pytest.mark.parametrize(
+        "changes, words",
+        [
+            ({"clusterName": "no_underscore"}, "does not match pattern"),
+            ({"clusterName": "a" * 41}, "more than the maximum of 40"),
+            ({"size": "HUGE"}, "not a valid enum value"),
+            ({"scheduler": {"type": "SLURM", "version": "24.11"}}, "allowed: 25.05, 25.11, 26.05"),
+            ({"slurmConfiguration": setting("SlurmctldParameters")}, "SlurmctldParameters is not supported"),
+            ({"slurmConfiguration": setting("KillWait")}, "KillWait is not supported"),
+            ({"slurmConfiguration": {"slurmCustomSettings": []}}, "an empty list"),
+            (
+                {"slurmConfiguration": {"accounting": {"mode": "STANDARD", "defaultPurgeTimeInDays": 0}}},
+                "defaultPurgeTimeInDays",
+            ),
+            (
+                {"networking": {"subnetIds": ["subnet-00000000", "subnet-00000001"], "securityGroupIds": []}},
+                "exactly one",
+            ),
+            ({"networking": {"subnetIds": ["subnet-00000000"], "securityGroupIds": ["sg-00000000"]}}, "does not exist"),
+        ],
+    )
+    def test_what_the_service_refuses(self, pcs, world, changes, words):
+        code, message = refused(pcs.create_cluster, **cluster_request(world, **changes))
+        assert code == "ValidationException"
+        assert words in message
+
+    def test_what_it_takes(self, pcs, world):
+        slurm = {"slurmCustomSettings": [{"parameterName": "RequeueExit", "parameterValue": "75"}]}
+        made = pcs.create_cluster(**cluster_request(world, slurmConfiguration=slurm))["cluster"]
+        assert made["status"] == "CREATING"
+        assert made["id"].startswith("pcs_")
+
+    def test_one_cluster_at_a_time_is_in_creation(self, pcs, world):
+        pcs.create_cluster(**cluster_request(world))
+        code, message = refused(pcs.create_cluster, **cluster_request(world, clusterName="second"))
+        assert (code, "small" in message) == ("ServiceQuotaExceededException", True)
+        active(pcs, "small")
+        assert refused(pcs.create_cluster, **cluster_request(world))[0] == "ConflictException"
+        pcs.create_cluster(**cluster_request(world, clusterName="second"))
+
+    def test_what_has_parts_is_not_deleted(self, pcs, world, cluster, template):
+        made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
+        queued = [{"computeNodeGroupId": made["id"]}]
+        pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
+        assert refused(pcs.delete_cluster, clusterIdentifier=cluster)[0] == "ConflictException"
+        wish = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
+        assert refused(pcs.delete_compute_node_group, **wish)[0] == "ConflictException"
+        assert refused(pcs.get_cluster, clusterIdentifier="none")[0] == "ResourceNotFoundException"
+
+
+@pytest.mark.usefixtures("cluster")
+class TestGroups:
+    @pytest.mark.parametrize(
+        "changes, words",
+        [
+            ({"computeNodeGroupName": "a" * 26}, "more than the maximum of 25"),
+            ({"purchaseOption": "CHEAP"}, "not a valid enum value"),
+            ({"scalingConfiguration": {"minInstanceCount": 3, "maxInstanceCount": 2}}, "more than maxInstanceCount"),
+            ({"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 2}}, "a group has one kind"),
+            ({"scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 33}}, "takes 32 instances"),
+            ({"instanceConfigs": [{"instanceType": "p5.bogus"}]}, "no instance type p5.bogus"),
+            ({"customLaunchTemplate": {"id": "lt-0", "version": "1"}}, "no version 1 of launch template lt-0"),
+            ({"slurmConfiguration": setting("CPUs")}, "CPUs is not supported"),
+            ({"purchaseOption": "CAPACITY_BLOCK"}, "do not agree"),
+        ],
+    )
+    def test_what_the_service_refuses(self, pcs, world, template, changes, words):
+        code, message = refused(pcs.create_compute_node_group, **group_request(world, template, **changes))
+        assert code == "ValidationException"
+        assert words in message
+
+    def test_a_role_of_another_path_is_refused(self, pcs, world, template):
+        other = {"iamInstanceProfileArn": world["profiles"]["other"]}
+        assert (
+            "The role ARN is invalid"
+            in refused(pcs.create_compute_node_group, **group_request(world, template, **other))[1]
+        )
+
+    @pytest.mark.parametrize(
+        "data, words",
+        [
+            ({"user_data": "#!/bin/bash\n"}, "not MIME multipart"),
+            (
+                {"NetworkInterfaces": [{"NetworkCardIndex": 1, "InterfaceType": "efa-only", "Groups": ["sg-1"]}]},
+                "efa-only",
+            ),
+            ({"NetworkInterfaces": [{"NetworkCardIndex": 1, "InterfaceType": "efa"}]}, "no Groups"),
+        ],
+    )
+    def test_a_launch_template_that_nodes_would_not_join_by(self, pcs, world, data, words):
+        template = world["template"](f"t-{words.replace(' ', '-')}", **data)
+        assert words in refused(pcs.create_compute_node_group, **group_request(world, template))[1]
+
+    def test_ten_groups(self, pcs, world, template):
+        for number in range(10):
+            wish = group_request(world, template, computeNodeGroupName=f"nodes-{number}")
+            wish["scalingConfiguration"] = {"minInstanceCount": 0, "maxInstanceCount": 1}
+            pcs.create_compute_node_group(**wish)
+        code, message = refused(pcs.create_compute_node_group, **group_request(world, template))
+        assert (code, "10 compute node groups" in message) == ("ServiceQuotaExceededException", True)
+
+
+class TestJobs:
+    """A cluster with a queue, as the launcher and the guard change it."""
+
+    @pytest.fixture
+    def nodes(self, pcs, world, cluster, template, sandbox):
+        made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
+        queued = [{"computeNodeGroupId": made["id"]}]
+        pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
+        return lambda: [each for each in sandbox.nodes("small") if each.instance_id]
+
+    @pytest.fixture
+    def session(self, sandbox):
+        return Session(environment=sandbox.process_environment({}), region=REGION)
+
+    def test_nodes_go_and_come_again_by_the_outputs(self, nodes, session):
+        assert len(nodes()) == 2
+        calls.scale(session, "small", "nodes", 0, 0)
+        assert nodes() == []
+        start = (
+            "aws pcs update-compute-node-group --region us-east-2 --cluster-identifier small"
+            " --compute-node-group-identifier nodes --scaling-configuration minInstanceCount=0,maxInstanceCount=2"
+        )
+        said = []
+        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
+        assert len(nodes()) == 2
+        assert said == ["node group nodes of small was stopped: its nodes may come again"]
+        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
+        assert len(said) == 1
+
+    def test_parts_are_removed_in_order(self, pcs, nodes, session):
+        said, paused = [], []
+        id_ = calls.describe_cluster(session, "small").id
+        DEPLOY.empty(session, {"PcsClusterId": id_}, said.append, paused.append)
+        assert calls.queues(session, "small") == calls.groups(session, "small") == ()
+        assert [each.split(":")[0] for each in said] == [
+            f"removing 1 queues of {id_}",
+            f"removing 1 node groups of {id_}",
+        ]
+        assert pcs.get_cluster(clusterIdentifier="small")["cluster"]["status"] == "ACTIVE"
+
+    def test_queues_are_described_with_their_machines(self, nodes, session, sandbox):
+        stack = type("Stack", (), {"outputs": {"ClusterName": "small"}})()
+        (queue,) = DEPLOY.queues(session, stack).queues
+        assert (queue.name, queue.instance_type, queue.capacity_type, queue.maximum) == (
+            "jobs",
+            "g5.xlarge",
+            "ONDEMAND",
+            2,
+        )
+        assert DEPLOY.machines(session, {"PcsClusterId": calls.describe_cluster(session, "small").id}) == {
+            "g5.xlarge": 2
+        }
+
+
+def test_the_image_is_named_by_the_parameter(sandbox):
+    session = Session(environment=sandbox.process_environment({}), region=REGION)
+    assert ssm.parameter(session, IMAGE_PARAMETER).startswith("ami-")
