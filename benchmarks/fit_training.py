@@ -57,7 +57,7 @@ PRIORS = {
 """The believed value of each coefficient, and its weight in rows of unit size."""
 MOST = {"step": 0.75}
 """Upper bounds; see launcher.planning.utilisation."""
-HUBER = 0.2
+HUBER = 0.15
 FAMILY_POWER = 0.4
 ROUNDS = 12
 WINSOR = 0.8

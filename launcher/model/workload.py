@@ -54,7 +54,7 @@ class ModelDimensions:
         None, Nullable(item=Whole(minimum=2)), "experts in a layer (mixture of experts), with top_k"
     )
     top_k: int | None = setting(None, Nullable(item=Whole(minimum=1)), "experts that a token passes through")
-    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "transformer layers")
+    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "layers with attention")
     hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "width of the residual stream")
     heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention heads")
     kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key and value heads")
