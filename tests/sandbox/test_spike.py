@@ -1,13 +1,17 @@
-"""A spike in the sandbox: the demo trainer runs until enough is measured, and is cancelled."""
+"""A spike and a new block in the sandbox: what is measured before a run, and what is bought for it."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
+import boto3
 import pytest
+
+from launcher.sandbox import staying
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -36,6 +40,48 @@ def test_in_a_sandbox_that_stays_it_leaves_nothing(demo):
         assert done.returncode == 0, done.stderr
         assert "removed what the spike made in us-east-2" in done.stderr
         assert "spike-p5" not in slipway(demo, "sandbox", "status", **own).stdout
+    finally:
+        slipway(demo, "sandbox", "stop", **own)
+
+
+@pytest.mark.slow
+def test_a_new_block_is_found_bought_and_launched_in(demo):
+    own = {"XDG_CACHE_HOME": str(demo / "cache")}
+    text = (demo / "tiny-gpt.yaml").read_text().replace("option: spot", "option: capacity-block")
+    plan = demo / "block.yaml"
+    plan.write_text(text.replace("max_usd: 100", "max_usd: 2000"))
+    started = slipway(demo, "sandbox", "start", "--scheduler", "local", **own)
+    assert started.returncode == 0, started.stderr
+    try:
+        found = slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own)
+        assert found.returncode == 0, found.stderr
+        offer = json.loads(found.stdout)["offers"][0]
+        assert offer["purchase_command"].endswith(f"--capacity-block-offering-id {offer['id']}")
+        box = staying.find(own)
+        assert box is not None
+        ec2 = boto3.client(
+            "ec2",
+            region_name=offer["region"],
+            endpoint_url=f"http://127.0.0.1:{box.port}",
+            aws_access_key_id=box.key_id,
+            aws_secret_access_key=box.key_secret,
+        )
+        bought = ec2.purchase_capacity_block(CapacityBlockOfferingId=offer["id"], InstancePlatform="Linux/UNIX")
+        block = bought["CapacityReservation"]
+        window = f"starts_at: {block['StartDate']:%Y-%m-%dT%H:%M:%SZ}, ends_at: {block['EndDate']:%Y-%m-%dT%H:%M:%SZ}"
+        held = f"{{id: {block['CapacityReservationId']}, {window}, fee_usd: {offer['usd_fee']}}}"
+        plan.write_text(
+            plan.read_text().replace("option: capacity-block", f"option: capacity-block\n  reservation: {held}")
+        )
+        offers = json.loads(slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own).stdout)["offers"]
+        assert block["CapacityReservationId"] in {each["id"] for each in offers}
+        done = slipway(demo, "launch", "block.yaml", "--sandbox", "--yes", **own)
+        assert done.returncode == 0, done.stderr
+        report = json.loads((demo / ".slipway" / "runs" / "tiny-gpt" / "latest" / "report.json").read_text())
+        assert report["status"] == "succeeded"
+        assert Decimal(report["quoted"]["usd"]) == pytest.approx(
+            Decimal(offer["usd_total"]["mid"]), rel=Decimal("0.01")
+        )
     finally:
         slipway(demo, "sandbox", "stop", **own)
 

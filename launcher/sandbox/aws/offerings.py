@@ -3,11 +3,14 @@
 Emulated, after botocore 1.44.5 (ec2/2016-11-15, sagemaker/2017-07-24 service-2.json) and the EC2 and SageMaker guides:
 DescribeCapacityBlockOfferings and SearchTrainingPlanOfferings with what they refuse, and one offering for each search:
 the earliest of its window, from 11:30 to 11:30 UTC, within eight weeks, at the rate of the catalog; none for a type
-that has no rate in the region. Not emulated: segments of several types, extensions, the purchase, what is sold out.
+that has no rate in the region. What is bought of it is in capacity_blocks.py. Not emulated: segments of several types,
+what is sold out.
 """
 
 import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -47,10 +50,10 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
         InvalidParameterCombination: no type or several, or instances of an UltraServer.
         InvalidParameterValueError: a length or a number that is not sold.
     """
-    hours = _whole(response, "CapacityDurationHours")
+    hours = whole(response, "CapacityDurationHours")
     if hours is None:
         raise MissingParameterError("CapacityDurationHours")
-    if not _is_sold(hours):
+    if not is_sold(hours):
         raise InvalidParameterValueError(f"({hours}) for parameter CapacityDurationHours")
     preferred = response._get_param("InstanceTypePreferences") or []  # noqa: SLF001  the way moto's own responses read
     name, ultraserver = (response._get_param(each) for each in ("InstanceType", "UltraserverType"))  # noqa: SLF001
@@ -59,7 +62,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     if preferred:
         name = preferred[0]["InstanceType"] if isinstance(preferred[0], dict) else preferred[0]
     key = "UltraserverCount" if ultraserver else "InstanceCount"
-    count = _whole(response, key)
+    count = whole(response, key)
     count = 1 if count is None else count
     if not 1 <= count <= MOST_INSTANCES:
         raise InvalidParameterValueError(f"({count}) for parameter {key}")
@@ -74,15 +77,20 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
         return ActionResult({"CapacityBlockOfferings": []})
     starts_at, ends_at, rate = offered
     sized = {"UltraserverType": ultraserver, "UltraserverCount": count} if ultraserver else {"InstanceType": name}
+    key, zone = f"cb-{short_id(name or ultraserver, count, hours, starts_at)}", f"{backend.region_name}a"
+    known = offered_blocks(response)
+    known.setdefault(key, Offered(str(name or ultraserver), count, zone, starts_at, ends_at, rate))
+    if known[key].bought:
+        return ActionResult({"CapacityBlockOfferings": []})
     offering = {
-        "CapacityBlockOfferingId": f"cb-{_id(name or ultraserver, count, hours, starts_at)[:17]}",
+        "CapacityBlockOfferingId": key,
         **sized,
         "InstanceCount": count,
-        "AvailabilityZone": f"{backend.region_name}a",
+        "AvailabilityZone": zone,
         "StartDate": starts_at,
         "EndDate": ends_at,
         "CapacityBlockDurationHours": hours,
-        "UpfrontFee": f"{rate * hours * count:.4f}",
+        "UpfrontFee": fee_words(rate, hours, count),
         "CurrencyCode": "USD",
         "Tenancy": "default",
         "ZoneType": "availability-zone",
@@ -97,7 +105,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
         ValidationError: a type, a number or a target that is not in the service's model.
     """
     name, arn = response._get_param("InstanceType"), response._get_param("TrainingPlanArn")  # noqa: SLF001
-    hours, count = _whole(response, "DurationHours"), _whole(response, "InstanceCount")
+    hours, count = whole(response, "DurationHours"), whole(response, "InstanceCount")
     targets = response._get_param("TargetResources") or [TARGET]  # noqa: SLF001
     known = _planned_types()
     if name is not None and name not in known:
@@ -112,7 +120,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
     found: list[dict[str, Any]] = []
     window = (_moment(response, "StartTimeAfter"), _moment(response, "EndTimeBefore"))
     region = response.sagemaker_backend.region_name
-    if name and hours and count and arn is None and _is_sold(hours):
+    if name and hours and count and arn is None and is_sold(hours):
         offered = _offered(name.removeprefix("ml."), region, hours, window, PurchaseOption.TRAINING_PLAN)
         if offered is not None:
             starts_at, ends_at, rate = offered
@@ -127,13 +135,13 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
                 "EndTime": ends_at,
             }
             offering = {
-                "TrainingPlanOfferingId": f"tpo-{_id(name, count, hours, starts_at)[:32]}",
+                "TrainingPlanOfferingId": f"tpo-{short_id(name, count, hours, starts_at, length=32)}",
                 "TargetResources": targets,
                 "RequestedStartTimeAfter": window[0],
                 "RequestedEndTimeBefore": window[1],
                 "DurationHours": hours,
                 "DurationMinutes": 0,
-                "UpfrontFee": f"{rate * hours * count:.4f}",
+                "UpfrontFee": fee_words(rate, hours, count),
                 "CurrencyCode": "USD",
                 "ReservedCapacityOfferings": [capacity],
             }
@@ -141,7 +149,32 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
     return ActionResult({"TrainingPlanOfferings": found})
 
 
-def _is_sold(hours: int) -> bool:
+@dataclass(slots=True)
+class Offered:
+    """A block that was offered, and once it is bought its reservation and platform; dollars an instance-hour."""
+
+    instance_type: str
+    count: int
+    zone: str
+    starts_at: datetime
+    ends_at: datetime
+    rate: Decimal
+    bought: str = ""
+    platform: str = ""
+
+
+def offered_blocks(response: Any) -> dict[str, Offered]:
+    """The blocks of an account and region that were offered, by the ids of their offerings."""
+    found: dict[str, Offered] = vars(response.ec2_backend).setdefault("offered_blocks", {})
+    return found
+
+
+def fee_words(rate: Decimal, hours: int, count: int) -> str:
+    """A fee as both services write it."""
+    return f"{rate * hours * count:.4f}"
+
+
+def is_sold(hours: int) -> bool:
     """Whether an offering has such a length: by days to 14, by weeks to 182."""
     days, rest = divmod(hours, 24)
     return rest == 0 and (1 <= days <= DAILY_UP_TO or (days % 7 == 0 and days <= LONGEST_DAYS))
@@ -153,7 +186,7 @@ def _offered(
     hours: int,
     window: tuple[datetime | None, datetime | None],
     option: PurchaseOption = PurchaseOption.CAPACITY_BLOCK,
-) -> tuple[datetime, datetime, Any] | None:
+) -> tuple[datetime, datetime, Decimal] | None:
     """Begin, end and rate of an instance-hour of the earliest offering of a window; None where there is none."""
     now, catalog = datetime.now(UTC), load()
     after, before = window
@@ -170,7 +203,8 @@ def _offered(
     return (starts_at, ends_at, price.usd) if isinstance(price, Price) else None
 
 
-def _whole(response: Any, name: str) -> int | None:
+def whole(response: Any, name: str) -> int | None:
+    """A parameter that is a number."""
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     return None if value is None else int(value)
 
@@ -187,9 +221,9 @@ def _moment(response: Any, name: str) -> datetime | None:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _id(*parts: object) -> str:
-    """An id that is the same for the same offering."""
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+def short_id(*parts: object, length: int = 17) -> str:
+    """The digits of an id that is the same for the same thing."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:length]
 
 
 def _invalid(key: str, value: object, allowed: str) -> ValidationError:

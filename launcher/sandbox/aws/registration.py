@@ -7,6 +7,7 @@ from moto.cloudformation import parsing
 from launcher.sandbox.aws import (
     buckets,
     calls,
+    capacity_blocks,
     component_calls,
     compute_fleet,
     documents,
@@ -101,3 +102,4 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
     training_plans.install()
     publish_image()
     offerings.install()
+    capacity_blocks.install()

@@ -58,3 +58,65 @@ def test_a_training_plan_is_offered_for_its_target(client):
         with pytest.raises(ClientError, match="failed to satisfy constraint") as refused:
             sagemaker.search_training_plan_offerings(**PLAN | changes)
         assert refused.value.response["Error"]["Code"] == "ValidationException"
+
+
+def refusal(call, **asked):
+    with pytest.raises(ClientError) as refused:
+        call(**asked)
+    return refused.value.response["Error"]["Code"]
+
+
+def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
+    ec2 = client("ec2")
+    wanted = BLOCK | {"CapacityDurationHours": 72}
+    (offered,) = ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
+    order = {"CapacityBlockOfferingId": offered["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    bought = ec2.purchase_capacity_block(**order)["CapacityReservation"]
+    assert (bought["State"], bought["TotalInstanceCount"], bought["ReservationType"]) == (
+        "scheduled",
+        2,
+        "capacity-block",
+    )
+    assert (bought["StartDate"], bought["EndDate"]) == (offered["StartDate"], offered["EndDate"])
+    assert bought["AvailabilityZoneId"].startswith("usw2-az")
+    assert refusal(ec2.purchase_capacity_block, **order) == "InvalidCapacityBlockOfferingIdExpired"
+    assert not ec2.describe_capacity_block_offerings(**wanted)["CapacityBlockOfferings"]
+    name = bought["CapacityReservationId"]
+    (found,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
+    assert found == bought
+    for filters, count in (({"state": "scheduled", "instance-type": "p5.48xlarge"}, 1), ({"state": "active"}, 0)):
+        asked = [{"Name": key, "Values": [value]} for key, value in filters.items()]
+        assert len(ec2.describe_capacity_reservations(Filters=asked)["CapacityReservations"]) == count
+    (more,) = ec2.describe_capacity_block_extension_offerings(
+        CapacityReservationId=name, CapacityBlockExtensionDurationHours=24
+    )["CapacityBlockExtensionOfferings"]
+    assert more["CapacityBlockExtensionStartDate"] == bought["EndDate"]
+    assert float(more["UpfrontFee"]) == pytest.approx(float(offered["UpfrontFee"]) / 3)
+    long = {"CapacityReservationId": name, "CapacityBlockExtensionDurationHours": 24 * 182}
+    assert not ec2.describe_capacity_block_extension_offerings(**long)["CapacityBlockExtensionOfferings"]
+
+
+@pytest.mark.parametrize(
+    "call,asked,code",
+    [
+        ("purchase_capacity_block", {"CapacityBlockOfferingId": "cb-0"}, "InvalidCapacityBlockOfferingIdMalformed"),
+        ("purchase_capacity_block", {}, "InvalidCapacityBlockOfferingIdNotFound"),
+        ("purchase_capacity_block", {"InstancePlatform": "BeOS"}, "InvalidParameterValue"),
+        (
+            "describe_capacity_reservations",
+            {"CapacityReservationIds": [f"cr-{0:017}"]},
+            "InvalidCapacityReservationId.NotFound",
+        ),
+        ("describe_capacity_reservations", {"CapacityReservationIds": ["x"]}, "InvalidCapacityReservationId.Malformed"),
+        ("describe_capacity_reservations", {"Filters": [{"Name": "owner", "Values": ["x"]}]}, "InvalidParameterValue"),
+        (
+            "describe_capacity_block_extension_offerings",
+            {"CapacityReservationId": f"cr-{0:017}", "CapacityBlockExtensionDurationHours": 24},
+            "InvalidCapacityReservationId.NotFound",
+        ),
+    ],
+)
+def test_what_was_not_offered_is_not_sold(client, call, asked, code):
+    if call == "purchase_capacity_block":
+        asked = {"CapacityBlockOfferingId": f"cb-{0:017}", "InstancePlatform": "Linux/UNIX"} | asked
+    assert refusal(getattr(client("ec2"), call), **asked) == code

@@ -1,0 +1,157 @@
+"""Capacity Blocks that were bought, which moto lacks: the purchase, the reservation it makes, what makes it longer.
+
+Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json), the EC2 user guide (Capacity Blocks for ML) and the EC2
+error codes: PurchaseCapacityBlock, DescribeCapacityReservations, DescribeCapacityBlockExtensionOfferings with what they
+refuse. Nothing is paid. Not emulated: the payment's own state, on-demand reservations, the purchase of an extension.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import get_service_model
+from moto.ec2.exceptions import EC2ClientError, InvalidParameterValueError, MissingParameterError
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.responses import EC2Response
+
+from launcher.pricing.blocks import LONGEST_DAYS
+from launcher.sandbox.aws.offerings import Offered, fee_words, is_sold, offered_blocks, short_id, whole
+
+_RESERVATION = re.compile(r"cr-[0-9a-f]{17}")
+_FILTERS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "instance-type": lambda block: block["InstanceType"],
+    "state": lambda block: block["State"],
+    "availability-zone": lambda block: block["AvailabilityZone"],
+}
+"""Of DescribeCapacityReservations; the service has more, which are refused here."""
+
+
+def purchase_capacity_block(response: Any) -> ActionResult:
+    """Buy an offering once.
+
+    Raises:
+        MissingParameterError: no offering or no platform is named.
+        InvalidParameterValueError: the platform is none of the model's.
+        EC2ClientError: the offering is unknown, or bought already.
+    """
+    found = _asked(response, "CapacityBlockOfferingId")
+    platform = _asked(response, "InstancePlatform")
+    if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
+        raise InvalidParameterValueError(f"({platform}) for parameter InstancePlatform")
+    if not re.fullmatch(r"cb-[0-9a-f]{17}", found):
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdMalformed", f"The offering ID '{found}' is malformed.")
+    offered = offered_blocks(response).get(found)
+    if offered is None:
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdNotFound", f"The offering ID '{found}' does not exist.")
+    if offered.bought or offered.starts_at <= datetime.now(UTC):
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdExpired", f"The offering ID '{found}' is not available.")
+    offered.bought, offered.platform = f"cr-{short_id('cr', found)}", platform
+    return ActionResult({"CapacityReservation": _described(response, offered)})
+
+
+def describe_capacity_reservations(response: Any) -> ActionResult:
+    """The blocks that were bought.
+
+    Raises:
+        EC2ClientError: an id is malformed, or unknown.
+        InvalidParameterValueError: a filter that is not emulated.
+    """
+    blocks = {each.bought: each for each in offered_blocks(response).values() if each.bought}
+    wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
+    for each in wanted:
+        _known(blocks, each)
+    found = [_described(response, block) for key, block in blocks.items() if not wanted or key in wanted]
+    for each in response._get_param("Filters") or []:  # noqa: SLF001
+        if each["Name"] not in _FILTERS:
+            raise InvalidParameterValueError(f"({each['Name']}) for parameter Filter")
+        found = [block for block in found if _FILTERS[each["Name"]](block) in each["Values"]]
+    return ActionResult({"CapacityReservations": found})
+
+
+def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
+    """One extension of a block, from its end on, at its own rate; none past the longest block.
+
+    Raises:
+        MissingParameterError: no length or no block is named.
+        InvalidParameterValueError: a length that is not sold.
+        EC2ClientError: the block is unknown.
+    """
+    hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _asked(response, "CapacityReservationId")
+    if hours is None:
+        raise MissingParameterError("CapacityBlockExtensionDurationHours")
+    if not is_sold(hours):
+        raise InvalidParameterValueError(f"({hours}) for parameter CapacityBlockExtensionDurationHours")
+    block = _known({each.bought: each for each in offered_blocks(response).values() if each.bought}, name)
+    ends_at = block.ends_at + timedelta(hours=hours)
+    if ends_at - block.starts_at > timedelta(days=LONGEST_DAYS) or block.ends_at <= datetime.now(UTC):
+        return ActionResult({"CapacityBlockExtensionOfferings": []})
+    described = _described(response, block)
+    offering = {
+        "CapacityBlockExtensionOfferingId": f"cbe-{short_id('cbe', name, hours)}",
+        "InstanceType": block.instance_type,
+        "InstanceCount": block.count,
+        "AvailabilityZone": described["AvailabilityZone"],
+        "AvailabilityZoneId": described["AvailabilityZoneId"],
+        "StartDate": block.starts_at,
+        "CapacityBlockExtensionStartDate": block.ends_at,
+        "CapacityBlockExtensionEndDate": ends_at,
+        "CapacityBlockExtensionDurationHours": hours,
+        "UpfrontFee": fee_words(block.rate, hours, block.count),
+        "CurrencyCode": "USD",
+        "Tenancy": "default",
+    }
+    return ActionResult({"CapacityBlockExtensionOfferings": [offering]})
+
+
+def _described(response: Any, block: Offered) -> dict[str, Any]:
+    """A block as a reservation."""
+    backend, now = response.ec2_backend, datetime.now(UTC)
+    zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
+    state = "scheduled" if now < block.starts_at else "active" if now < block.ends_at else "expired"
+    return {
+        "CapacityReservationId": block.bought,
+        "OwnerId": backend.account_id,
+        "AvailabilityZone": block.zone,
+        "AvailabilityZoneId": zones[block.zone],
+        "InstanceType": block.instance_type,
+        "InstancePlatform": block.platform,
+        "Tenancy": "default",
+        "TotalInstanceCount": block.count,
+        "AvailableInstanceCount": block.count if state == "active" else 0,
+        "State": state,
+        "StartDate": block.starts_at,
+        "EndDate": block.ends_at,
+        "EndDateType": "limited",
+        "InstanceMatchCriteria": "targeted",
+        "ReservationType": "capacity-block",
+    }
+
+
+def _known(blocks: dict[str, Offered], name: str) -> Offered:
+    """A block that was bought."""
+    if not _RESERVATION.fullmatch(name):
+        raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The Capacity Reservation ID '{name}' is bad.")
+    if name not in blocks:
+        message = f"The Capacity Reservation ID '{name}' does not exist."
+        raise EC2ClientError("InvalidCapacityReservationId.NotFound", message)
+    return blocks[name]
+
+
+def _asked(response: Any, name: str) -> str:
+    """A parameter that is required."""
+    value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
+    if not value:
+        raise MissingParameterError(name)
+    return str(value)
+
+
+def install() -> None:
+    """Give the calls to moto's EC2."""
+    for call in (
+        purchase_capacity_block,
+        describe_capacity_reservations,
+        describe_capacity_block_extension_offerings,
+    ):
+        setattr(EC2Response, call.__name__, call)
