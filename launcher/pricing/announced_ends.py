@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from launcher.catalog.training_images import training_image
+from launcher.catalog.training_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.finding import Finding, info, warning
@@ -22,7 +22,7 @@ def job_software(place: Place, context: PricingContext) -> Iterator[str]:
         if facts.chip is not None and facts.chip.training_stack is not None:
             yield f"stack/{facts.chip.training_stack.name}"
         if target.image_service:
-            image = image or training_image(facts, place.region, target.image_service) or ""
+            image = image or pinned_image(facts, target.image_service) or ""
     own = context.bill.own_cluster
     for key in target.software:
         if own or "{image}" in key:
