@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from launcher.catalog.load import load
+from launcher.catalog.pinned_images import pinned_image
 from launcher.catalog.serving_images import load_images
-from launcher.catalog.training_images import training_image
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.eks import VERSION
 from launcher.model.enums import Basis, OperatingSystem
@@ -49,8 +49,7 @@ def test_every_row_is_of_something_that_a_plan_can_rest_on():
     usable |= {f"os/{each.value}" for each in OperatingSystem}
     usable |= {key for kind in training_targets() + serving_targets() for key in target_of(kind).software}
     for facts in catalog.instance_types.values():
-        image = training_image(facts, "us-east-1")
-        usable.add(f"image/{image.rpartition('/')[2]}" if image else "")
+        usable |= {f"image/{pinned_image(facts, service)}" for service in ("ec2", "sagemaker")}
         usable.add(f"stack/{facts.chip.training_stack.name}" if facts.chip and facts.chip.training_stack else "")
     for each in load_images().images:
         usable |= {f"image/{each.repository.rpartition('/')[2]}:{each.tag}", f"ami/{each.ami}"}
