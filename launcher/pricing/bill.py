@@ -124,7 +124,7 @@ class Bill:
         line = prices.line(fee.name, "other", fee.item, fee.unit)
         price = self._own_price(fee.key, prices.region) or line.price
         if isinstance(price, Unpriced):
-            price = replace(price, reason=f"slipway prices refresh, or purchase.price_overrides {fee.key}, prices it")
+            price = replace(price, reason=f"its amount is not published offline: purchase.price_overrides {fee.key}")
         return line._replace(
             price=price,
             an_hour_up=fee.an_hour_up,

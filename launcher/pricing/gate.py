@@ -65,7 +65,7 @@ def judge(
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     if unknown_fees and not rules.any_age:
         missing, own = ", ".join(unknown_fees), ", ".join(f'"{each}": "..."' for each in unknown_fees)
-        hint = f"slipway prices refresh, or purchase.price_overrides {{{own}}}, $ an hour"
+        hint = f"purchase.price_overrides {{{own}}}, $ an hour, from a bill or the service's price page"
         reason = f"fees of the service have no price: {missing}"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     made_of = rests_on(plan.place)

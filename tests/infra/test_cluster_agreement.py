@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, TRAINING_JOB_FILES
+from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PCS_FILES, TRAINING_JOB_FILES
 from tests.infra.counted import (
     GUARD_CALLS_AN_HOUR,
     GUARD_METRICS,
@@ -125,6 +125,46 @@ def of_training_jobs(templates, quote):
     return made
 
 
+def of_pcs(templates, quote):
+    up_h, runs = hours_up(quote)
+    groups = {each["Name"]: each for each in resources(templates, "AWS::PCS::ComputeNodeGroup")}
+    machines = named(templates, "AWS::EC2::LaunchTemplate")
+    data = {name: machines[each["CustomLaunchTemplate"]["TemplateId"]["Ref"]] for name, each in groups.items()}
+    login = groups.pop("login")
+    (workers,) = groups.values()
+    count, logins = (each["ScalingConfiguration"]["MaxInstanceCount"] for each in (workers, login))
+    (cluster,) = resources(templates, "AWS::PCS::Cluster")
+    size, bought = cluster["Size"].lower(), OPTIONS[workers["PurchaseOption"].replace("ONDEMAND", "ON_DEMAND")]
+    accounting = cluster["SlurmConfiguration"]["Accounting"]["Mode"] == "STANDARD"
+    made = {
+        f"{count} x {workers['InstanceConfigs'][0]['InstanceType']} {bought}": None,
+        f"login node {login['InstanceConfigs'][0]['InstanceType']}": logins * up_h,
+        f"PCS controller, {size}": up_h,
+        "PCS node management, advanced": count * runs,
+        "PCS node management, login node": logins * up_h,
+        f"PCS accounting, {size}": accounting * up_h,
+        **by_the_hour(templates, up_h),
+    }
+    for each in resources(templates, "AWS::FSx::FileSystem"):
+        gib, speed = each["StorageCapacity"], each["LustreConfiguration"]["PerUnitStorageThroughput"]
+        made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
+    gib = {key: one["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for key, one in data.items()}
+    made["EBS gp3 root volumes"] = (gib["login"] * up_h + gib[workers["Name"]] * count * runs) / MONTH_H
+    of_nodes = (NODE_METRICS * count + JOB_METRICS) * runs / MONTH_H
+    made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H + of_nodes
+    looks = (REPORTS_AN_HOUR + JOB_REPORTS_AN_HOUR) * count + GUARD_CALLS_AN_HOUR * (IDLE_VALUES * count + JOB_METRICS)
+    made["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + looks * runs) / 1000
+    return made
+
+
+def change_pcs_group(name, key, value):
+    def change(templates):
+        groups = resources(templates, "AWS::PCS::ComputeNodeGroup")
+        next(each for each in groups if each["Name"] == name)["ScalingConfiguration"][key] = value
+
+    return change
+
+
 def change_nodes(name, key, value):
     def change(templates):
         groups = resources(templates, "AWS::EKS::Nodegroup")
@@ -175,6 +215,19 @@ KINDS = {
         "custom metrics|CloudWatch requests|idle tail|NAT",
         "lora-g5",
         [*map(drop, ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function", "AWS::Budgets::Budget"))],
+    ),
+    "pcs": Kind(
+        PCS_FILES,
+        of_pcs,
+        "login|PCS|EBS",
+        "p5-spot",
+        [
+            change_pcs_group("p5-48xlarge", "MaxInstanceCount", 3),
+            change_pcs_group("login", "MaxInstanceCount", 2),
+            change_volume,
+            change_file_system,
+            *map(drop, ("AWS::FSx::FileSystem", *ALWAYS_MADE)),
+        ],
     ),
     "hyperpod-slurm": Kind(
         HYPERPOD_FILES,

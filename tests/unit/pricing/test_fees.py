@@ -53,7 +53,7 @@ def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted
     gate = quoted().quote(1).gate
     assert (gate.allowed, gate.exit_code) == (False, 4)
     assert all(key in gate.reason for key in ("pcs/controller", "pcs/node", "pcs/accounting"))
-    assert "prices refresh" in gate.hint
+    assert "purchase.price_overrides" in gate.hint
     assert quoted(any_age=True).quote(1).gate.allowed
 
 

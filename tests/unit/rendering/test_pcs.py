@@ -1,0 +1,96 @@
+"""What PCS's machines run at their boot, without being one: commands are printed, files are below a folder."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from launcher.targets.pcs.render import machine_script
+
+MOUNTED = "fs@tcp:/abc /fsx lustre rw 0 0\n/fsx/ubuntu /home/ubuntu none rw,bind 0 0\nlvm /opt/dlami/nvme ext4 rw 0 0\n"
+LUSTRE = ("--lustre=fs-0.fsx.us-east-2.amazonaws.com", "--mount-name=abc")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A machine with eight accelerators, two EFA interfaces and Slurm, nothing mounted."""
+    found = tmp_path / "root"
+    for folder in ("dev", "proc", "home/ubuntu", "opt/aws/pcs/scheduler/slurm-25.11/bin", "opt/dlami/nvme"):
+        (found / folder).mkdir(parents=True)
+    (found / "proc/mounts").write_text("rootfs / ext4 rw 0 0\n")
+    for number in range(8):
+        (found / f"dev/nvidia{number}").touch()
+    for name in ("sbatch", "squeue"):
+        (found / "opt/aws/pcs/scheduler/slurm-25.11/bin" / name).touch()
+    for number in range(2):
+        device = found / f"sys/class/infiniband/rdmap{number}/device"
+        device.mkdir(parents=True)
+        (device / "driver").symlink_to("/sys/bus/pci/drivers/efa")
+    return found
+
+
+@pytest.fixture
+def run(tmp_path, root):
+    script = tmp_path / "machine.sh"
+    script.write_text(machine_script())
+
+    def run(*words, **more):
+        own = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root), "SLIPWAY_TRIES": "1", **more}
+        environment = {"PATH": os.environ["PATH"], **own}
+        return subprocess.run(
+            ["bash", str(script), *words], check=False, capture_output=True, text=True, env=environment
+        )
+
+    return run
+
+
+def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run, root):
+    done = run(*LUSTRE)
+    assert done.returncode == 0, done.stderr
+    assert (
+        r"+ mount -t lustre -o noatime\,flock\,lazystatfs fs-0.fsx.us-east-2.amazonaws.com@tcp:/abc /fsx" in done.stdout
+    )
+    assert "+ mount --bind /fsx/ubuntu /home/ubuntu" in done.stdout
+    assert (root / "usr/local/bin/sbatch").readlink().as_posix() == "/opt/aws/pcs/scheduler/slurm-25.11/bin/sbatch"
+
+
+def test_what_is_mounted_already_is_not_mounted_again(run, root):
+    (root / "proc/mounts").write_text(MOUNTED)
+    assert "+ mount" not in run(*LUSTRE).stdout
+
+
+def test_a_node_shows_what_its_type_has(run, root):
+    (root / "proc/mounts").write_text(MOUNTED)
+    done = run(*LUSTRE, "--chips=nvidia:8", "--efa=2", "--nvme", "--type=p5.48xlarge")
+    assert done.returncode == 0, done.stderr
+    assert (root / "scratch").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("--chips=nvidia:16", "--type=p5.48xlarge"), "an accelerator is missing"),
+        (("--efa=32", "--type=p5.48xlarge"), "an EFA interface is missing"),
+        (("--bogus",), "unknown option --bogus"),
+    ],
+)
+def test_a_node_that_lacks_something_is_not_made(run, words, said):
+    done = run(*LUSTRE, *words)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_an_image_without_slurm_is_refused(run, root):
+    shutil.rmtree(root / "opt/aws")
+    assert "the image is not for it" in run(*LUSTRE).stderr
+
+
+def test_without_the_file_system_nothing_is_done(run):
+    assert "--lustre and --mount-name are needed" in run().stderr
+
+
+def test_shellcheck_reports_no_problems(tmp_path, shellcheck):
+    path = tmp_path / "machine.sh"
+    path.write_text(machine_script())
+    assert shellcheck(path) == ""
