@@ -12,7 +12,7 @@ from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.planning.work import cluster_hours
-from launcher.pricing.alternatives import HYPERPOD
+from launcher.pricing.alternatives import HYPERPOD, MANAGED_SPOT, TRAINING_JOB
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
@@ -128,25 +128,26 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
 
 
 SERVICES = {
-    "sagemaker-training-job": "as a SageMaker training job",
-    "sagemaker-managed-spot": "on managed spot",
+    TRAINING_JOB: "as a SageMaker training job",
+    MANAGED_SPOT: "on managed spot",
     HYPERPOD: "on HyperPod",
     "ultraserver": "as an UltraServer block",
 }
 
 
+KINDS = {HYPERPOD: "hyperpod-slurm", TRAINING_JOB: "sagemaker-training", MANAGED_SPOT: "sagemaker-training"}
+"""The target that has each service deployed."""
+
+
 def _not_deployed(priced: Priced, width: int) -> list[str]:
-    """The alternatives in a sentence, and HyperPod, which a plan has to ask for, in one of its own."""
-    parts: list[str] = []
-    lines: list[str] = []
+    """The alternatives in a sentence for each kind of target that a plan has to ask for, and what is not deployed."""
+    parts: dict[str, list[str]] = {}
     for each in priced.alternatives:
         told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
         told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
-        if each.service == HYPERPOD:
-            lines += wrapped(f"  With target.kind hyperpod-slurm: {told}.", width)
-        else:
-            parts.append(told)
-    return lines + (wrapped(f"  Priced, not deployed: {'; '.join(parts)}.", width) if parts else [])
+        kind = KINDS.get(each.service)
+        parts.setdefault("Priced, not deployed" if kind is None else f"With target.kind {kind}", []).append(told)
+    return [line for how, told in parts.items() for line in wrapped(f"  {how}: {'; '.join(told)}.", width)]
 
 
 def headline(priced: Priced) -> str:

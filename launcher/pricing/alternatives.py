@@ -1,10 +1,11 @@
-"""What else the job could run on, priced beside the candidates; of it HyperPod alone is deployed, where a plan asks.
+"""What else the job could run on, priced beside the candidates; all but UltraServers is deployed where a plan asks.
 
 SageMaker training jobs and HyperPod at their `ml.` rates, managed spot as far as anything is published, and machines
 that are bought as UltraServers or quarters of them.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from launcher.catalog import selector
@@ -19,6 +20,8 @@ from launcher.pricing.bill import checkpoints_and_data_usd
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
 from launcher.pricing.context import PricingContext
+from launcher.pricing.derived_spot import MANAGED_SPOT as MANAGED_SPOT_SHARES
+from launcher.pricing.derived_spot import managed_price
 
 TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
     "sagemaker-training-job",
@@ -29,7 +32,6 @@ TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
 """What SageMaker bills an instance of each service as."""
-NO_MANAGED_SPOT = "AWS publishes no rate of managed spot training: the saving is shown when the job is done"
 
 
 @record
@@ -65,7 +67,7 @@ def alternatives(
         if best is not None:
             found.append(best)
     if found and found[0].service == TRAINING_JOB:
-        found.append(_managed_spot(found[0]))
+        found.append(_managed_spot(found[0], estimator, context))
     whole: dict[str | None, list[Alternative]] = {}
     for each in known:
         if each.block_counts and not each.targets:
@@ -119,19 +121,18 @@ def _late(work: Work, context: PricingContext) -> bool:
     return deadline_h is not None and work.hours.mid > deadline_h
 
 
-def _managed_spot(job: Alternative) -> Alternative:
-    """The same training job on managed spot, which has no published rate."""
-    return Alternative(
-        service=MANAGED_SPOT,
-        instance_type=job.instance_type,
-        accelerator=job.accelerator,
-        nodes=job.nodes,
-        region=job.region,
-        option=PurchaseOption.SPOT,
-        hours=job.hours,
-        usd=None,
-        price=Unpriced(reason=NO_MANAGED_SPOT),
-    )
+def _managed_spot(job: Alternative, estimator: Estimator, context: PricingContext) -> Alternative:
+    """The same training job on managed spot, whose rate is not published: a range up to on demand."""
+    if not isinstance(job.price, Price):
+        return replace(job, service=MANAGED_SPOT, option=PurchaseOption.SPOT)
+    work = estimator.work(job.instance_type.removeprefix("ml."), job.nodes)
+    rates = [managed_price(job.price, share) for share in MANAGED_SPOT_SHARES]
+    ranges = [_usd(work, rate, PurchaseOption.SPOT, context, job.region) for rate in rates]
+    usd = None
+    if all(ranges):
+        low, mid, high = (each for each in ranges if each is not None)
+        usd = UsdRange(low=low.low, mid=mid.mid, high=high.high)
+    return replace(job, service=MANAGED_SPOT, option=PurchaseOption.SPOT, usd=usd, price=rates[1])
 
 
 def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingContext) -> Iterator[Alternative]:

@@ -59,7 +59,7 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
     if isinstance(price, Unpriced):
         return price
     if target_of(place.target).managed_spot:
-        return _managed(price)
+        return managed_price(price)
     own, plain = (catalog.price(each) for each in (own_key(place), _ec2_key(place)))
     if isinstance(own, Unpriced) or isinstance(plain, Unpriced) or not plain.usd:
         return Unpriced(reason=f"AWS publishes no rate of spot in HyperPod, and {place.billed_name} has none to go by")
@@ -79,12 +79,11 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
     )
 
 
-def _managed(price: Price) -> Price:
-    """The middle price of managed spot, by the rate on demand."""
-    _, share, _ = MANAGED_SPOT
+def managed_price(price: Price, share: Decimal = MANAGED_SPOT[1]) -> Price:
+    """A price of managed spot, by the rate on demand; without a share the middle one."""
     note = (
-        f"AWS publishes no rate of managed spot: {share:.0%} of ${price.usd:f} on demand, as public logs of 2019 to"
-        " 2024 have it for older types; the high estimate is on demand"
+        f"AWS publishes no rate of managed spot: {share:.0%} of ${price.usd:f} on demand; public logs of 2019 to 2024"
+        " have 30 to 37 % for older types, and the high estimate is on demand"
     )
     return replace(
         price,

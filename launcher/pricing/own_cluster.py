@@ -12,6 +12,9 @@ from launcher.model.finding import Finding, info
 from launcher.model.target import target_of, training_targets
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
+OWN_CLUSTER = "own-cluster"
+"""The code of the finding."""
+
 
 class OwnCluster(NamedTuple):
     """The same job on a cluster: `usd` made for it and removed, `job_usd` on one that stays up, `month_usd` of that.
@@ -50,7 +53,7 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
         return
     difference = candidate.usd - found.usd
     than = f"${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {found.name}"
-    yield info("own-cluster", "target.kind", f"{than} made for this job alone, ${found.usd:,.2f}; {kept_words(found)}")
+    yield info(OWN_CLUSTER, "target.kind", f"{than} made for this job alone, ${found.usd:,.2f}; {kept_words(found)}")
 
 
 def kept_words(found: OwnCluster) -> str:

@@ -15,6 +15,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.announced_ends import end_flips, until
+from launcher.pricing.own_cluster import OWN_CLUSTER
 from launcher.pricing.port import Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.training import TrainingPriced
@@ -69,7 +70,10 @@ class Comparison:
         chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
         quoted = chosen.get(verdict.choice)
         ends = () if quoted is None else quoted.ends
-        return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *end_flips(ends)))
+        sides = [each for each in (self.gpu, self.trainium) if each is not None]
+        kept = dict.fromkeys(each.message for side in sides for each in side.findings if each.code == OWN_CLUSTER)
+        flips = (*verdict.flips, *kept, *end_flips(ends))
+        return replace(verdict, text=until(verdict.text, ends), flips=flips)
 
     def _verdict(self) -> Verdict:
         train = self.request.workload.train

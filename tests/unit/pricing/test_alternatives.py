@@ -6,7 +6,7 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.model.enums import PurchaseOption
-from launcher.model.money import Price, Unpriced
+from launcher.model.money import Price
 from launcher.planning.learned import BOOT_H
 
 OPEN = {
@@ -60,11 +60,12 @@ def test_the_cheapest_is_the_cheapest_of_every_size_and_place(priced):
     assert float(rate.usd) * job.nodes * (job.hours.mid + BOOT_H) == pytest.approx(min(totals))
 
 
-def test_managed_spot_has_no_published_rate(priced):
-    spot = next(each for each in priced(OPEN).alternatives if each.service == "sagemaker-managed-spot")
-    assert spot.usd is None
-    assert isinstance(spot.price, Unpriced)
-    assert "publishes no rate" in spot.price.reason
+def test_managed_spot_is_a_range_up_to_the_same_job_on_demand(priced):
+    found = {each.service: each for each in priced(OPEN).alternatives}
+    spot, job = found["sagemaker-managed-spot"], found["sagemaker-training-job"]
+    assert isinstance(spot.price, Price)
+    assert "publishes no rate" in spot.price.note
+    assert spot.usd.low < spot.usd.mid < spot.usd.high == pytest.approx(job.usd.high, abs=Decimal("0.01"))
 
 
 def test_an_ultraserver_is_billed_as_a_block(priced):
