@@ -178,7 +178,7 @@ def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext)
     hours = cost.billed_hours * cost.instances
     if own is None or own.fee_usd is None or hours <= 0:
         return found
-    rate = (own.fee_usd / Decimal(repr(hours))).quantize(RATE)
+    rate = Decimal(f"{(own.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
     what = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
     note = f"purchase.{what}.fee_usd: ${own.fee_usd:f} over {hours:g} instance-hours"
     source = Basis.USER.value
