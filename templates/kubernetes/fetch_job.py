@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, S310, S606, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
+# ruff: noqa: INP001, S310, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
 """Fetches the job folder from S3 into the pod, holds it to its hash, and has it fetch the command's own folder.
 
 What another try would not mend ends the run: operators make a pod whose init container fails again and again.
@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 import time
@@ -167,4 +168,8 @@ if not FOLDER.is_dir():
     print(f"slipway: fetched {uri} ({size} bytes)")
 os.chdir(FOLDER)
 if Path("fetch_work.py").is_file():
-    os.execv(sys.executable, [sys.executable, "fetch_work.py"])
+    done = subprocess.run([sys.executable, "fetch_work.py"], stderr=subprocess.PIPE, text=True, check=False)
+    sys.stderr.write(done.stderr)
+    if done.returncode == BAD_JOB:
+        end_run(done.stderr.strip())
+    sys.exit(done.returncode)

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 AGENT = Path(os.environ.get("SLIPWAY_AGENT", "slipway-agent.pyz"))
-TRIES = 5
+TRIES, SERVERS_FAULT, BAD_JOB = 5, 500, 78
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal, said to a person
@@ -43,9 +43,15 @@ def client() -> Any:
 def download(work: Mapping[str, Any], target: Path) -> None:
     """Download the archive and hold it to its size and hash."""
     bucket, _, key = work["uri"].removeprefix("s3://").partition("/")
-    digest, size = hashlib.sha256(), 0
+    digest, size, s3 = hashlib.sha256(), 0, client()
     with target.open("wb") as stream:
-        body = client().get_object(Bucket=bucket, Key=key)["Body"]
+        try:
+            body = s3.get_object(Bucket=bucket, Key=key)["Body"]
+        except s3.exceptions.ClientError as problem:
+            status = problem.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status >= SERVERS_FAULT:
+                raise
+            raise Refusal(f"{work['uri']}: S3 answers {status}") from problem
         for block in iter(lambda: body.read(1 << 20), b""):
             stream.write(block)
             digest.update(block)
@@ -106,7 +112,7 @@ def main() -> int:
         (fresh / "work").rename(target)
     except (Refusal, OSError, tarfile.TarError, EOFError) as problem:
         print(f"slipway: the command's folder cannot be fetched: {problem}", file=sys.stderr)
-        return 1
+        return BAD_JOB if isinstance(problem, Refusal) else 1
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     print(f"slipway: fetched {work['uri']} ({work['bytes']:,} bytes) in {time.monotonic() - began:.1f} s")

@@ -61,7 +61,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
     connections = []
 
-    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, **run):
+    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, lost=False, **run):
         session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
         bucket = f"rendered-{secrets.token_hex(4)}"
         style = Config(s3={"addressing_style": "path"})
@@ -77,6 +77,9 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         settings = JobSettings(run=submission, checkpoint_interval_s=600.0)
         bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
         shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
+        if lost:
+            (key,) = [each.key for each in store.found(below=".work/")]
+            store.delete([key])
         with job_archive(bundle, shipment) as (archive, _):
             store.send(archive, ".work/job.tar.gz")
             sha256 = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -147,10 +150,13 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(submitted, until, operator):
+@pytest.mark.parametrize("broken, reason", [({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404")])
+def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(
+    submitted, until, operator, broken, reason
+):
     """Its init container fails, which an operator would start a hundred times."""
-    jobs, job, log = submitted(operator, TRAINER, nodes=1, digest="0" * 64, retries=3)
+    jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=3, **broken)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0), log()
     assert facts.reason.startswith("another try would not mend it: ")
-    assert "wanted" in log()
+    assert reason in log()
