@@ -200,7 +200,7 @@ test: components ## lint and all tests
 test-fast: setup ## the tests that need no server, no CDK and no other component
 	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)
 
-test-all: components setup-all-trainers lint ## every test at full size
+test-all: components setup-all-trainers .venv-site/.made lint ## every test at full size
 	$(pytest) -m "not aws" --hypothesis-profile=full $(ARGS)
 
 golden: setup ## write the golden files again; read the difference before you commit it

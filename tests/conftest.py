@@ -211,6 +211,7 @@ def missing_components() -> dict[str, str]:
     elastic = (TESTS.parent / ".venv-elastic" / "bin" / "hyperpodrun").exists()
     pcluster = (TESTS.parent / ".venv-pcluster" / "bin" / "pcluster").exists()
     trainers = (TESTS.parent / ".venv-trainers" / ".made").exists()
+    site = (TESTS.parent / ".venv-site" / ".made").exists()
     browser = [name for name in BROWSERS if shutil.which(name)] and importlib.util.find_spec("playwright")
     return {
         "browser": "" if browser else "not installed: chromium or playwright (make setup-browser)",
@@ -218,6 +219,7 @@ def missing_components() -> dict[str, str]:
         "iam": unenforced(),
         "focus": "" if focus else "not installed: the FOCUS validator (make setup-focus)",
         "pcluster": "" if pcluster else "not installed: ParallelCluster (make setup-pcluster)",
+        "site": "" if site else "not installed: mkdocs (make site)",
         "slurm": "left out by SLURM=0" if os.environ.get("SLURM") == "0" else slurm,
         "torch": without_torch or torch,
         "trainers": without_torch or ("" if trainers else "not installed: the frameworks (make setup-trainers)"),

@@ -1,0 +1,64 @@
+"""The documentation site in a real browser, from a disk: three widths, dark and light, a search, and no host asked."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.plans import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.site]
+PAGES = ("index", "tutorial", "howto/follow-costs", "plan-file", "cli", "json", "repository/examples/index")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    words = [ROOT / ".venv-site/bin/mkdocs", "build", "--quiet", "--config-file", ROOT / "ci/site/mkdocs.yml"]
+    subprocess.run([*words, "--site-dir", folder], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_pages_fit_and_ask_no_host(browser, site, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    asked, wrong = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    for name in PAGES:
+        page.goto((site / f"{name}.html").as_uri())
+        page.wait_for_selector("h1")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
+    assert [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))] == []
+    assert wrong == []
+    page.close()
+
+
+def test_a_search_finds_pages(browser, site):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto((site / "tutorial.html").as_uri())
+    page.click("input.md-search__input")
+    page.keyboard.type("break-even")
+    page.wait_for_selector(".md-search-result__item")
+    assert page.locator(".md-search-result__item").count() >= 1
+    page.close()
+
+
+def test_no_page_names_a_script_or_a_style_of_a_host(site):
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert '<script src="http' not in text, path
+        assert 'rel="stylesheet" href="http' not in text, path
