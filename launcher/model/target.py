@@ -147,6 +147,7 @@ class Target:
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
     (catalog, permissions/).
+    `person` names further policies of whoever runs Slipway for it (the same, person.toml).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
 
@@ -179,6 +180,7 @@ class Target:
     fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
+    person: tuple[str, ...] = ()
     software: tuple[str, ...] = ()
     short: str = ""
 

@@ -20,9 +20,10 @@ _TITLES = {
     "hyperpod": "HyperPod",
     "parallelcluster": "ParallelCluster",
     "pcs": "PCS",
+    "pcs-jobs": "PCSJobs",
     "training-jobs": "TrainingJobs",
 }
-PERSON, DOCTOR, STORE, BOUNDARY, JOBS = "person", "doctor", "store", "boundary", "training-jobs"
+PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """What stands for the data buckets and for all that is in them."""
 _LIST = re.compile(r"\{([a-z]+)\}")

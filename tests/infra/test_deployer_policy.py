@@ -12,10 +12,10 @@ import pytest
 from launcher.catalog.permissions import HANDLERS, load_permissions
 from launcher.catalog.tables import SNAPSHOT, read_cells
 from launcher.model.enums import TargetKind
+from launcher.model.target import TARGETS
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
-    JOBS,
     MOST_CHARACTERS,
     MOST_POLICIES,
     PERSON,
@@ -40,7 +40,8 @@ NAMED = {
 FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
 BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
-NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, JOBS, BOUNDARY)
+PERSONAL = tuple(name for each in TARGETS.values() for name in each.person)
+NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, *PERSONAL, BOUNDARY)
 
 
 def policy(name, account=FREE):

@@ -70,6 +70,7 @@ FACTS = Target(
     fee_keys=(CONTROLLER, NODE, ACCOUNTING),
     software=(f"slurm/{SLURM_VERSION}",),
     policies=("network", "pcs"),
+    person=("pcs-jobs",),
     roles=(
         RoleUse(
             key="nodes", service=EC2, needs=("jobs", "values", "machine-of-pcs", "entered"), entered=True, pulls=True

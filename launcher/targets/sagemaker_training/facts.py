@@ -31,6 +31,7 @@ FACTS = Target(
     per_job=True,
     planned_for="training-job",
     software=("image/{image}",),
+    person=("training-jobs",),
     policies=("network",),
     roles=(
         RoleUse(

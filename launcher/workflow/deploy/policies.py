@@ -12,7 +12,6 @@ from launcher.model.target import SAGEMAKER, target_of
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
-    JOBS,
     PERSON,
     TARGET_POLICIES,
     Account,
@@ -85,8 +84,8 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         },
     )
     permissions, names = load_permissions(), execution_policies(targets)
-    jobs = (JOBS,) if any(target_of(each).per_job for each in targets or TARGET_POLICIES) else ()
-    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *jobs)]
+    own = dict.fromkeys(name for each in targets or TARGET_POLICIES for name in target_of(each).person)
+    person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *own)]
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,

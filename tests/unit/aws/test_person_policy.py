@@ -9,7 +9,8 @@ import botocore.session
 from botocore import xform_name
 
 from launcher.catalog.permissions import load_permissions
-from launcher.rendering.policies import DOCTOR, JOBS, PERSON, Account, render_policy
+from launcher.model.target import TARGETS
+from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
 from launcher.workflow.cluster.readback.training import LENDING
 from tests.infra.iam import ACCOUNT, actions
 
@@ -82,7 +83,8 @@ def said(tree, method):
 def test_every_call_of_the_launcher_is_allowed_to_whoever_runs_it():
     """But for those that it makes as the access role of a cluster (tests/infra/test_eks.py holds what that has)."""
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
-    texts = [render_policy(load_permissions(), name, account).text for name in (PERSON, DOCTOR, JOBS)]
+    personal = [name for each in TARGETS.values() for name in each.person]
+    texts = [render_policy(load_permissions(), name, account).text for name in (PERSON, DOCTOR, *personal)]
     allowed = FREE.union(LENDING, *(actions(json.loads(text)) for text in texts))
     lacking = {}
     for path in sorted(AWS.glob("*.py")):

@@ -34,7 +34,13 @@ def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(sli
         assert json.loads((tmp_path / "here" / f"{name}.json").read_text())["Version"] == "2012-10-17"
     arns = commands[-1][commands[-1].index("--cloudformation-execution-policies") + 1].split(",")
     named = {arn.rpartition("/")[2] for arn in arns}
-    assert named == set(made) - {"SlipwayBoundary", "SlipwayPerson", "SlipwayDoctor", "SlipwayTrainingJobs"}
+    assert named == set(made) - {
+        "SlipwayBoundary",
+        "SlipwayPerson",
+        "SlipwayDoctor",
+        "SlipwayTrainingJobs",
+        "SlipwayPCSJobs",
+    }
     assert commands[-1][:3] == ["cdk", "bootstrap", "aws://123456789012/us-east-2"]
     assert f"--boundary {OWN}" in err
 
