@@ -114,10 +114,10 @@ def box():
         yield started
 
 
+@pytest.mark.slow
 class TestEndings:
     """What else a job comes to, in one sandbox that stays for all of them."""
 
-    @pytest.mark.slow
     @pytest.mark.torch
     def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, box):
         words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
@@ -146,7 +146,6 @@ class TestEndings:
             box.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
 
-    @pytest.mark.slow
     def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, box):
         box.limit_training(free=False)
         try:
