@@ -76,19 +76,11 @@ class TrainingJob(threading.Thread):
         begins: datetime | None,
         image_there: bool,
     ) -> None:
-        """Prepare it.
+        """Prepare it, of a valid request of CreateTrainingJob.
 
-        Args:
-            request: of CreateTrainingJob, valid.
-            arn: of the job.
-            folder: a folder of its own, made here.
-            environment: of every container, with the sandbox as AWS.
-            mark: the sandbox's.
-            capacity: what there is.
-            fetch: copies what lies below a place in S3 into a folder; how many objects there were.
-            say: takes a log stream, a time and a line of a node.
-            begins: when the capacity of its training plan begins; None without one.
-            image_there: whether the image can be pulled.
+        `folder` is its own, `environment` that of every container. `fetch` copies what lies below a place in S3 and
+        says how many objects there were; `say` takes a log stream, a time and a line. `begins` is when the capacity of
+        its training plan begins, None without one; `image_there` says that the image can be pulled.
         """
         super().__init__(name=f"training-{request['TrainingJobName']}", daemon=True)
         self.request, self.arn, self.created = dict(request), arn, datetime.now(UTC)
