@@ -50,11 +50,7 @@ def synthesise(app: App, account: str | None = None) -> int:
 
 
 def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
-    """The one plan of a request, of a cluster or of an endpoint.
-
-    Raises:
-        ImpossibleError: it is not one plan yet, with all findings.
-    """
+    """The one plan of a request, of a cluster or of an endpoint."""
     if request.workload.serve is None:
         return pinned_plan(request, catalog)
     from launcher.catalog.bedrock import BedrockCatalog
@@ -65,11 +61,7 @@ def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
 
 
 def _gate_is_asked_for(context: Node) -> bool:
-    """Whether only what passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`.
-
-    Raises:
-        UnreadableInputError: the context says something else.
-    """
+    """Whether only what passed its gate may be synthesised: `cdk deploy -c plan=FILE -c gate=1`."""
     asked = context.try_get_context(GATE)
     if str(asked) not in ("None", "0", "1"):
         raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {asked}", hint=f"cdk deploy -c {GATE}=1")
@@ -95,11 +87,7 @@ def _hold_back(app: App, example: Path) -> None:
 
 
 def _plan_path(context: Node) -> Path:
-    """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's example.
-
-    Raises:
-        UnreadableInputError: the context names none.
-    """
+    """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's example."""
     named = context.try_get_context(PLAN)
     named = context.try_get_context(EXAMPLE) if named is None else named
     if not isinstance(named, str) or not named:

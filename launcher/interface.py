@@ -53,11 +53,7 @@ class Options:
     now: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Hold the values to their types.
-
-        Raises:
-            UnreadableInputError: one is of another type, no amount, or a year beyond those of a plan.
-        """
+        """Hold the values to their types."""
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):

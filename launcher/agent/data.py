@@ -93,13 +93,7 @@ class Data:
         return None
 
     def _fetched(self, at: str, source: DataSpec, store: Store) -> None:
-        """Fetch what this node is to have and has not.
-
-        Raises:
-            StoreError: S3 did not give it.
-            OSError: It cannot be written.
-            ValueError: Nothing is there, or a name leads elsewhere.
-        """
+        """Fetch what this node is to have and has not."""
         begun, peers = time.monotonic(), self._services.peers
         stamps = self._patiently(store.stamps)
         keys = sorted(key for key in stamps if not key.endswith("/"))

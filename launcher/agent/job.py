@@ -188,11 +188,7 @@ class JobSpec:
     retries: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a job that cannot be run.
-
-        Raises:
-            JobSpecError: With every problem found.
-        """
+        """Refuse a job that cannot be run."""
         problems = [text for check in (_job_problems, _file_problems, _checkpoint_problems) for text in check(self)]
         if problems:
             raise JobSpecError(problems)
@@ -272,11 +268,7 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _moment(text: str) -> datetime:
-    """An ISO time with a zone, as UTC.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """An ISO time with a zone, as UTC."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no zone")

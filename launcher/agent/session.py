@@ -107,9 +107,6 @@ class Session:
             place: Where this agent is; None: the scheduler's variables say it.
             notices: What has been heard of an end so far; None: nobody has listened yet.
             board: Where the job's nodes tell each other things; None: in the folder of the events.
-
-        Raises:
-            JobSpecError: A variable that a path needs is not set, or a path is not absolute with it.
         """
         self._spec = spec
         self._environment = environment

@@ -65,19 +65,11 @@ class Steps:
         self._folder = f"steps/{run}"
 
     def command_done(self) -> bool:
-        """Whether an earlier attempt completed the command on every node.
-
-        Raises:
-            StoreError: The store cannot be listed.
-        """
+        """Whether an earlier attempt completed the command on every node."""
         return len(self._services.store.sizes(f"{self._folder}/{COMMAND}/")) >= self._services.peers.parts
 
     def mark(self, which: str) -> None:
-        """Say that this node has done a step.
-
-        Raises:
-            StoreError: The store did not take it.
-        """
+        """Say that this node has done a step."""
         self._services.store.put_new(f"{self._folder}/{which}/{self._services.peers.part}", b"{}\n")
 
     def run(self, when: str, steps: Sequence[StepSpec]) -> Ending | None:

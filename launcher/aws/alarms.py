@@ -21,11 +21,7 @@ class AlarmState:
 
 
 def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
-    """The alarms of some names; one that is not there is left out.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The alarms of some names; one that is not there is left out."""
     with translated("describe the alarms"):
         pages = session.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNames=list(names))
         return tuple(

@@ -53,11 +53,7 @@ def version(session: Session, qualifier: str | None) -> int | None:
 
 
 def bucket_is_there(session: Session, name: str) -> bool | None:
-    """Whether a bucket is the account's: False where there is none of that name, None where it is another account's.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Whether a bucket is the account's: False where there is none of that name, None where it is another account's."""
     try:
         with translated(f"look for bucket {name}"):
             session.client("s3").head_bucket(Bucket=name)

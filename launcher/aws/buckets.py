@@ -42,11 +42,7 @@ class BucketContents:
 
 
 def describe(session: Session, name: str) -> BucketState:
-    """The state of a bucket, read through S3's own calls.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The state of a bucket, read through S3's own calls."""
     client = session.client("s3")
     with translated(f"describe bucket {name}"):
         rules = _optional(client.get_bucket_encryption, "ServerSideEncryptionConfigurationNotFoundError", Bucket=name)
@@ -67,22 +63,14 @@ def describe(session: Session, name: str) -> BucketState:
 
 
 def policy_of(session: Session, name: str) -> dict[str, Any]:
-    """The policy of a bucket; empty where it has none.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The policy of a bucket; empty where it has none."""
     with translated(f"read the policy of bucket {name}"):
         found = _optional(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
     return dict(safe_json.loads(found["Policy"])) if found else {}
 
 
 def default_key(session: Session, name: str) -> str | None:
-    """The KMS key that a bucket encrypts new objects with, as the bucket names it; None where S3 keeps the key.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The KMS key that a bucket encrypts new objects with, as the bucket names it; None where S3 keeps the key."""
     absent = "ServerSideEncryptionConfigurationNotFoundError"
     with translated(f"read the encryption of bucket {name}"):
         rules = _optional(session.client("s3").get_bucket_encryption, absent, Bucket=name)
@@ -93,9 +81,6 @@ def contents(session: Session, name: str) -> BucketContents | None:
     """What a bucket holds, older versions included; None where there is no such bucket.
 
     Every thousand versions take a call.
-
-    Raises:
-        AwsError: a call failed.
     """
     count = size = 0
     try:
@@ -154,12 +139,7 @@ class _NoBucketError(Exception):
 
 
 def _pages(session: Session, name: str, call: str) -> Iterator[dict[str, Any]]:
-    """The pages of a listing of a bucket.
-
-    Raises:
-        _NoBucketError: there is none.
-        AwsError: a call failed.
-    """
+    """The pages of a listing of a bucket."""
     try:
         with translated(f"list bucket {name}"):
             yield from session.client("s3").get_paginator(call).paginate(Bucket=name)

@@ -75,11 +75,7 @@ def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
 
 
 def _instance_hours(offering: Mapping[str, Any], instance_type: str) -> Decimal:
-    """The instance-hours (or UltraServer-hours) that a fee pays for, segment by segment where there are some.
-
-    Raises:
-        RefusedPriceError: they are not stated, or another type is among them.
-    """
+    """The instance-hours (or UltraServer-hours) that a fee pays for, segment by segment where there are some."""
     total = sum(_parts(offering, instance_type), Decimal(0))
     if total <= 0:
         raise RefusedPriceError("the offering states no length or no size")

@@ -23,9 +23,6 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
         session: of the region.
         wish: a number of instances and a length that are sold.
         zones: the ids of the region's zones by their names.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     found = items(
         session.client("ec2").describe_capacity_block_offerings,
@@ -74,9 +71,6 @@ def extension_offers(session: Session, reservation: str, hours: int) -> tuple[Ca
         session: of the block's region.
         reservation: its id.
         hours: by how much.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     found = items(
         session.client("ec2").describe_capacity_block_extension_offerings,
@@ -109,9 +103,6 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
         session: of the region.
         wish: with a length that is sold: SageMaker matches it exactly.
         zones: the ids of the region's zones by their names.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     try:
         found = items(
@@ -168,9 +159,6 @@ def placement_scores(
         types: at least LEAST_TYPES; any of them would do.
         vcpus: how many are wanted in all.
         regions: at most MOST_REGIONS.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     found = items(
         session.client("ec2").get_spot_placement_scores,

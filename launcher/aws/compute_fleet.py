@@ -18,11 +18,7 @@ _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 
 
 def status(session: Session, cluster: str) -> str | None:
-    """ParallelCluster's word for the state of a cluster's fleet; None where it has no such record.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """ParallelCluster's word for the state of a cluster's fleet; None where it has no such record."""
     try:
         with translated(f"the compute fleet of {cluster}"):
             answer = session.client("dynamodb").get_item(TableName=_table(cluster), Key=_KEY, ConsistentRead=True)
@@ -35,20 +31,12 @@ def status(session: Session, cluster: str) -> str | None:
 
 
 def request_start(session: Session, cluster: str, found: str, now: datetime) -> bool:
-    """Ask ParallelCluster to start a fleet; False where its state is not `found` any more.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Ask ParallelCluster to start a fleet; False where its state is not `found` any more."""
     return _request(session, cluster, found, "START_REQUESTED", now)
 
 
 def request_stop(session: Session, cluster: str, found: str, now: datetime) -> bool:
-    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `found` any more.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Ask ParallelCluster to stop a fleet and end its nodes; False where its state is not `found` any more."""
     return _request(session, cluster, found, "STOP_REQUESTED", now)
 
 

@@ -41,9 +41,6 @@ def billed_rows(session: Session, tag: tuple[str, str], begin: date, end: date) 
         tag: its key and its value.
         begin: the first day.
         end: the day after the last.
-
-    Raises:
-        AwsError: it may not be asked, or the call failed.
     """
     tagged = {"Tags": {"Key": tag[0], "Values": [tag[1]], "MatchOptions": ["EQUALS"]}}
     used = {"Dimensions": {"Key": "RECORD_TYPE", "Values": list(USED)}}
@@ -117,11 +114,7 @@ def _unit(metrics: Mapping[str, Any]) -> str:
 
 
 def _amount(metrics: Mapping[str, Any], name: str, unit: str | None) -> Decimal:
-    """A metric.
-
-    Raises:
-        AwsError: it is missing, no number, or in another currency.
-    """
+    """A metric."""
     what = "ask Cost Explorer what was billed"
     try:
         found, amount = metrics[name], Decimal(metrics[name]["Amount"])

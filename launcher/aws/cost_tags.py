@@ -14,9 +14,6 @@ def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
     Args:
         session: of us-east-1, where Cost Explorer answers.
         keys: the tags' keys.
-
-    Raises:
-        AwsError: it may not be asked, or the call failed.
     """
     found = items(
         session.client("ce").list_cost_allocation_tags,

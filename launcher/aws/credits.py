@@ -31,9 +31,6 @@ def account_credits(session: Session, account: str, now: datetime) -> FoundCredi
         session: of us-east-1.
         account: twelve digits.
         now: the moment.
-
-    Raises:
-        AwsError: it may not be asked, or the call failed.
     """
     found = items(
         session.client("billing").get_credits,
@@ -77,11 +74,7 @@ def _unusable(each: Mapping[str, Any], now: datetime) -> str:
 
 
 def _left(each: Mapping[str, Any]) -> Decimal:
-    """What is left of a credit; where AWS estimates what open bills take of it, the less of the two.
-
-    Raises:
-        RefusedPriceError: it is not in dollars.
-    """
+    """What is left of a credit; where AWS estimates what open bills take of it, the less of the two."""
     amounts = [each[name] for name in ("remainingAmount", "estimatedAmount") if each.get(name)]
     return min(dollars(each["currencyAmount"], each["currencyCode"], free=True) for each in amounts)
 

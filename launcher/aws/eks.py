@@ -30,11 +30,7 @@ class EksCluster:
 
 
 def describe(session: Session, name: str) -> EksCluster | None:
-    """A cluster, None where there is none of that name.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """A cluster, None where there is none of that name."""
     what, absent = f"describe EKS cluster {name}", {"ResourceNotFoundException"}
     answer = unless_absent(session.client("eks").describe_cluster, what, absent, name=name)
     if answer is None:
@@ -51,22 +47,14 @@ def describe(session: Session, name: str) -> EksCluster | None:
 
 
 def names(session: Session) -> tuple[str, ...]:
-    """The clusters that there are.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The clusters that there are."""
     with translated("list EKS clusters"):
         pages = session.client("eks").get_paginator("list_clusters").paginate()
         return tuple(str(each) for page in pages for each in page["clusters"])
 
 
 def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
-    """The associations by which Pod Identity lends roles to the pods of a service account, by their ids.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The associations by which Pod Identity lends roles to the pods of a service account, by their ids."""
     with translated(f"list what roles EKS cluster {cluster} lends to pods"):
         pages = (
             session.client("eks")
@@ -89,11 +77,7 @@ def lend(session: Session, cluster: str, namespace: str, account: str, role_arn:
 
 
 def lend_no_more(session: Session, cluster: str, association: str) -> None:
-    """End an association; one that is gone is left alone.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """End an association; one that is gone is left alone."""
     call = session.client("eks").delete_pod_identity_association
     what, absent = f"end that EKS cluster {cluster} lends a role", {"ResourceNotFoundException"}
     unless_absent(call, what, absent, clusterName=cluster, associationId=association)

@@ -130,11 +130,7 @@ def component_state(session: Session, name: str) -> ComponentState:
 
 
 def rollback_alarms(session: Session, endpoint: str, component: str | None) -> tuple[str, ...]:
-    """The names of the alarms that take an update of an endpoint, or of its component, back.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The names of the alarms that take an update of an endpoint, or of its component, back."""
     client = session.client("sagemaker")
     with translated(f"describe the deployment of {endpoint}"):
         if component is None:
@@ -146,11 +142,7 @@ def rollback_alarms(session: Session, endpoint: str, component: str | None) -> t
 
 
 def scaling_state(session: Session, resource: str) -> ScalingState | None:
-    """How something of SageMaker's is scaled; None where it is not.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """How something of SageMaker's is scaled; None where it is not."""
     client = session.client("application-autoscaling")
     space = "sagemaker"
     with translated(f"describe the scaling of {resource}"):

@@ -46,11 +46,7 @@ def described(session: Session, name: str) -> EndpointState:
 
 
 def find(session: Session, name: str) -> EndpointState | None:
-    """The state of an endpoint; None where there is none.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The state of an endpoint; None where there is none."""
     try:
         return described(session, name)
     except AwsError as problem:
@@ -61,11 +57,7 @@ def find(session: Session, name: str) -> EndpointState | None:
 
 
 def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The descriptions of alarms among `names` that are going off.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The descriptions of alarms among `names` that are going off."""
     if not names:
         return ()
     with translated("describe the alarms"):

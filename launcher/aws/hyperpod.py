@@ -134,11 +134,7 @@ def describe_cluster(session: Session, name: str) -> PodState:
 
 
 def eks_cluster(session: Session, name: str) -> str | None:
-    """The EKS cluster that runs the jobs of a HyperPod cluster; None where there is no such HyperPod cluster.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The EKS cluster that runs the jobs of a HyperPod cluster; None where there is no such HyperPod cluster."""
     what = f"describe HyperPod cluster {name}"
     found = unless_absent(session.client("sagemaker").describe_cluster, what, _NO_CLUSTER, ClusterName=name)
     arn = None if found is None else found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn")
@@ -204,11 +200,7 @@ def start(session: Session, cluster: str, group: str, count: int) -> bool:
 
 
 def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
-    """The ids of a group's instances that are there.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The ids of a group's instances that are there."""
     found = []
     with translated(f"list the {group} of HyperPod cluster {cluster}"):
         pages = session.client("sagemaker").get_paginator("list_cluster_nodes")
@@ -218,11 +210,7 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
 
 
 def machines(session: Session, cluster: str) -> Mapping[str, int]:
-    """How many instances of each SageMaker type a cluster has, whatever their state; none of one that is not there.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """How many instances of each SageMaker type a cluster has, whatever their state; none of one that is not there."""
     with translated(f"list the instances of HyperPod cluster {cluster}"):
         client = session.client("sagemaker")
         try:

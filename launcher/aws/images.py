@@ -44,21 +44,13 @@ def ecr_image(name: str) -> EcrImage | None:
 
 
 def ami_state(session: Session, ami: str) -> str | None:
-    """The state of a machine image, such as "available"; None where the account sees none of that id.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The state of a machine image, such as "available"; None where the account sees none of that id."""
     found = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
     return str(found["Images"][0].get("State", "")) if found is not None and found["Images"] else None
 
 
 def is_in_ecr(session: Session, image: EcrImage) -> bool:
-    """Whether a container image is there.
-
-    Raises:
-        AwsError: it may not be asked, or the call failed.
-    """
+    """Whether a container image is there."""
     kind = "imageDigest" if image.version.startswith("sha256:") else "imageTag"
     found = unless_absent(
         session.client("ecr").describe_images,

@@ -31,9 +31,6 @@ def of_cluster(
         tag: by which its service marks them.
         cluster: the tag's value.
         more: filters beside.
-
-    Raises:
-        AwsError: the call failed.
     """
     filters = [
         {"Name": f"tag:{tag}", "Values": [cluster]},
@@ -55,11 +52,7 @@ def of_cluster(
 
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
-    """How many instances of each type a cluster runs or starts now, by the tag with which its service marks them.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """How many instances of each type a cluster runs or starts now, by the tag with which its service marks them."""
     return Counter(each.instance_type for each in of_cluster(session, tag, cluster))
 
 
@@ -70,9 +63,6 @@ def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mappin
         session: AWS.
         cluster: ParallelCluster's name of the cluster.
         kinds: of "Compute", "HeadNode", "LoginNode"; none: all of them.
-
-    Raises:
-        AwsError: the call failed.
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
     return Counter(each.instance_type for each in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))

@@ -64,11 +64,7 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
 
 
 def default_volume_key(session: Session) -> str | None:
-    """The account's own default key for EBS in a region; None where it is the one that AWS keeps.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The account's own default key for EBS in a region; None where it is the one that AWS keeps."""
     with translated("ask for the default key of EBS"):
         found = str(session.client("ec2").get_ebs_default_kms_key_id().get("KmsKeyId", ""))
     return None if not found or found.endswith(EBS_OWN_ALIAS) else found

@@ -21,11 +21,7 @@ class LogGroupState:
 
 
 def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
-    """The log groups whose names begin with a text.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The log groups whose names begin with a text."""
     with translated(f"describe the log groups {prefix}*"):
         pages = session.client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
         return tuple(
@@ -45,11 +41,7 @@ def of_control_plane(cluster: str) -> str:
 
 
 def delete(session: Session, name: str) -> None:
-    """Delete a log group with its lines.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Delete a log group with its lines."""
     with translated(f"delete log group {name}"):
         session.client("logs").delete_log_group(logGroupName=name)
 

@@ -22,9 +22,6 @@ def made_by_cluster(session: Session, cluster: str) -> tuple[Made, ...]:
     Args:
         session: AWS, in the cluster's region.
         cluster: EKS's name of it.
-
-    Raises:
-        AwsError: a call failed.
     """
     with translated(f"look for what {cluster} has made in the account"):
         return (*load_balancers(session, cluster), *_in_ec2(session, cluster))

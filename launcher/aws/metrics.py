@@ -26,9 +26,6 @@ def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta
         now: the moment.
         within: how far back to look.
         period: what one value stands for.
-
-    Raises:
-        AwsError: the call failed.
     """
     points = samples(session, metric, now - within, now, period=period)
     return points[-1][1] if points else None

@@ -24,22 +24,14 @@ class SubnetState:
 
 
 def vpc_cidr(session: Session, vpc_id: str) -> str:
-    """The address range of a VPC.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The address range of a VPC."""
     with translated(f"describe {vpc_id}"):
         answer = session.client("ec2").describe_vpcs(VpcIds=[vpc_id])
     return str(answer["Vpcs"][0]["CidrBlock"])
 
 
 def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
-    """The subnets of some ids.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The subnets of some ids."""
     with translated("describe subnets"):
         answer = session.client("ec2").describe_subnets(SubnetIds=list(ids))
     return tuple(
@@ -65,11 +57,7 @@ class GroupState:
 
 
 def security_group(session: Session, group_id: str) -> GroupState | None:
-    """The state of a security group; None where there is none of that id.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The state of a security group; None where there is none of that id."""
     ask = session.client("ec2").describe_security_groups
     answer = unless_absent(ask, f"describe {group_id}", _NO_GROUP, GroupIds=[group_id])
     if answer is None:
@@ -94,11 +82,7 @@ def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
 
 
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
-    """Where a subnet's default route leads: ids of NAT gateways or internet gateways.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Where a subnet's default route leads: ids of NAT gateways or internet gateways."""
     with translated(f"describe the routes of {subnet_id}"):
         answer = session.client("ec2").describe_route_tables(
             Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}]
@@ -112,11 +96,7 @@ def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
 
 
 def security_group_rules(session: Session, group_id: str) -> dict[str, list[Any]]:
-    """The rules of a security group, inward and outward, as EC2 gives them.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The rules of a security group, inward and outward, as EC2 gives them."""
     with translated(f"describe {group_id}"):
         answer = session.client("ec2").describe_security_groups(GroupIds=[group_id])
     group = answer["SecurityGroups"][0]
@@ -145,11 +125,7 @@ class NatState:
 
 
 def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
-    """The NAT gateways of some ids.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The NAT gateways of some ids."""
     with translated("describe NAT gateways"):
         answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
     return tuple(
@@ -174,44 +150,28 @@ def allocations(session: Session, addresses: Sequence[str]) -> tuple[str, ...]:
 
 
 def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """The service and the kind, Gateway or Interface, of some VPC endpoints.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The service and the kind, Gateway or Interface, of some VPC endpoints."""
     with translated("describe VPC endpoints"):
         answer = session.client("ec2").describe_vpc_endpoints(VpcEndpointIds=list(ids))
     return frozenset((str(each["ServiceName"]), str(each["VpcEndpointType"])) for each in answer["VpcEndpoints"])
 
 
 def flow_logs(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """What some flow logs watch and the traffic they take in.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """What some flow logs watch and the traffic they take in."""
     with translated("describe flow logs"):
         answer = session.client("ec2").describe_flow_logs(FlowLogIds=list(ids))
     return frozenset((str(each["ResourceId"]), str(each["TrafficType"])) for each in answer["FlowLogs"])
 
 
 def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
-    """The VPCs that some internet gateways are attached to.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The VPCs that some internet gateways are attached to."""
     with translated("describe internet gateways"):
         answer = session.client("ec2").describe_internet_gateways(InternetGatewayIds=list(gateways))
     return frozenset(str(one["VpcId"]) for each in answer["InternetGateways"] for one in each["Attachments"])
 
 
 def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
-    """The route table of each of some subnets.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The route table of each of some subnets."""
     wanted = [{"Name": "association.subnet-id", "Values": list(subnet_ids)}]
     with translated("describe route tables"):
         answer = session.client("ec2").describe_route_tables(Filters=wanted)

@@ -52,9 +52,6 @@ class Objects:
         Args:
             below: how the keys begin.
             after: a key; only later ones.
-
-        Raises:
-            AwsError: they cannot be listed.
         """
         with translated(f"list {self.uri}"):
             later = {"StartAfter": self.prefix + after} if after else {}
@@ -70,21 +67,13 @@ class Objects:
             )
 
     def first(self) -> str | None:
-        """The key of one of them; None where there is none.
-
-        Raises:
-            AwsError: they cannot be listed.
-        """
+        """The key of one of them; None where there is none."""
         with translated(f"list {self.uri}"):
             answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
         return next((str(each["Key"]).removeprefix(self.prefix) for each in answer.get("Contents", ())), None)
 
     def find(self, key: str) -> StoredObject | None:
-        """One object, None where there is none.
-
-        Raises:
-            AwsError: the call failed.
-        """
+        """One object, None where there is none."""
         what, absent = f"look for {self.uri}/{key}", {"404", "NoSuchKey", "NotFound"}
         answer = unless_absent(self._client.head_object, what, absent, Bucket=self.bucket, Key=self.prefix + key)
         if answer is None:
@@ -92,11 +81,7 @@ class Objects:
         return StoredObject(key=key, bytes=int(answer["ContentLength"]), modified=answer["LastModified"])
 
     def read(self, key: str) -> bytes:
-        """A small object's content.
-
-        Raises:
-            AwsError: it cannot be read.
-        """
+        """A small object's content."""
         with translated(f"read {self.uri}/{key}"), self._body(key) as body:
             return bytes(body.read())
 

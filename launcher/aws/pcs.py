@@ -82,11 +82,7 @@ def describe_cluster(session: Session, cluster: str) -> ClusterState:
 
 
 def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
-    """The compute node groups of a cluster; none where there is no such cluster.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The compute node groups of a cluster; none where there is no such cluster."""
     found = (_described(session, cluster, each) for each in _ids(session, cluster, "compute_node_group"))
     return tuple(_group(each) for each in found if each is not None)
 
@@ -114,11 +110,7 @@ def _group(found: Mapping[str, Any]) -> GroupState:
 
 
 def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
-    """The queues of a cluster; none where there is no such cluster.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The queues of a cluster; none where there is no such cluster."""
     made = []
     for id_ in _ids(session, cluster, "queue"):
         with translated(f"describe queue {id_} of PCS cluster {cluster}"):
@@ -129,11 +121,7 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
 
 
 def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
-    """The ids of a cluster's node groups or queues; none where there is no such cluster.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The ids of a cluster's node groups or queues; none where there is no such cluster."""
     within = "queues" if kind == "queue" else "computeNodeGroups"
     call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
     try:
@@ -145,11 +133,7 @@ def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
 
 
 def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int) -> None:
-    """Have a node group keep between so many instances.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Have a node group keep between so many instances."""
     with translated(f"scale node group {group} of PCS cluster {cluster}"):
         session.client("pcs").update_compute_node_group(
             clusterIdentifier=cluster,
@@ -184,11 +168,7 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
 
 
 def _remove(session: Session, cluster: str, kind: str, id_: str) -> None:
-    """Order the removal of one of them; one that is being made, changed or removed is left for the next look.
-
-    Raises:
-        AwsError: the call failed for another reason.
-    """
+    """Order the removal of one of them; one that is being made, changed or removed is left for the next look."""
     name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
     try:
         with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
@@ -199,11 +179,7 @@ def _remove(session: Session, cluster: str, kind: str, id_: str) -> None:
 
 
 def machine(session: Session, group: str) -> str | None:
-    """The id of a running instance of a node group by the group's id; None where none runs.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The id of a running instance of a node group by the group's id; None where none runs."""
     filters = [
         {"Name": f"tag:{GROUP_TAG}", "Values": [group]},
         {"Name": "instance-state-name", "Values": ["running"]},

@@ -104,11 +104,7 @@ def _sent(each: Usage, account: str) -> dict[str, Any]:
 
 
 def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
-    """Wait until the estimate is worked out.
-
-    Raises:
-        AwsError: it is not, or AWS says that it cannot be.
-    """
+    """Wait until the estimate is worked out."""
     what = "look at the estimate of AWS's pricing calculator"
     for _ in range(MOST_WAITS):
         with translated(what):

@@ -81,20 +81,13 @@ def ec2(session: Session, instance_type: str, regions: Collection[str], now: dat
     """On-demand rates of a type in some regions and, where asked for, its reserved rates.
 
     With one region that alone is asked for; with more, all are, and their local zones come along.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     found = machine_products(session, instance_type, regions)
     return ec2_answer(found, {instance_type}, regions, now, reserved=reserved)
 
 
 def machine_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
-    """The products of a type under Linux on demand.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
-    """
+    """The products of a type under Linux on demand."""
     filters = {"instanceType": instance_type, **EC2_FILTERS}
     return _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")
 
@@ -119,11 +112,7 @@ def ec2_answer(
 
 
 def sagemaker(session: Session, ml_type: str, regions: Collection[str], now: datetime) -> Answer:
-    """SageMaker's rates of an `ml.` type in some regions, by component.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
-    """
+    """SageMaker's rates of an `ml.` type in some regions, by component."""
     return sagemaker_answer(sagemaker_products(session, ml_type, regions), now, name=ml_type)
 
 
@@ -140,11 +129,7 @@ def sagemaker_answer(products: Iterable[Product], now: datetime, *, name: str = 
 
 
 def sagemaker_products(session: Session, ml_type: str, regions: Collection[str]) -> list[Product]:
-    """SageMaker's products of an `ml.` type that the catalog has a component for.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
-    """
+    """SageMaker's products of an `ml.` type that the catalog has a component for."""
     what = f"Price List of {ml_type}"
     return [
         product
@@ -169,9 +154,6 @@ def bill_products(session: Session, service: str, region: str, known: Collection
 
     What costs the same everywhere names no region, and is asked for by its usage type. Data transfer names the region
     that it begins in, by another attribute than all others.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     what = f"Price List of {service} in {region}"
     if region == EVERYWHERE:
@@ -253,11 +235,7 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
 
 
 def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
-    """The hourly price of the terms that hold now.
-
-    Raises:
-        RefusedPriceError: it is no price in dollars above zero, or no term has begun.
-    """
+    """The hourly price of the terms that hold now."""
     return max(_hourly(term) for term in holding(terms, now))
 
 
@@ -275,11 +253,7 @@ def holding(terms: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, 
 
 
 def _begins(term: Mapping[str, Any]) -> datetime:
-    """When a term begins.
-
-    Raises:
-        RefusedPriceError: it does not say.
-    """
+    """When a term begins."""
     try:
         moment = datetime.fromisoformat(term["effectiveDate"])
     except (KeyError, TypeError, ValueError) as problem:
@@ -288,11 +262,7 @@ def _begins(term: Mapping[str, Any]) -> datetime:
 
 
 def _hourly(term: Mapping[str, Any]) -> Decimal:
-    """The dearest hourly price of a term.
-
-    Raises:
-        RefusedPriceError: it is no price in dollars above zero.
-    """
+    """The dearest hourly price of a term."""
     prices = [_amount(each) for each in _dimensions(term, lambda unit: unit in _HOURS)]
     if not prices:
         raise RefusedPriceError("the price is not by the hour")
@@ -304,11 +274,7 @@ def _dimensions(term: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[
 
 
 def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
-    """The dollars of one price; `free` lets zero pass.
-
-    Raises:
-        RefusedPriceError: another currency, no number, not above zero.
-    """
+    """The dollars of one price; `free` lets zero pass."""
     per_unit = dimension.get("pricePerUnit", {})
     currency = "USD" if "USD" in per_unit else next(iter(per_unit), None)
     return dollars(per_unit.get(currency), currency, free=free)
@@ -345,9 +311,6 @@ def _reserved(product: Product, key: Key, now: datetime) -> Iterator[FetchedPric
 
 def _effective(term: Mapping[str, Any], years: int) -> Decimal:
     """The hourly rate of a reserved term with its upfront payment spread over it: hourly + upfront / (8760 x years).
-
-    Raises:
-        RefusedPriceError: another currency, no number, or nothing to pay.
 
     >>> term = {
     ...     "priceDimensions": {

@@ -35,9 +35,6 @@ def quotas(session: Session, service: str) -> tuple[Quota, ...]:
     Args:
         session: of the region.
         service: its code in Service Quotas, such as "ec2".
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     client = session.client("service-quotas")
     what = f"list the quotas of {service} in {session.region}"
@@ -48,11 +45,7 @@ def quotas(session: Session, service: str) -> tuple[Quota, ...]:
 
 
 def used(session: Session, quota: Quota, now: datetime) -> float | None:
-    """How much of a quota is used, as CloudWatch was last told; None where it is not told.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """How much of a quota is used, as CloudWatch was last told; None where it is not told."""
     if quota.metric is None:
         return None
     return latest(session, quota.metric, now, within=METRIC_WINDOW, period=METRIC_PERIOD)

@@ -5,21 +5,13 @@ from launcher.aws.session import Session
 
 
 def enabled(session: Session) -> frozenset[str]:
-    """The regions that the account may use; regions of another partition are never among them.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The regions that the account may use; regions of another partition are never among them."""
     found = items(session.client("ec2").describe_regions, "describe the regions", "Regions")
     return frozenset(str(each["RegionName"]) for each in found)
 
 
 def zone_ids(session: Session) -> dict[str, str]:
-    """The ids of a region's zones by their names, which are another account's for other zones.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The ids of a region's zones by their names, which are another account's for other zones."""
     what = f"describe the zones of {session.region}"
     found = items(
         session.client("ec2").describe_availability_zones, what, "AvailabilityZones", AllAvailabilityZones=True
@@ -33,9 +25,6 @@ def opt_in_status(session: Session, region: str) -> str | None:
     Args:
         session: of any region that is enabled.
         region: the one that is meant.
-
-    Raises:
-        AwsError: the call failed.
     """
     describe = session.client("ec2").describe_regions
     found = items(describe, "describe the regions", "Regions", AllRegions=True)
@@ -43,11 +32,7 @@ def opt_in_status(session: Session, region: str) -> str | None:
 
 
 def offering_zones(session: Session, instance_type: str) -> frozenset[str]:
-    """The ids of the zones of the session's region that offer an instance type.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The ids of the zones of the session's region that offer an instance type."""
     found = items(
         session.client("ec2").describe_instance_type_offerings,
         f"zones of {session.region} that offer {instance_type}",

@@ -26,11 +26,7 @@ class ReservationState:
 
 
 def reservation(session: Session, identifier: str) -> ReservationState | None:
-    """One capacity reservation by its id; None where the session's region has none of it for this account.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """One capacity reservation by its id; None where the session's region has none of it for this account."""
     ask, what = session.client("ec2").describe_capacity_reservations, f"describe reservation {identifier}"
     answer = unless_absent(ask, what, _ABSENT, CapacityReservationIds=[identifier])
     found = [] if answer is None else answer["CapacityReservations"]
@@ -38,11 +34,7 @@ def reservation(session: Session, identifier: str) -> ReservationState | None:
 
 
 def reservations(session: Session, instance_type: str) -> tuple[ReservationState, ...]:
-    """Every reservation of a type in the session's region that is not over.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
-    """
+    """Every reservation of a type in the session's region that is not over."""
     found = items(
         session.client("ec2").describe_capacity_reservations,
         f"reservations of {instance_type} in {session.region}",

@@ -24,11 +24,7 @@ LARGEST_PAGE = 1000
 
 
 def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answer:
-    """Hourly rates of an EC2 type under Compute and EC2 Instance Savings Plans in some regions.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
-    """
+    """Hourly rates of an EC2 type under Compute and EC2 Instance Savings Plans in some regions."""
     filters = {"instanceType": (instance_type,), "region": tuple(sorted(regions)), **EC2_FILTERS}
     rates = _rates(
         session,
@@ -105,11 +101,7 @@ def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mappi
 
 
 def _hourly(rate: Mapping[str, Any], offering: Mapping[str, Any]) -> Decimal:
-    """The rate of an hour.
-
-    Raises:
-        RefusedPriceError: it is not by the hour, or no price in dollars above zero.
-    """
+    """The rate of an hour."""
     if rate.get("unit") != "Hrs":
         raise RefusedPriceError(f"the rate is per {rate.get('unit')}, expected Hrs")
     return dollars(rate.get("rate"), offering.get("currency"))

@@ -23,11 +23,7 @@ def make_command(service: str) -> str:
 
 
 def has_service_role(session: Session, service: str) -> bool:
-    """Whether the account has the role of a service.
-
-    Raises:
-        AwsError: it may not be asked, or the call failed.
-    """
+    """Whether the account has the role of a service."""
     name = SERVICE_ROLES[service]
     found = unless_absent(session.client("iam").get_role, f"look up role {name}", {"NoSuchEntity"}, RoleName=name)
     return found is not None

@@ -80,11 +80,7 @@ class MachineCommands:
         return str(answer["Command"]["CommandId"])
 
     def outcome(self, command: str) -> Invocation | None:
-        """The state of a command; None in the first moments, when the machine's record does not show it yet.
-
-        Raises:
-            AwsError: the call failed.
-        """
+        """The state of a command; None in the first moments, when the machine's record does not show it yet."""
         try:
             with translated(f"ask for command {command}"):
                 answer = self.session.client("ssm").get_command_invocation(CommandId=command, InstanceId=self.instance)

@@ -76,11 +76,7 @@ def describe(session: Session, name: str) -> StackState:
 
 
 def find(session: Session, name: str) -> StackState | None:
-    """The state of a stack, or None where there is none of that name or it is gone.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The state of a stack, or None where there is none of that name or it is gone."""
     try:
         found = describe(session, name)
     except AwsError as problem:
@@ -94,9 +90,6 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
     """When a stack was made or last changed: a change that was rolled back, or is under way, is none.
 
     The guard counts from the same moment (`deployed_at` in templates/guard/guard.py).
-
-    Raises:
-        AwsError: the call failed.
     """
     if stack.deployed_at == stack.made_at or stack.status in _CHANGED:
         return stack.deployed_at
@@ -113,11 +106,7 @@ def changed_at(session: Session, stack: StackState) -> datetime | None:
 
 
 def tagged(session: Session, key: str) -> tuple[StackState, ...]:
-    """The stacks of the region that have a tag, but for the parts of others.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The stacks of the region that have a tag, but for the parts of others."""
     with translated("list the stacks"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
         found = [each for page in pages for each in page["Stacks"] if "ParentId" not in each]
@@ -125,22 +114,14 @@ def tagged(session: Session, key: str) -> tuple[StackState, ...]:
 
 
 def names(session: Session) -> tuple[str, ...]:
-    """The names of all stacks of the region.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The names of all stacks of the region."""
     with translated("list the stacks"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
         return tuple(str(each["StackName"]) for page in pages for each in page["Stacks"])
 
 
 def resources(session: Session, name: str) -> tuple[StackResource, ...]:
-    """All resources of a stack.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """All resources of a stack."""
     with translated(f"list the resources of stack {name}"):
         pages = session.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=name)
         return tuple(
@@ -171,22 +152,14 @@ def template(session: Session, name: str) -> dict[str, Any]:
 
 
 def exports(session: Session) -> dict[str, str]:
-    """The id of the stack behind each export of the region.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The id of the stack behind each export of the region."""
     with translated("list the exports"):
         pages = session.client("cloudformation").get_paginator("list_exports").paginate()
         return {str(each["Name"]): str(each["ExportingStackId"]) for page in pages for each in page["Exports"]}
 
 
 def importers(session: Session, export: str) -> frozenset[str]:
-    """The names of the stacks that import an export.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The names of the stacks that import an export."""
     try:
         with translated(f"list who imports {export}"):
             pages = session.client("cloudformation").get_paginator("list_imports").paginate(ExportName=export)
@@ -198,11 +171,7 @@ def importers(session: Session, export: str) -> frozenset[str]:
 
 
 def unprotect(session: Session, stack: StackState) -> None:
-    """Turn the termination protection of a stack off.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Turn the termination protection of a stack off."""
     with translated(f"turn off the termination protection of {stack.name}"):
         session.client("cloudformation").update_termination_protection(
             EnableTerminationProtection=False, StackName=stack.name
@@ -255,11 +224,7 @@ def remove(
 
 
 def _status(session: Session, stack: StackState) -> str:
-    """The state of a stack that is being removed; gone where CloudFormation does not know it any more.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The state of a stack that is being removed; gone where CloudFormation does not know it any more."""
     found = find(session, stack.id)
     return REMOVED if found is None else found.status
 

@@ -36,31 +36,19 @@ def create(session: Session, request: Mapping[str, Any]) -> None:
 
 
 def describe(session: Session, name: str) -> Mapping[str, Any] | None:
-    """A training job as SageMaker describes it; None where there is none of that name.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """A training job as SageMaker describes it; None where there is none of that name."""
     call = session.client("sagemaker").describe_training_job
     return unless_absent(call, f"describe training job {name}", _ABSENT, TrainingJobName=name)
 
 
 def run_of(session: Session, arn: str) -> str | None:
-    """The submission that a training job is of, by its tag; None for one that is not Slipway's.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The submission that a training job is of, by its tag; None for one that is not Slipway's."""
     tags = items(session.client("sagemaker").list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
     return next((str(each["Value"]) for each in tags if each["Key"] == RUN_TAG), None)
 
 
 def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
-    """The training jobs of a plan's cluster name that are not over, by their tag.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The training jobs of a plan's cluster name that are not over, by their tag."""
     client, found = session.client("sagemaker"), []
     for status in ("InProgress", "Stopping"):
         listed = items(client.list_training_jobs, "list training jobs", "TrainingJobSummaries", StatusEquals=status)
@@ -73,11 +61,7 @@ def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def stop(session: Session, name: str) -> bool:
-    """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False where it is over already.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """Stop a training job: SIGTERM, and SIGKILL 120 seconds later. False where it is over already."""
     try:
         with translated(f"stop training job {name}"):
             session.client("sagemaker").stop_training_job(TrainingJobName=name)

@@ -21,9 +21,6 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
     """The rate of training plans of an EC2 type in the session's region; of several the dearest.
 
     Rate = fee / (hours x instances). SageMaker refuses a type that it does not plan in a region: then there is none.
-
-    Raises:
-        AwsError: the call failed, or its answer is not whole.
     """
     region = session.region
     try:
@@ -53,11 +50,7 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
 
 
 def _instance_hours(offering: Mapping[str, Any]) -> Decimal:
-    """The instance-hours that a fee pays for: each part's own length where it states one, else the plan's.
-
-    Raises:
-        RefusedPriceError: they are not stated.
-    """
+    """The instance-hours that a fee pays for: each part's own length where it states one, else the plan's."""
     total = Decimal(0)
     for part in offering.get("ReservedCapacityOfferings", ()):
         stated = part if "DurationHours" in part else offering

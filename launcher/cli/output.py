@@ -34,11 +34,7 @@ class ReaderGoneError(Exception):
 
 @contextmanager
 def _read_by_somebody() -> Iterator[None]:
-    """A block that prints a result.
-
-    Raises:
-        ReaderGoneError: nobody reads it any more.
-    """
+    """A block that prints a result."""
     try:
         yield
     except BrokenPipeError as problem:

@@ -123,11 +123,7 @@ def _sweep(
 
 
 def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
-    """Refuse flags that do not go together.
-
-    Raises:
-        UnreadableInputError: some of these do not.
-    """
+    """Refuse flags that do not go together."""
     if wanted is not None and saved is None:
         raise UnreadableInputError(
             "--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote FILE --pick RANK"
@@ -139,11 +135,7 @@ def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] |
 
 
 def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, json: bool) -> None:
-    """Refuse what a page to read does not go with.
-
-    Raises:
-        UnreadableInputError: JSON or a sweep was asked for too.
-    """
+    """Refuse what a page to read does not go with."""
     if explained is not None and (json or swept):
         raise UnreadableInputError(
             "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"

@@ -66,11 +66,7 @@ def policies(
 
 
 def _refuse_malformed(account: str, region: str) -> None:
-    """Refuse what is no account and no region.
-
-    Raises:
-        UnreadableInputError: one has another form.
-    """
+    """Refuse what is no account and no region."""
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
         raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)

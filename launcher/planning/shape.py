@@ -66,11 +66,7 @@ class TrainingShape:
     measured_tokens_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no estimate could be made of.
-
-        Raises:
-            ValueError: a size is not finite or not above zero, or more parameters are active than there are.
-        """
+        """Refuse what no estimate could be made of."""
         sizes = (self.params_b, self.active_params_b, float(self.sequence_length), self.accelerator.peak_bf16_tflops)
         if not all(0.0 < each < math.inf for each in sizes) or self.chips < 1 or self.chips_per_node < 1:
             raise ValueError(f"sizes must be finite and above 0, got {sizes} on {self.chips} chips")

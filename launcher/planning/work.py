@@ -268,11 +268,7 @@ class Estimator:
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:
-        """The dimensions of the workload's model, from the file or from the catalog.
-
-        Raises:
-            LookupError: the catalog does not know the name; `checks` reports that before.
-        """
+        """The dimensions of the workload's model, from the file or from the catalog."""
         train = self.request.workload.train
         model = train.model if train is not None else None
         if isinstance(model, ModelDimensions):

@@ -134,11 +134,7 @@ class RowReader:
 
 
 def _focus(cells: Cells) -> BilledRow:
-    """A row of FOCUS.
-
-    Raises:
-        ValueError: a cell of it cannot be read.
-    """
+    """A row of FOCUS."""
     _in_dollars(cells.get("billing_currency", "USD"))
     category = cells["charge_category"]
     if category not in FOCUS_KINDS:
@@ -160,11 +156,7 @@ def _focus(cells: Cells) -> BilledRow:
 
 
 def _cur(cells: Cells) -> BilledRow:
-    """A row of the Cost and Usage Report.
-
-    Raises:
-        ValueError: a cell of it cannot be read.
-    """
+    """A row of the Cost and Usage Report."""
     _in_dollars(cells.get("line_item_currency_code", "USD"))
     kind = CUR_KINDS.get(cells["line_item_line_item_type"], ChargeKind.FEE)
     return BilledRow(

@@ -66,11 +66,7 @@ def _chosen(names: str) -> Getters:
 
 @cache
 def _writer(kind: Any) -> Callable[[Any, Keys | None], Any]:
-    """What writes the values of a type.
-
-    Raises:
-        TypeError: they have no form in JSON.
-    """
+    """What writes the values of a type."""
     names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
     if names is not None:
         getters = _chosen(" ".join(names))

@@ -106,11 +106,7 @@ def _object(shape: Shape, forms: Keys) -> dict[str, Any]:
 
 
 def _hint(owner: Any, path: str) -> Any:
-    """The hint of an attribute, property or `a.b` of a type.
-
-    Raises:
-        TypeError: the type has no such attribute, or says nothing of it.
-    """
+    """The hint of an attribute, property or `a.b` of a type."""
     first, _, rest = path.partition(".")
     made = next((vars(each)[first] for each in owner.__mro__ if first in vars(each)), None)
     if isinstance(made, property | cached_property):

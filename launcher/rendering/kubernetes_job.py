@@ -198,11 +198,7 @@ def job_context(
 
 
 def _image(plan: Plan, facts: InstanceType) -> str:
-    """The image, where there is one.
-
-    Raises:
-        ValueError: none is known; `findings` says so first.
-    """
+    """The image, where there is one."""
     image = pod.image_of(plan, facts)
     if image is None:
         message = f"no image is known for {facts.name}"

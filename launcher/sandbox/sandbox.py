@@ -76,9 +76,6 @@ class Sandbox:
             region: the region that its environment names; the others are there as well.
             scheduler: "slurm", "local", or "auto": Slurm where it is installed.
             port: of the AWS endpoint, 0 for any that is free.
-
-        Raises:
-            ImpossibleError: it cannot run here, there is no such scheduler, or Slurm is asked for and not installed.
         """
         refuse_unless_possible()
         self.region = region
@@ -111,12 +108,7 @@ class Sandbox:
         return self._stays
 
     def __enter__(self) -> Self:
-        """Start it.
-
-        Raises:
-            ImpossibleError: the port that was asked for is taken.
-            AwsError: the server does not start.
-        """
+        """Start it."""
         if self._stays is not None:
             return self
         self._end_on_signals()

@@ -132,11 +132,7 @@ class Server:
     """Everything that runs in this process."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
-        """Start it all; the port is answered when this returns. `end` is called when somebody asks it to end.
-
-        Raises:
-            PortTakenError: the port that was asked for is not free.
-        """
+        """Start it all; the port is answered when this returns. `end` is called when somebody asks it to end."""
         sockets = bind(settings.port)
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
@@ -271,11 +267,7 @@ class Server:
 
 @contextmanager
 def _scheduler_errors() -> Iterator[None]:
-    """Have a caller told of a scheduler that does not answer.
-
-    Raises:
-        RuntimeError: with what the scheduler said.
-    """
+    """Have a caller told of a scheduler that does not answer."""
     try:
         yield
     except SchedulerError as problem:

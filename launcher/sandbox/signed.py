@@ -225,11 +225,7 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
 
 
 def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
-    """The body's hash as the signature has it, held against the body where it is one.
-
-    Raises:
-        AccessError: the body is another one.
-    """
+    """The body's hash as the signature has it, held against the body where it is one."""
     if presigned and claim.service == "s3":
         return request.query.get("X-Amz-Content-Sha256", _UNSIGNED)
     said = request.headers.get("x-amz-content-sha256")

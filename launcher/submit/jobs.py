@@ -34,11 +34,7 @@ class JobSource(Protocol):
         """
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job hold from an offset on; None for one that is not there.
-
-        Raises:
-            SchedulerError: they cannot be read.
-        """
+        """What the files of a job hold from an offset on; None for one that is not there."""
 
     def log_name(self, job: Submitted) -> str:
         """The name of the file that holds what the job prints."""

@@ -118,11 +118,7 @@ class SessionShell:
     look_s = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what would not be one word of a command, and a machine without the programs.
-
-        Raises:
-            SchedulerError: it is so; the hint has the command for a shell of one's own.
-        """
+        """Refuse what would not be one word of a command, and a machine without the programs."""
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
         refuse_without_programs(self.target, self.region, self.environment)
@@ -174,10 +170,6 @@ def _held(
 
     The plug-in ends the session, whatever still runs, as soon as its input is at its end (session-manager-plugin,
     shellsession_unix.go, handleKeyboardInput). It is a child of the AWS CLI: both are a process group of their own.
-
-    Raises:
-        SchedulerError: the AWS CLI is not there.
-        UnreachableError: it took too long.
     """
     try:
         session = subprocess.Popen(

@@ -97,11 +97,7 @@ class ShippingRules:
 
 
 def holds_private_key(path: Path) -> bool:
-    """Whether a file holds a private key, in PEM or as a service account's JSON.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Whether a file holds a private key, in PEM or as a service account's JSON."""
     with path.open("rb") as stream:
         return _PRIVATE_KEY.search(stream.read(LOOKED_AT)) is not None
 

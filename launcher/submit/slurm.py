@@ -176,11 +176,7 @@ class Slurm:
         ) from problem
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """The state of a job; None where Slurm has forgotten it.
-
-        Raises:
-            SchedulerError: Slurm does not answer.
-        """
+        """The state of a job; None where Slurm has forgotten it."""
         source, _, printed = self._asked(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
         if source == "queue":
             return slurm_output.described(printed)
@@ -188,11 +184,7 @@ class Slurm:
         return None if found is None else found[0]
 
     def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
-        """The attempts that Slurm knows of: all with accounting, else the last alone.
-
-        Raises:
-            SchedulerError: Slurm does not answer.
-        """
+        """The attempts that Slurm knows of: all with accounting, else the last alone."""
         asked = _ACCOUNTING.format(**self._words(job))
         found = slurm_output.accounted(self._asked(asked, f"job {job.job}").out)
         if found is not None:
@@ -293,11 +285,7 @@ def log_name(job: Submitted) -> str:
 
 
 def _check(form: re.Pattern[str], word: str, what: str) -> str:
-    """A word that goes into a script, held to its form.
-
-    Raises:
-        SchedulerError: it has another.
-    """
+    """A word that goes into a script, held to its form."""
     if not form.fullmatch(word):
         raise SchedulerError(f"not {what} of a submission: {word!r}")
     return word
@@ -309,11 +297,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _chunk(line: str) -> Chunk | None:
-    """One line of `_READ`.
-
-    Raises:
-        UnreachableError: it is damaged.
-    """
+    """One line of `_READ`."""
     if line == "-":
         return None
     size, _, packed = line.partition(" ")

@@ -50,9 +50,6 @@ class SshShell:
         Args:
             host: as `ssh HOST` has it.
             environment: of the ssh client (PATH, HOME, SSH_AUTH_SOCK); `SLIPWAY_SSH_CONFIG` names a configuration.
-
-        Raises:
-            SchedulerError: there is no ssh.
         """
         program = shutil.which("ssh", path=environment.get("PATH"))
         if program is None:

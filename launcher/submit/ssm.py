@@ -76,11 +76,7 @@ class SsmShell:
     look_s = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse a user name that a command line would not take for one.
-
-        Raises:
-            SchedulerError: it is none.
-        """
+        """Refuse a user name that a command line would not take for one."""
         if not _USER.fullmatch(self.user):
             raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
 

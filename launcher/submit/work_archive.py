@@ -196,11 +196,7 @@ def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
-    """The names that git printed.
-
-    Raises:
-        ImpossibleError: git failed.
-    """
+    """The names that git printed."""
     if done is None or done.returncode != 0:
         reason = "" if done is None else done.stderr.decode(errors="replace").strip()
         raise ImpossibleError(f"run.workdir: git ls-files failed: {reason}")
@@ -224,11 +220,7 @@ def _found(folder: Path, rules: ShippingRules) -> Iterator[str]:
 
 
 def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
-    """Look at every file before the first is packed.
-
-    Raises:
-        ImpossibleError: with everything that is against it.
-    """
+    """Look at every file before the first is packed."""
     found: list[Finding] = []
     sizes: dict[str, int] = {}
     for name in names:

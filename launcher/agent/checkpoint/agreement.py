@@ -73,11 +73,7 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
 
 
 def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:
-    """On the others, what the first node has said: the step that all have, and the lowest that one has.
-
-    Raises:
-        AgentError: It has ended or is gone.
-    """
+    """On the others, what the first node has said: the step that all have, and the lowest that one has."""
     state = peers.first()
     go, lowest = state.get("go"), state.get("lowest")
     if go is None:

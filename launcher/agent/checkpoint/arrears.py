@@ -141,12 +141,7 @@ class Arrears:
     # ------------------------------------------------------------------------------------------------------------ both
 
     def _sent(self, held: FinishedFolder) -> tuple[Manifest, int]:
-        """Send this node's part, held against what was read when it was finished.
-
-        Raises:
-            StoreError: The store did not take it.
-            UnusableCheckpointError: It is not what it was.
-        """
+        """Send this node's part, held against what was read when it was finished."""
         part, sent_bytes = Sender(self.store, self.identity).send(held)
         for file in part.files:
             if held.hashes.get(file.path) != file.sha256:

@@ -38,11 +38,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def move_aside(root: Path, paths: Iterable[Path], *, run: str) -> None:
-    """Move files and folders into `aside/<run>` of a job's folder; a name that is taken there gets a number.
-
-    Raises:
-        OSError: It cannot be done.
-    """
+    """Move files and folders into `aside/<run>` of a job's folder; a name that is taken there gets a number."""
     place = root / ASIDE_NAME / (run or _UNKNOWN_RUN)
     for path in paths:
         place.mkdir(parents=True, exist_ok=True)
@@ -54,11 +50,7 @@ def move_aside(root: Path, paths: Iterable[Path], *, run: str) -> None:
 
 
 def bring_back(root: Path, folder: Path, *, run: str) -> None:
-    """Move what was set aside of a run back into its checkpoint folder, where nothing has taken its name.
-
-    Raises:
-        OSError: It cannot be done.
-    """
+    """Move what was set aside of a run back into its checkpoint folder, where nothing has taken its name."""
     place = root / ASIDE_NAME / run
     for path in entries(place):
         if not os.path.lexists(folder / path.name):

@@ -152,12 +152,7 @@ class Claim(threading.Thread):
             raise TakenOverError("the agent that asked for it does not write there any more")
 
     def _try_to_take(self) -> Owner | None:
-        """Become the owner, or say who is and stays it for now.
-
-        Raises:
-            TakenOverError: A later attempt of this run is the owner.
-            StoreError: The store cannot be read or written.
-        """
+        """Become the owner, or say who is and stays it for now."""
         while True:
             found = self._store.find_text(KEY)
             owner = _owner_in(found)
@@ -212,11 +207,7 @@ class Claim(threading.Thread):
                 return
 
     def _is_free(self, owner: Owner, found: StoredText | None) -> bool:
-        """Whether this agent may take over from an owner.
-
-        Raises:
-            TakenOverError: The owner is a later attempt of the same run.
-        """
+        """Whether this agent may take over from an owner."""
         if owner.run == self._own.run:
             if owner.attempt > self._own.attempt and not owner.released:
                 raise TakenOverError(f"attempt {owner.attempt} on {owner.node} writes there already")

@@ -23,9 +23,6 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
         store: The store.
         part: What this node uploaded.
         session: This life of the job (`Identity.session`).
-
-    Raises:
-        StoreError: The store did not take it.
     """
     if part.part is None:
         raise ValueError("a commit is not a part")
@@ -34,21 +31,13 @@ def announce(store: Store, part: Manifest, *, session: str) -> None:
 
 
 def renounce(store: Store, identity: Identity, step: int, reason: str) -> None:
-    """Say that one node has no part of a checkpoint to give, so that nobody waits for it.
-
-    Raises:
-        StoreError: The store did not take it.
-    """
+    """Say that one node has no part of a checkpoint to give, so that nobody waits for it."""
     key = manifests.part_key(step=step, session=identity.session, part=identity.part)
     store.write_text(key, manifests.unusable(reason))
 
 
 def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
-    """The nodes that have not said anything of their part of the checkpoint that `own` is the first node's part of.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """The nodes that have not said anything of their part of the checkpoint that `own` is the first node's part of."""
     if own.parts == 1:
         return []
     folder = manifests.part_key(step=own.step, session=session, part=0).rpartition("/")[0]
@@ -97,9 +86,6 @@ def commit(store: Store, whole: Manifest, *, session: str) -> str:
 
     Returns:
         What of other content it takes the place of, in words; empty where there is nothing.
-
-    Raises:
-        StoreError: The store did not take it.
     """
     replaced = ""
     for key in manifests.commit_places(whole.step, session):
@@ -172,9 +158,6 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
 
     Returns:
         The manifest, of several the one written last, or None and why the checkpoint is not whole.
-
-    Raises:
-        StoreError: The store cannot be read.
     """
     wholes, reason = whole_checkpoints(store, step, sizes)
     return (wholes[0], "") if wholes else (None, reason)
@@ -187,9 +170,6 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
 
     Returns:
         The manifests, and why there is none.
-
-    Raises:
-        StoreError: The store cannot be read.
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):

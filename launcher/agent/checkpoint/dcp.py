@@ -65,9 +65,6 @@ def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tu
 
     Returns:
         The checkpoint, or None and why it is not whole.
-
-    Raises:
-        StoreError: The store cannot be read.
     """
     key = f"{folder}/{DCP_METADATA_NAME}"
     if key not in sizes:

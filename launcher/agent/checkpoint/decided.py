@@ -10,20 +10,12 @@ SCHEMA = "slipway.layout/1"
 
 
 def remember(store: Store, *, run: str, key: str) -> None:
-    """Write down the key of the layout (`Layout.key`).
-
-    Raises:
-        StoreError: The store did not take it.
-    """
+    """Write down the key of the layout (`Layout.key`)."""
     store.write_text(RECORD_KEY, json.dumps({"schema": SCHEMA, "run": run, "layout": key}) + "\n")
 
 
 def recalled(store: Store, *, run: str) -> str:
-    """The key that an earlier attempt of the run wrote down; empty where none did.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """The key that an earlier attempt of the run wrote down; empty where none did."""
     found = store.find_text(RECORD_KEY)
     try:
         document = safe_json.loads(found.text) if found is not None else {}

@@ -315,9 +315,6 @@ def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
         layout: The checkpoint's.
         folder: The checkpoint folder.
         names: The checkpoint's entries in it.
-
-    Raises:
-        OSError: It cannot be written.
     """
     for name in names:
         tracker = layout.tracker_of(name)

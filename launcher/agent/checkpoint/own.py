@@ -126,10 +126,6 @@ class OwnWatch(threading.Thread):
             interval_s: Seconds between checkpoints.
             timeout_s: Of a request to S3.
             moved: Called when something was written.
-
-        Raises:
-            JobSpecError: Nothing is mounted there.
-            StoreError: S3 refuses to list it.
         """
         super().__init__(name="own-watch", daemon=True)
         self._uri, self._log, self._layouts, self._moved = uri, log, layouts, moved

@@ -138,11 +138,7 @@ class Restore:
         return here
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
-        """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are.
-
-        Raises:
-            LostCheckpointsError: The newest ones are of another layout, and the plan does not say which one counts.
-        """
+        """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are."""
         own = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
         others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in own}
         words = f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or begin anew with --fresh"
@@ -262,11 +258,7 @@ class Restore:
             remove(self.checkpoints / name)
 
     def _refuse_without_room(self, step: int, needed: int) -> None:
-        """Name what stays on the node when it leaves too little room.
-
-        Raises:
-            AgentError: There is not enough, and something is kept.
-        """
+        """Name what stays on the node when it leaves too little room."""
         free = shutil.disk_usage(self.checkpoints).free
         if self.kept and needed > free:
             names = "; ".join(str(kept) for kept in self.kept)

@@ -113,9 +113,6 @@ class Retention:
         """The steps below the newest that have something to tag, ascending, each with its keys.
 
         Objects of a step above the newest may be on their way and are left alone.
-
-        Raises:
-            StoreError: The store cannot be read.
         """
         with self._lock:
             newest, staying = self._newest, list(self._kept)
@@ -192,20 +189,12 @@ class Retention:
 
 
 def read_record(store: Store) -> dict[int, set[str]]:
-    """The steps in which all is tagged but the keys said here; none where the record cannot be used.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """The steps in which all is tagged but the keys said here; none where the record cannot be used."""
     found = store.find_text(SUPERSEDED_KEY)
     return superseded_steps(found.text) if found is not None else {}
 
 
 def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:
-    """Remember the steps in which all is tagged but the keys said here.
-
-    Raises:
-        StoreError: The store did not take it.
-    """
+    """Remember the steps in which all is tagged but the keys said here."""
     document = {"schema": SUPERSEDED_SCHEMA, "steps": {str(step): sorted(keys) for step, keys in sorted(steps.items())}}
     store.write_text(SUPERSEDED_KEY, json.dumps(document) + "\n")

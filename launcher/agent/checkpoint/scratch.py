@@ -98,11 +98,7 @@ class Scratch:
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
-        """Claim the folder, end what an agent that was killed left running, and set its checkpoints aside.
-
-        Raises:
-            AgentError: Another agent holds it, it holds what is not ours, or it cannot be written.
-        """
+        """Claim the folder, end what an agent that was killed left running, and set its checkpoints aside."""
         try:
             make_private(self._place, *self.root.relative_to(self._place).parts)
             self._refuse_what_is_not_ours()
@@ -144,11 +140,7 @@ class Scratch:
         return _owner(self.root).get("pid") == pid
 
     def record_finished(self, finished: FinishedFolder) -> None:
-        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write down that a checkpoint is finished, so that the next agent on this node can go on from it."""
         entry = Unsent(
             run=self._run,
             uri=self._uri,
@@ -169,9 +161,6 @@ class Scratch:
         Args:
             name: Of its folder.
             hashes: SHA-256 by path.
-
-        Raises:
-            OSError: It cannot be written.
         """
         self._unsent.vouch(name, hashes)
         self.make_room(self._newest_bytes)  # for the next one
@@ -182,9 +171,6 @@ class Scratch:
         Args:
             step: N.
             layout: The key of its layout (`Layouts.key`); empty: as it was.
-
-        Raises:
-            OSError: It cannot be written.
         """
         self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
         _replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")

@@ -137,11 +137,7 @@ class Sheets:
         return keys[:each]
 
     def returned(self) -> tuple[list[str], list[str]]:
-        """What has come back since: the keys that are tagged, and those that the first node must tag itself.
-
-        Raises:
-            StoreError: The store cannot be read.
-        """
+        """What has come back since: the keys that are tagged, and those that the first node must tag itself."""
         if time.monotonic() < self._ask_at:
             return [], []
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
@@ -207,11 +203,7 @@ class Hand:
         return sheet if sheet is not None and sheet.number == number and not sheet.done else None
 
     def give_back(self, sheet: Sheet) -> None:
-        """Say that all on a sheet is tagged.
-
-        Raises:
-            StoreError: The store did not take it.
-        """
+        """Say that all on a sheet is tagged."""
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
 

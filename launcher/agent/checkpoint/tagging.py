@@ -188,9 +188,6 @@ def protect(store: Store, keys: Iterable[str]) -> None:
     Args:
         store: Where they are.
         keys: Which.
-
-    Raises:
-        StoreError: The store did not take it.
     """
     wanted = sorted(set(keys))
     steps = {step_of_key(key) for key in wanted}

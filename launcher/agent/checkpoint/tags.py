@@ -36,9 +36,6 @@ class Tags:
 
         Yields:
             The keys that carry the tag; fewer than were asked for when it was stopped.
-
-        Raises:
-            StoreError: The store did not take it.
         """
         left = iter(keys)
         with ThreadPoolExecutor(WORKERS) as pool:

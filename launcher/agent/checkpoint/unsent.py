@@ -100,11 +100,7 @@ class UnsentRecord:
         self._entries = _read(self._path)
 
     def add(self, name: str, entry: Unsent) -> None:
-        """Write down a finished checkpoint.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write down a finished checkpoint."""
         with self._lock:
             there = {
                 each: self._entries[each] for each in self._entries if any((p / each).exists() for p in self._places)
@@ -113,22 +109,14 @@ class UnsentRecord:
             self._write()
 
     def vouch(self, name: str, hashes: Mapping[str, str]) -> None:
-        """Write down the content of what was written down as finished; nothing where it was not.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write down the content of what was written down as finished; nothing where it was not."""
         with self._lock:
             if name in self._entries:
                 self._entries[name] = replace(self._entries[name], hashes=hashes)
                 self._write()
 
     def release(self, step: int, *, uri: str) -> None:
-        """Cross out a step that is whole in the store, and every older one that was to go there.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Cross out a step that is whole in the store, and every older one that was to go there."""
         with self._lock:
             self._entries = {
                 name: entry
@@ -142,9 +130,6 @@ class UnsentRecord:
 
         Args:
             uri: Where this job's checkpoints go.
-
-        Raises:
-            OSError: It cannot be done.
         """
         for name, entry, place in list(self._there(self._places)):
             if entry.uri != uri and _FOREIGN not in name:
@@ -197,11 +182,7 @@ class UnsentRecord:
         return entry.life if entry is not None else ""
 
     def forget_what_is_gone(self) -> None:
-        """Cross out what is not there any more, or not as it was.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Cross out what is not there any more, or not as it was."""
         with self._lock:
             before = set(self._entries)
         gone = before - {name for name, _, _ in self._there(self._places)}

@@ -334,14 +334,7 @@ class Uploader(threading.Thread):
                 self._settle(whole, delivered.sent_bytes)
 
     def _made_whole(self, delivered: Delivered) -> Manifest | None:
-        """The checkpoint that was committed, or None while a part is missing.
-
-        Raises:
-            StoreError: The store did not do it.
-            ManifestError: It must not be committed.
-            UnusableCheckpointError: The folder changed since it was finished.
-            TakenOverError: By somebody else, if at all.
-        """
+        """The checkpoint that was committed, or None while a part is missing."""
         own = delivered.manifest
         with self._changed:
             newest = max(own.step, self._newest_offered)

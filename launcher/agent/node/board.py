@@ -35,9 +35,6 @@ class Board(Protocol):
             name: Which.
             text: Its new content.
             by: The node that writes it; several may write one at once, and the last one wins.
-
-        Raises:
-            OSError: It cannot be written.
         """
 
     def remove_earlier(self) -> None:

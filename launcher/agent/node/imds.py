@@ -87,11 +87,7 @@ class SpotWatch(threading.Thread):
             self._over.wait(self._poll_s)
 
     def _look(self, path: str, parse: Callable[[str, datetime], Notice]) -> Notice | None:
-        """What is at a path, if anything does; it is parsed with the time that the service has.
-
-        Raises:
-            _TroubleError: The service did not say.
-        """
+        """What is at a path, if anything does; it is parsed with the time that the service has."""
         try:
             if not self._token:
                 self._token = self._new_token()

@@ -34,9 +34,6 @@ class Command:
             workdir: Where.
             environment: All of it.
             record: Called with the id of the new process group in the new process, before the command is in it.
-
-        Raises:
-            OSError: It does not exist or cannot be started; `start_failure_code` has the exit code a shell would give.
         """
         self.marks = {name: environment[name] for name in _MARKS if name in environment}
         """Variables in the environment of this command's processes and of no other."""

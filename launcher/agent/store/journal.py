@@ -108,11 +108,7 @@ class Journal(threading.Thread):
         return True
 
     def _send(self, name: str, kept: _Kept) -> None:
-        """Bring the newest bytes of a file over.
-
-        Raises:
-            StoreError: The store does not take them.
-        """
+        """Bring the newest bytes of a file over."""
         while kept.pending:
             if kept.offset is None:
                 kept.offset = end_of(self._store.sizes(f"{name}/"))

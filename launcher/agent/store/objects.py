@@ -79,9 +79,6 @@ class Store:
 
         Args:
             below: What the keys begin with.
-
-        Raises:
-            StoreError: The store cannot be listed.
         """
         return {key: stamp[0] for key, stamp in self.stamps(below).items()}
 
@@ -91,9 +88,6 @@ class Store:
         Args:
             below: What the keys begin with.
             delimiter: "/" to take what lies behind the next slash together: as a key that ends with it, of size 0.
-
-        Raises:
-            StoreError: The store cannot be listed.
         """
 
         def pages() -> dict[str, tuple[int, float]]:
@@ -111,11 +105,7 @@ class Store:
         return self._ask(f"listing {self.uri}", pages)
 
     def folders(self) -> list[str]:
-        """The names before the first slash of all keys, sorted: one request for a thousand, whatever lies below.
-
-        Raises:
-            StoreError: The store cannot be listed.
-        """
+        """The names before the first slash of all keys, sorted: one request for a thousand, whatever lies below."""
         return sorted(key[:-1] for key in self.stamps(delimiter="/") if key.endswith("/"))
 
     def read_text(self, key: str) -> str:
@@ -127,11 +117,7 @@ class Store:
         return self.get_text(key).text
 
     def find_text(self, key: str) -> StoredText | None:
-        """A small object, or None where it is not there.
-
-        Raises:
-            StoreError: The store cannot be read.
-        """
+        """A small object, or None where it is not there."""
         try:
             return self.get_text(key)
         except StoreError as error:
@@ -163,9 +149,6 @@ class Store:
 
         Returns:
             What is there now, or None where somebody else was first.
-
-        Raises:
-            StoreError: The store did not take it.
         """
         condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
         try:
@@ -183,11 +166,7 @@ class Store:
         return StoredText(text=text, etag=etag, age_s=0.0)
 
     def put_new(self, key: str, data: bytes) -> bool:
-        """Put a small object where none is; whether it was this call that put it, or an earlier try of it.
-
-        Raises:
-            StoreError: The store did not take it.
-        """
+        """Put a small object where none is; whether it was this call that put it, or an earlier try of it."""
         try:
             self._put(key, data, {"IfNoneMatch": "*"})
         except StoreError as error:

@@ -83,11 +83,7 @@ class Transfers(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for everything, or cancel what is left.
-
-        Raises:
-            StoreError: One of the transfers failed.
-        """
+        """Wait for everything, or cancel what is left."""
         try:
             if kind is None:
                 self.wait()

@@ -40,11 +40,7 @@ def bill_answer(
 
 
 def _one(products: Collection[Product], usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
-    """The bands that all products of a usage type agree on; products that are free to all quantities say nothing.
-
-    Raises:
-        RefusedPriceError: there is none, or they differ where the dearest is not to be taken.
-    """
+    """The bands that all products of a usage type agree on; products that are free to all quantities say nothing."""
     found: dict[Bands, None] = {}
     reason = NONE
     for product in products:
@@ -66,11 +62,7 @@ def _one(products: Collection[Product], usage: UsageType, unit: str, region: str
 
 
 def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
-    """The bands of one product.
-
-    Raises:
-        RefusedPriceError: a price of it is not by the expected unit, or is no price.
-    """
+    """The bands of one product."""
     found = [
         _band(price, usage, unit, region)
         for term in holding(product.terms_of("OnDemand"), now)
@@ -86,11 +78,7 @@ def _free(price: Mapping[str, Any]) -> bool:
 
 
 def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) -> FetchedItem:
-    """One band.
-
-    Raises:
-        RefusedPriceError: another unit, another currency, no number.
-    """
+    """One band."""
     if usage.unit and price.get("unit") != usage.unit:
         raise RefusedPriceError(f"the unit is {price.get('unit')}, expected {usage.unit}")
     start, end = Decimal(price.get("beginRange") or 0), price.get("endRange") or ENDLESS

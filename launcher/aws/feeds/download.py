@@ -102,12 +102,7 @@ class Downloads:
         file.path.with_suffix(".json").unlink(missing_ok=True)
 
     def _read(self, url: str, part: Path, note: Path, known: str, progress: Progress) -> bool:
-        """One connection: whether the file is there in whole, False where it has not changed.
-
-        Raises:
-            AwsError: the server refused.
-            HTTPError: the connection was cut, or less came than was promised.
-        """
+        """One connection: whether the file is there in whole, False where it has not changed."""
         kept = _note(note)
         there = part.stat().st_size if part.exists() and kept.get("tag") else 0
         whole = bool(there) and there == kept.get("length")
@@ -157,12 +152,7 @@ _HINTS = {
 
 
 def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None, progress: Progress) -> None:
-    """Write what an answer holds behind the first bytes of a file.
-
-    Raises:
-        AwsError: there is or will be more than any price file has; nothing of it is left.
-        HTTPError: the connection was cut, or less came than was promised.
-    """
+    """Write what an answer holds behind the first bytes of a file."""
     came = begin
     with part.open("ab" if begin else "wb") as file:
         for chunk in answer.stream(CHUNK, decode_content=False):

@@ -44,11 +44,7 @@ def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
 
 
 def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
-    """Each product as ("products", SKU, product), each SKU's terms as (kind, SKU, terms).
-
-    Raises:
-        ValueError: terms come before the products, or one of the two is missing.
-    """
+    """Each product as ("products", SKU, product), each SKU's terms as (kind, SKU, terms)."""
     seen = set()
     for part in reader.members():
         if part == "products":

@@ -122,11 +122,7 @@ def _missing(cluster: str, text: str) -> ResourceNotFoundException:
 
 
 def _asked(response: Any) -> tuple[Cluster, Parts]:
-    """The cluster that a call is about.
-
-    Raises:
-        ResourceNotFoundException: there is none.
-    """
+    """The cluster that a call is about."""
     name = response._get_param("name")  # noqa: SLF001  the way moto's own responses read
     found = response.eks_backend.clusters.get(name)
     if found is None:

@@ -294,11 +294,7 @@ def _check(wanted: Wanted, *operations: str) -> None:
 
 
 def _alarms(wanted: Wanted, deployment: Mapping[str, Any]) -> bool:
-    """Whether an alarm that takes an update back is going off.
-
-    Raises:
-        ResourceRefusedError: there is no alarm of a name.
-    """
+    """Whether an alarm that takes an update back is going off."""
     names = [each["AlarmName"] for each in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
     known = cloudwatch_backends[wanted.account_id][wanted.region_name].alarms
     missing = [each for each in names if each not in known]

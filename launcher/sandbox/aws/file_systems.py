@@ -116,11 +116,7 @@ def _make_link(wanted: Wanted) -> Made:
 
 
 def _linked(wanted: Wanted) -> LustreFileSystem:
-    """The file system of a link, whose bucket is there.
-
-    Raises:
-        ResourceRefusedError: one of the two is not.
-    """
+    """The file system of a link, whose bucket is there."""
     id_, uri = wanted.need("FileSystemId"), wanted.need("DataRepositoryPath")
     file_system = _fsx(wanted).file_systems.get(id_)
     if not isinstance(file_system, LustreFileSystem):

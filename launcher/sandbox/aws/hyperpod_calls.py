@@ -92,11 +92,7 @@ def _pod(response: Any) -> PodCluster:
 
 
 def _found(backend: SageMakerModelBackend, name: str) -> Any:
-    """A cluster by its name or ARN.
-
-    Raises:
-        ResourceNotFound: there is none.
-    """
+    """A cluster by its name or ARN."""
     for cluster in backend.clusters.values():
         if name in (cluster.cluster_name, cluster.arn):
             return cluster
@@ -136,11 +132,7 @@ def _refuse_other_change(pod: PodCluster, asked: Mapping[str, Any]) -> None:
 
 
 def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
-    """Bring a group to so many instances; those that go are chosen at random, as HyperPod says it does.
-
-    Raises:
-        ValidationError: the sandbox has not as many.
-    """
+    """Bring a group to so many instances; those that go are chosen at random, as HyperPod says it does."""
     there = pod.instances(name)
     if count < len(there):
         gone = secrets.SystemRandom().sample(there, len(there) - count)
@@ -154,11 +146,7 @@ def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
 
 
 def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring the instances that are asked for; what came of each.
-
-    Raises:
-        ValidationError: the cluster takes none this way, or has no such group.
-    """
+    """Bring the instances that are asked for; what came of each."""
     name = eks_name(pod.request)
     if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
         raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
@@ -186,11 +174,7 @@ def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[s
 
 
 def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Delete the instances that can be deleted; what came of each.
-
-    Raises:
-        ValidationError: there are none among them, or too many.
-    """
+    """Delete the instances that can be deleted; what came of each."""
     ids = asked.get("NodeIds", ())
     if "NodeLogicalIds" in asked:
         raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not know NodeLogicalIds")

@@ -65,11 +65,7 @@ class HyperPodChart:
 
 
 def _checked(wanted: Wanted) -> bytes:
-    """The chart that was uploaded.
-
-    Raises:
-        ResourceRefusedError: the resource cannot be made.
-    """
+    """The chart that was uploaded."""
     unknown = set(wanted.properties.keys()) - _PROPERTIES
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
@@ -86,11 +82,7 @@ def _checked(wanted: Wanted) -> bytes:
 
 
 def _uploaded(wanted: Wanted, key: str) -> bytes:
-    """An object of the bucket that the resource names.
-
-    Raises:
-        ResourceRefusedError: there is none.
-    """
+    """An object of the bucket that the resource names."""
     store, bucket = backend_of(wanted.account_id, wanted.region_name), wanted.need("Bucket")
     found = store.get_object(bucket, key) if bucket in store.buckets else None
     if found is None:
@@ -99,11 +91,7 @@ def _uploaded(wanted: Wanted, key: str) -> bytes:
 
 
 def _objects(wanted: Wanted, chart: bytes) -> tuple[list[dict[str, Any]], str]:
-    """What the chart brings, and why that is not what the real one would; "" where it is.
-
-    Raises:
-        ResourceRefusedError: helm does not render it.
-    """
+    """What the chart brings, and why that is not what the real one would; "" where it is."""
     values = wanted.need("Values")
     if is_stand_in(chart):
         return list(own_objects(values)), "the real one is not in the cache"

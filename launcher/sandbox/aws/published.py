@@ -107,11 +107,7 @@ def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _published(wanted: Wanted) -> tuple[str, str]:
-    """The path and the release of a template of AWS's.
-
-    Raises:
-        ResourceRefusedError: it is another's, or another region's.
-    """
+    """The path and the release of a template of AWS's."""
     url = wanted.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:
@@ -122,11 +118,7 @@ def _published(wanted: Wanted) -> tuple[str, str]:
 
 
 def _parameters(wanted: Wanted, path: str) -> Mapping[str, Any]:
-    """The parameters of a nested stack.
-
-    Raises:
-        ResourceRefusedError: its template does not know one.
-    """
+    """The parameters of a nested stack."""
     given: Mapping[str, Any] = wanted.get("Parameters", {})
     unknown = set(given) - _PARAMETERS[path]
     if unknown:

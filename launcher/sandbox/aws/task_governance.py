@@ -94,11 +94,7 @@ class TaskGovernance:
         self._put(cluster, list(_of_team(wanted.need("ComputeQuotaTarget")["TeamName"], config)))
 
     def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
-        """Have objects be in a cluster.
-
-        Raises:
-            ResourceRefusedError: it does not take one: without the add-on it has no such kinds.
-        """
+        """Have objects be in a cluster."""
         try:
             self.hosts.put(str(eks_name(cluster.request)), objects)
         except ClusterFailedError as problem:
@@ -106,11 +102,7 @@ class TaskGovernance:
 
 
 def _cluster(wanted: Wanted, what: str) -> PodCluster:
-    """The cluster that a request is about.
-
-    Raises:
-        ResourceRefusedError: the request is not as SageMaker has it, or there is no such cluster with EKS.
-    """
+    """The cluster that a request is about."""
     found = complaints("sagemaker", (f"Create{what}", f"Update{what}"), dict(wanted.properties))
     if found:
         raise ResourceRefusedError("; ".join(found))

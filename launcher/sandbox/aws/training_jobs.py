@@ -218,11 +218,7 @@ def _refuse_role(arn: str) -> None:
 
 
 def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
-    """When the capacity of the request's training plan begins; None without one.
-
-    Raises:
-        ValidationError: the plan cannot be used.
-    """
+    """When the capacity of the request's training plan begins; None without one."""
     arn, resources = request["ResourceConfig"].get("TrainingPlanArn"), request["ResourceConfig"]
     if arn is None:
         return None

@@ -128,11 +128,7 @@ def execute(channels: Channels, spawn: Spawn, words: Sequence[str], *, tty: bool
 
 
 def _exchange(channels: Channels, outputs: dict[int, int], written: int | None, terminal: int | None) -> None:
-    """Pass on what both sides say until the command's outputs are at their end.
-
-    Raises:
-        OSError: the other side is gone.
-    """
+    """Pass on what both sides say until the command's outputs are at their end."""
     while outputs:
         ready, _, _ = select.select([*outputs, channels.fileno()], [], [])
         for each in [each for each in ready if each in outputs]:

@@ -279,11 +279,7 @@ class HostedKubernetes:
         self._kubernetes.stop()
 
     def _node(self, name: str) -> NodeView:
-        """A node by its name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """A node by its name."""
         with self._lock:
             if name not in self._nodes:
                 raise KeyError(f"no node {name!r} in cluster {self._name}, there are: {', '.join(self._nodes)}")

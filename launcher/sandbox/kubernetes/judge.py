@@ -126,11 +126,7 @@ def _file_name(found: Mapping[str, Any]) -> str:
 
 @cache
 def _validator(name: str, version: str) -> Validator:
-    """The strict schema of a kind.
-
-    Raises:
-        LookupError: kubernetes-validate has none.
-    """
+    """The strict schema of a kind."""
     schemas = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
     registry: Registry[Any] = Registry()
     try:

@@ -180,11 +180,7 @@ class PodRun(threading.Thread):
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
-        """The first process of a container.
-
-        Raises:
-            ContainerError: there is no such program, or a variable refers to what is not there.
-        """
+        """The first process of a container."""
         paths, own, environment, workdir = self._inside(container)
         words = [*container.get("command", ()), *container.get("args", ())]
         words = [paths(containers.expanded(each, own)) for each in words]
@@ -204,11 +200,7 @@ class PodRun(threading.Thread):
             raise ContainerError("RunContainerError", str(problem)) from problem
 
     def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
-        """What a container's processes see: its paths, what it sets, all variables, its working folder.
-
-        Raises:
-            ContainerError: a variable refers to what is not there.
-        """
+        """What a container's processes see: its paths, what it sets, all variables, its working folder."""
         paths = Paths(container, self._volumes, self._services)
         own = containers.variables(container, self._pod, self._find)
         names = containers.own_names(container)

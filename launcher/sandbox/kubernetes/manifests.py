@@ -33,11 +33,7 @@ def put(api: Api, document: Mapping[str, Any]) -> None:
 
 
 def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str, Any]]:
-    """An object with its kind and its namespace.
-
-    Raises:
-        RefusedError: nothing of its kind is served.
-    """
+    """An object with its kind and its namespace."""
     what = document.get("apiVersion"), document.get("kind")
     kind = next((each for each in api.kinds if what == (each.api_version, each.kind)), None)
     if kind is None:

@@ -360,11 +360,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _decoded(body: bytes) -> dict[str, Any]:
-    """The object of a request.
-
-    Raises:
-        RefusedError: it is none.
-    """
+    """The object of a request."""
     try:
         found = safe_json.loads(body)
     except ValueError as problem:

@@ -49,19 +49,11 @@ class SlurmScheduler:
         return {**client, "PATH": f"{path}:{client['PATH']}".lstrip(":")}
 
     def busy(self, node: str) -> bool:
-        """Whether a job runs on a node now.
-
-        Raises:
-            SchedulerError: Slurm does not answer.
-        """
+        """Whether a job runs on a node now."""
         return bool(self._queue("--format=%i", f"--nodelist={node}").strip())
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs that Slurm still knows: `id`, `name` and `state`, in its own words.
-
-        Raises:
-            SchedulerError: Slurm does not answer.
-        """
+        """The jobs that Slurm still knows: `id`, `name` and `state`, in its own words."""
         rows = [line.split("|", 2) for line in self._queue("--states=all", "--format=%i|%T|%j").splitlines()]
         return [{"id": job, "name": name, "state": state} for job, state, name in rows]
 

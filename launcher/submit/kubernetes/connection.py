@@ -163,12 +163,7 @@ class Connection:
 
     @contextlib.contextmanager
     def _translated(self, path: str) -> Iterator[None]:
-        """Turn the client's errors into ours.
-
-        Raises:
-            RefusedError: the cluster refuses.
-            UnreachableError: no whole answer came.
-        """
+        """Turn the client's errors into ours."""
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - only where a cluster is asked
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the same
 
@@ -237,11 +232,7 @@ def require_client() -> None:
 
 
 def _client_module() -> Any:
-    """The official client.
-
-    Raises:
-        ImpossibleError: it is not installed.
-    """
+    """The official client."""
     try:
         from kubernetes import client  # noqa: PLC0415 - only where a cluster is asked
     except ImportError as problem:

@@ -80,9 +80,6 @@ def describe(
         namespace: of the job.
         priority: a priority class of Kueue's, None for none.
         account: the job's service account.
-
-    Raises:
-        SchedulerError: the API does not answer.
     """
     version = str(connection.ask("GET", "/version").get("gitVersion", ""))
     nodes = _nodes(connection, instance_type)
@@ -200,11 +197,7 @@ def _priority(connection: Connection, name: str | None) -> bool | None:
 
 
 def missing_rights(connection: Connection, namespace: str, operator: Operator, account: str) -> tuple[str, ...]:
-    """What of a launch, of following it and of taking it back the caller may not do, in words.
-
-    Raises:
-        SchedulerError: the API does not answer.
-    """
+    """What of a launch, of following it and of taking it back the caller may not do, in words."""
     job = JOB_KINDS[operator]
     needed = [(job.group, job.plural, each) for each in ("create", "get", "delete")]
     needed += [("", "services", "create"), ("", "services", "delete"), ("", "pods", "list"), ("", "events", "list")]
@@ -222,9 +215,6 @@ def may(connection: Connection, action: tuple[str, str, str], namespace: str) ->
         connection: to the API.
         action: API group, plural and verb.
         namespace: where.
-
-    Raises:
-        SchedulerError: the API does not answer.
     """
     group, plural, verb = action
     asked = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}

@@ -75,21 +75,13 @@ class KubernetesJobs:
         return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
 
     def find(self, key: str, folder: str) -> Submitted | None:
-        """The job that an earlier submission has made, by its `namespace/name`; None where there is none.
-
-        Raises:
-            SchedulerError: the cluster does not answer.
-        """
+        """The job that an earlier submission has made, by its `namespace/name`; None where there is none."""
         name = folder.rpartition("/")[2]
         found = self.connection.find(f"{self._path()}/{name}")
         return None if found is None else Submitted(job=name, key=key, folder=folder)
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job is doing; None where it is not there any more.
-
-        Raises:
-            SchedulerError: the cluster does not answer.
-        """
+        """How a job is doing; None where it is not there any more."""
         found = self.connection.find(f"{self._path()}/{job.job}")
         if found is None:
             return None
@@ -121,21 +113,13 @@ class KubernetesJobs:
         )
 
     def pods(self, job: str) -> list[dict[str, Any]]:
-        """The pods of a job of that name that are there, by their own names.
-
-        Raises:
-            SchedulerError: the cluster does not answer.
-        """
+        """The pods of a job of that name that are there, by their own names."""
         query = {"labelSelector": f"{JOB_LABEL}={job}"}
         found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods", query=query)
         return sorted(found["items"], key=lambda each: str(each["metadata"]["name"]))
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job hold from an offset on, as its pods have kept them.
-
-        Raises:
-            SchedulerError: the store cannot be read.
-        """
+        """What the files of a job hold from an offset on, as its pods have kept them."""
         if self.kept is None:
             raise SchedulerError(f"{self.connection.name}: where job {job.job} keeps its files is not known")
         return {name: journal.read(self.kept, name, offset, _CHUNK) for name, offset in offsets.items()}
@@ -204,11 +188,7 @@ class KubernetesJobs:
         self._patiently(lambda: self._delete(f"{services}/{job.job}", body))
 
     def left(self, job: Submitted) -> tuple[str, ...]:
-        """What is still there of a job that was cancelled: names of pods and of what holds the job back.
-
-        Raises:
-            SchedulerError: the cluster does not answer.
-        """
+        """What is still there of a job that was cancelled: names of pods and of what holds the job back."""
         found = self.connection.find(f"{self._path()}/{job.job}")
         pods = self.pods(job.job)
         holding = found["metadata"].get("finalizers", ()) if found is not None else ()
@@ -239,11 +219,7 @@ class KubernetesJobs:
                 raise
 
     def _patiently(self, call: Callable[[], None]) -> None:
-        """Try until an answer comes; what is asked twice is done once.
-
-        Raises:
-            UnreachableError: none came.
-        """
+        """Try until an answer comes; what is asked twice is done once."""
         pause = _FIRST_PAUSE_S
         for attempt in range(TRIES):
             try:
@@ -257,11 +233,7 @@ class KubernetesJobs:
             pause *= _SLOWER
 
     def _failed_for_good(self) -> int | None:
-        """The exit code with which the job has failed by its agents' own count; None where they say no such thing.
-
-        Raises:
-            SchedulerError: the store cannot be read.
-        """
+        """The exit code with which the job has failed by its agents' own count; None where they say no such thing."""
         if self.kept is None or not any(each.key == LIFE for each in self.kept.found(below=LIFE)):
             return None
         life = parse_life(self.kept.read(LIFE).decode(errors="replace"))
@@ -308,11 +280,7 @@ class KubernetesJobs:
 
 
 def served(connection: Connection) -> tuple[Operator, ...]:
-    """The operators whose jobs a cluster takes, the most able first; a Job every cluster takes.
-
-    Raises:
-        SchedulerError: the cluster does not answer.
-    """
+    """The operators whose jobs a cluster takes, the most able first; a Job every cluster takes."""
     found = []
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
         kind = JOB_KINDS[operator]

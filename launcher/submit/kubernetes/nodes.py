@@ -66,11 +66,7 @@ class PodNodes:
             channels.sock.shutdown()  # where the other side closed it, the client leaves it open
 
     def _code(self, said: bytes) -> int:
-        """The exit code of the `Status` that ends a session.
-
-        Raises:
-            SchedulerError: it has none: the command was never started, or its pod went.
-        """
+        """The exit code of the `Status` that ends a session."""
         try:
             status = safe_json.loads(said)
             if status["status"] == "Success":

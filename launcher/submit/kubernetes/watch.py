@@ -73,11 +73,7 @@ class Watch:
                 yield "MODIFIED", each
 
     def _watched(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What changes until the server ends the watch.
-
-        Raises:
-            RefusedError: the version is too old.
-        """
+        """What changes until the server ends the watch."""
         asked = {**self.query, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self.version}
         for line in self.connection.stream(self.path, asked):
             told = safe_json.loads(line)

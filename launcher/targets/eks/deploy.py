@@ -60,11 +60,7 @@ def api(_plan: Plan, outputs: Mapping[str, str], session: Session) -> HeadNode:
 
 
 def start_nodes(_plan: Plan, session: Session, cluster: str) -> bool:
-    """Have the jobs' node group make its nodes again.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """Have the jobs' node group make its nodes again."""
     return node_groups.start(session, cluster, WORKERS)
 
 

@@ -48,11 +48,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
-    """Have HyperPod make the workers again.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """Have HyperPod make the workers again."""
     return hyperpod.start(session, cluster, WORKERS, plan.place.nodes)
 
 

@@ -147,11 +147,7 @@ def start_fleet(
 
 
 def running_nodes(session: Session, cluster: str) -> int | None:
-    """How many nodes end when the fleet is stopped; None where it is stopped.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """How many nodes end when the fleet is stopped; None where it is stopped."""
     if compute_fleet.status(session, cluster) in (None, compute_fleet.STOPPED):
         return None
     return sum(instances.running(session, cluster, ("Compute",)).values())

@@ -65,11 +65,7 @@ def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
 
 
 def inputs(plan: Plan, session: Session) -> dict[str, str]:
-    """The AMI of a stack that has none yet, by its id: a later deployment keeps the one that it was made with.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The AMI of a stack that has none yet, by its id: a later deployment keeps the one that it was made with."""
     if plan.request.target.ami is not None:
         return {}
     stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
@@ -101,11 +97,7 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
 
 
 def described(session: Session, stack: StackState) -> ClusterState:
-    """A cluster by its queues, each with its one node group.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """A cluster by its queues, each with its one node group."""
     cluster = stack.outputs["ClusterName"]
     known = {each.id: each for each in pcs.groups(session, cluster)}
     found = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
@@ -134,11 +126,7 @@ def empty(session: Session, outputs: Mapping[str, str], tell: Tell, pause: Calla
 
 
 def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
-    """How many instances of each type run.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """How many instances of each type run."""
     return instances.counted(session, CLUSTER_TAG, outputs["PcsClusterId"])
 
 

@@ -87,12 +87,7 @@ def refuse_bad_request(request: Mapping[str, Any]) -> None:
 
 
 def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
-    """Create a training job once: one of that name and of this submission is the one that an earlier call created.
-
-    Raises:
-        DeploymentFailedError: SageMaker refuses it.
-        AwsError: the call failed for another reason.
-    """
+    """Create a training job once: one of that name and of this submission is the one that an earlier call created."""
     name = str(request["TrainingJobName"])
     try:
         training_jobs.create(session, request)

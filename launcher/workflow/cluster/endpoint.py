@@ -100,11 +100,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 
 def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
-    """What says why an endpoint is not as it should be: alarms that go off, and the last word of its containers.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """What says why an endpoint is not as it should be: alarms that go off, and the last word of its containers."""
     names = (each.physical_id for each in stacks.resources(session, endpoint.stack) if each.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
@@ -150,11 +146,7 @@ def settled(
 
 
 def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
-    """The state of an endpoint that its stack says is there.
-
-    Raises:
-        DeploymentFailedError: it is not.
-    """
+    """The state of an endpoint that its stack says is there."""
     state = find(session, endpoint.name)
     if state is None:
         message = f"endpoint {endpoint.name} is gone, and its stack {endpoint.stack} is not"

@@ -149,10 +149,6 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
         plan: names it.
         session: of its region.
         sure: whether it has to be there.
-
-    Raises:
-        ImpossibleError: there is none of that name, or it is not active.
-        AwsError: a call failed.
     """
     named = plan.cluster_name
     if not sure:
@@ -231,11 +227,7 @@ def lent_to(existing: ExistingCluster, session: Session, namespace: str, account
 
 
 def looked_at(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Looked:
-    """The same, with a connection of its own.
-
-    Raises:
-        SlipwayError: the cluster cannot be asked.
-    """
+    """The same, with a connection of its own."""
     session = Session(environment=environment, region=plan.place.region)
     connection = connection_to(existing.head_node, environment)
     try:

@@ -80,11 +80,7 @@ def lend(
 
 
 def take_back(lender: Lender, namespace: str, account: str, session: Session) -> bool:
-    """End that the role is lent to a service account; whether it was.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """End that the role is lent to a service account; whether it was."""
     own = eks.assumed(session, lender.access_role)
     found = eks.lent_roles(own, lender.cluster, namespace, account)
     for each in found:

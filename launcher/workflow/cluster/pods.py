@@ -94,11 +94,7 @@ def _for_cluster(asked: JobRequest) -> Bundle:
 
 
 def _refuse_unless_able(asked: JobRequest, jobs: KubernetesJobs) -> None:
-    """Go on only where the API answers and serves the operator's kind.
-
-    Raises:
-        ImpossibleError: it does not.
-    """
+    """Go on only where the API answers and serves the operator's kind."""
     try:
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
@@ -111,11 +107,7 @@ def _refuse_unless_able(asked: JobRequest, jobs: KubernetesJobs) -> None:
 
 
 def _start_nodes(asked: JobRequest) -> None:
-    """Have the nodes made that are not there: a guard has stopped them, or their block has just begun.
-
-    Raises:
-        AwsError: a call failed for another reason than that these credentials may not make it.
-    """
+    """Have the nodes made that are not there: a guard has stopped them, or their block has just begun."""
     if not asked.own:
         return
     cluster = str(asked.head_node.host)

@@ -97,11 +97,7 @@ def compared(
 
 
 def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
-    """Go on only where CloudFormation is at none of some stacks.
-
-    Raises:
-        ImpossibleError: it is, with whose deployment that is.
-    """
+    """Go on only where CloudFormation is at none of some stacks."""
     for name, state in states.items():
         if state is None or not state.status.endswith(IN_PROGRESS) or state.status in NOT_MADE:
             continue

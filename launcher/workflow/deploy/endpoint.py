@@ -211,12 +211,7 @@ def _in_service(
     outputs: Mapping[str, Mapping[str, str]],
     tell: Tell,
 ) -> LiveEndpoint:
-    """Wait until the endpoint runs what was asked for, and read it back.
-
-    Raises:
-        DeploymentFailedError: the endpoint was rolled back, or is not what was planned.
-        AwsError: a call failed.
-    """
+    """Wait until the endpoint runs what was asked for, and read it back."""
     folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
     found = served(plan.name, session)
     folder.append_event("deployed", endpoint=found.name, config=found.config)

@@ -115,11 +115,7 @@ def _day(moment: datetime) -> str:
 
 
 def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Mapping[str, str]) -> dict[str, str]:
-    """The hash of each template of a plan's stacks; assets stand in them by theirs.
-
-    Raises:
-        ImpossibleError: they cannot be synthesised.
-    """
+    """The hash of each template of a plan's stacks; assets stand in them by theirs."""
     with tempfile.TemporaryDirectory(prefix="slipway-") as scratch:
         # Not plan.json: what the gate said is not asked, and is no part of a template.
         plan = Path(scratch) / "saved.json"

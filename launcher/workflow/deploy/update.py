@@ -91,11 +91,7 @@ def _refusal(found: KeyChange) -> Finding:
 
 
 def _refuse_broken_exports(found: Difference) -> None:
-    """Go on only with changes that CloudFormation can carry out.
-
-    Raises:
-        ImpossibleError: a stack would lose or change what another one imports.
-    """
+    """Go on only with changes that CloudFormation can carry out."""
     for change in found.stacks:
         if change.new:
             continue
@@ -121,11 +117,7 @@ class Fleet:
 
 
 def fleet_to_stop(found: Difference, plan: Plan, session: Session, tell: Tell) -> Fleet | None:
-    """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs."""
     needing = [each for each in found.keys if each.needs is Needs.STOPPED_FLEET]
     if not needing:
         return None

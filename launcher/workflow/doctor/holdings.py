@@ -62,11 +62,7 @@ class Holdings:
 
 
 def held_by_plan(subject: Subject, plan: Plan) -> Holdings:
-    """What the stacks of a plan hold.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """What the stacks of a plan hold."""
     session = subject.session("cloudformation", "ec2", "sagemaker")
     network = stacks.find(session, stack_name(plan, "network")) is not None
     if stacks.find(session, stack_name(plan, "training")) is None:

@@ -87,11 +87,7 @@ def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) ->
 
 
 def costs(session: Session, catalog: Catalog, now: datetime, found: Iterable[StackState]) -> list[StackCost]:
-    """What each of some stacks of Slipway's costs.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """What each of some stacks of Slipway's costs."""
     return [_cost(session, catalog, now, stack, part) for stack, part in _parts(found)]
 
 
@@ -173,11 +169,7 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
 
 
 def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
-    """The function of a stack's guard; None where it has none (yet).
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """The function of a stack's guard; None where it has none (yet)."""
     for each in stacks.resources(session, stack):
         if each.type == "AWS::Lambda::Function" and "GuardFunction" in each.logical_id and each.physical_id:
             return functions.describe(session, each.physical_id)

@@ -167,11 +167,7 @@ def _cluster_or_none(folder: RunFolder) -> str | None:
 
 
 def _cluster(plan: Mapping[str, Any]) -> str:
-    """The cluster that a plan's job goes to.
-
-    Raises:
-        UnreadableInputError: the plan names none.
-    """
+    """The cluster that a plan's job goes to."""
     target = plan.get("target")
     named = target.get("cluster") if isinstance(target, dict) else None
     found = named or plan.get("name")

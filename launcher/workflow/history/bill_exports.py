@@ -113,11 +113,7 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
 
 
 def _on_disk(place: Path) -> list[ExportFile]:
-    """The files of a folder, or the one that is named.
-
-    Raises:
-        UnreadableInputError: there is no such file or folder.
-    """
+    """The files of a folder, or the one that is named."""
     if not place.exists():
         raise UnreadableInputError(f"there is no {place}", hint="a file, a folder, or s3://BUCKET/PREFIX")
     paths = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]

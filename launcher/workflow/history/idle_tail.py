@@ -95,11 +95,7 @@ def _begun(path: Path) -> datetime | None:
 
 
 def _asked(found: Measurement, cluster: str, until: datetime, environment: Mapping[str, str]) -> float | None:
-    """Hours by the guard's counts from before the job's end until the next run; None where they do not say it.
-
-    Raises:
-        AwsError: CloudWatch does not answer.
-    """
+    """Hours by the guard's counts from before the job's end until the next run; None where they do not say it."""
     ended = found.measured_at
     if until - ended < LOOK:
         return None

@@ -106,11 +106,7 @@ def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
 def shared_ledger(
     uri: str, environment: Mapping[str, str], own: Ledger, now: datetime, say: Callable[[str], None]
 ) -> Ledger:
-    """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first.
-
-    Raises:
-        AwsError: it cannot be read.
-    """
+    """Every run of a shared ledger, the newest first; runs of this folder that it lacks are sent first."""
     store = _objects(uri, environment)
     known = _known(store, environment, say)
     there = {sent.entry.identity: sent.entry for sent in sorted(known, key=lambda sent: sent.order)}

@@ -177,11 +177,7 @@ def points(folder: RunFolder) -> Iterator[list[Point]]:
 
 
 def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
-    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step likewise.
-
-    Raises:
-        UnmeasuredError: too few lines, or no tokens.
-    """
+    """Tokens a second over all warm stretches, as single stretches lay, and the seconds of a step likewise."""
     stretches: list[tuple[float, float, int]] = []
     for lines in found:
         warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])

@@ -94,11 +94,7 @@ def diff(
 
 
 def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
-    """Both sides; where both are files, they are one plan whatever they are called.
-
-    Raises:
-        UnreadableInputError: a file has nothing to be compared with, or one side is nothing that can be read.
-    """
+    """Both sides; where both are files, they are one plan whatever they are called."""
     if Path(old).is_file() and (new is None or not Path(new).is_file()):
         other = "nothing" if new is None else f"{new}, which is no file"
         raise UnreadableInputError(f"{old} is one plan file, and is compared with {other}", hint=_HINT)
@@ -128,11 +124,7 @@ def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
 
 
 def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
-    """A git revision.
-
-    Raises:
-        UnreadableInputError: it is none.
-    """
+    """A git revision."""
     found = find_revision(text, folder, environment)
     if found is None:
         message = f"{text} is no plan file, no folder and no git revision here"
@@ -157,11 +149,7 @@ def _in_folder(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    """The text of a file that was named.
-
-    Raises:
-        UnreadableInputError: it cannot be read.
-    """
+    """The text of a file that was named."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -171,11 +159,7 @@ def _text(path: Path) -> str:
 def _priced(
     name: str, text: str, catalog: Catalog, now: datetime, options: PriceOptions, *, broken_is_fine: bool = False
 ) -> _Total | None:
-    """The best candidate of a plan's text; None for one that could not be read and need not be.
-
-    Raises:
-        UnreadableInputError: it cannot be read.
-    """
+    """The best candidate of a plan's text; None for one that could not be read and need not be."""
     try:
         request = plan_file.loads(text, name=name)
     except SlipwayError:

@@ -321,11 +321,7 @@ class _Run:
         )
 
     def _ask(self, questions: Mapping[Question, Mapping[Key, Known]]) -> None:
-        """Ask, keep, count and say, one wave of answers after the other; with each question what was known before.
-
-        Raises:
-            CredentialsError: they are of no use; the answers that came before are kept.
-        """
+        """Ask, keep, count and say, one wave of answers after the other; with each question what was known before."""
         try:
             with closing(answers(questions, self.ask)) as waves:
                 for wave in waves:
@@ -357,11 +353,7 @@ class _Run:
         (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {words}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
-        """Count one failure and say what it was; the page at the end has all that failed in the same way.
-
-        Raises:
-            CredentialsError: `problem`, where it is one.
-        """
+        """Count one failure and say what it was; the page at the end has all that failed in the same way."""
         if isinstance(problem, CredentialsError):
             raise problem
         self.came += 1

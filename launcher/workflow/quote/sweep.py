@@ -125,11 +125,7 @@ def sweep_request(
 
 
 def _axis(text: str) -> Axis:
-    """One `KEY=VALUE,VALUE`.
-
-    Raises:
-        UnreadableInputError: it is not that.
-    """
+    """One `KEY=VALUE,VALUE`."""
     name, equals, rest = text.partition("=")
     words = [word.strip() for word in rest.split(",") if word.strip()]
     if not equals or not words:
@@ -168,11 +164,7 @@ def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 
 def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
-    """The plan with some keys set.
-
-    Raises:
-        UnreadableInputError: a value is not one of its key's.
-    """
+    """The plan with some keys set."""
     data = safe_json.loads(json.dumps(plain))
     for key, value in values.items():
         *parents, last = key.split(".")

@@ -56,11 +56,7 @@ def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
 
 
 def survey(store: Objects) -> tuple[Checkpoint, ...]:
-    """Every step of a store, newest first.
-
-    Raises:
-        AwsError: it cannot be read.
-    """
+    """Every step of a store, newest first."""
     found = store.found()
     sizes = {each.key: each.bytes for each in found}
     written: dict[str, datetime] = {each.key: each.modified for each in found}

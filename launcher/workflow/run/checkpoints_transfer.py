@@ -30,9 +30,6 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
     """Read a whole checkpoint; what is wrong with it, a line a file.
 
     Files of the agent are held to their SHA-256. PyTorch keeps no hashes: its files are read to their end.
-
-    Raises:
-        AwsError: the store cannot be read.
     """
     if not checkpoint.whole:
         return (str(checkpoint.reason),)
@@ -175,11 +172,7 @@ def _refuse_while_written(store: Objects, now: datetime) -> None:
 
 
 def writer(store: Objects, now: datetime) -> str | None:
-    """The run whose agent gives signs of life in a store, or "a job"; None where none does.
-
-    Raises:
-        AwsError: it cannot be read.
-    """
+    """The run whose agent gives signs of life in a store, or "a job"; None where none does."""
     found = [each for each in store.found() if each.key == CLAIM]
     if not found:
         return None

@@ -74,12 +74,7 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
 
 
 def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
-    """A Kubernetes cluster that exists, held against the plan; nothing is provisioned.
-
-    Raises:
-        ImpossibleError: it is not there, or lacks what the job needs, with every reason.
-        SlipwayError: it cannot be asked.
-    """
+    """A Kubernetes cluster that exists, held against the plan; nothing is provisioned."""
     context, tell = target.context, target.context.tell
     found = kubernetes_cluster.find(plan, session)
     try:

@@ -194,11 +194,7 @@ def remove_jobs(
 
 
 def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    """End that the cluster's role is lent to the plan's pods, where the launcher has lent it.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """End that the cluster's role is lent to the plan's pods, where the launcher has lent it."""
     plan, lender = found.plan, found.existing.lender
     if lender is None or not found.lent:
         return

@@ -149,11 +149,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
 
 
 def _refuse_an_unproven_run(story: Story, report: Report, options: LaunchOptions) -> None:
-    """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then.
-
-    Raises:
-        DeploymentFailedError: the sandbox has not shown what it was asked to show.
-    """
+    """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then."""
     unproven = [f"the interruption was not played: {story.not_played}"] if story.not_played else []
     if report.stored is not None and not report.stored.count:
         unproven.append("the job stored no checkpoint: an interruption would lose all its work")
@@ -333,12 +329,7 @@ def waits_s(plan: Plan) -> float:
 
 
 def _follow(launch: _Launch, submission: Submission) -> tuple[RunStatus, str]:
-    """Follow a job that was submitted until it has left its queue; how it ended, and which loss was not played.
-
-    Raises:
-        NoCapacityError: it never ran, and was taken back.
-        SchedulerError: its head node has been silent for too long.
-    """
+    """Follow a job that was submitted until it has left its queue; how it ended, and which loss was not played."""
     options, folder, head_node = launch.options, launch.folder, submission.head_node
     with ExitStack() as stack:
         way = stack.enter_context(closing(launch.reached(submission)))

@@ -87,11 +87,7 @@ def put_below(bundle: Bundle, below: str) -> Bundle:
 
 
 def _newest(first: Objects) -> str:
-    """Where below a plan's first checkpoints its newest lie.
-
-    Raises:
-        AwsError: it cannot be read.
-    """
+    """Where below a plan's first checkpoints its newest lie."""
     if first.find(_POINTER) is None:
         return ""
     return f"/{FRESH_FOLDER}/{first.read(_POINTER).decode()}"
@@ -180,11 +176,7 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
 
 
 def _place(plan: Plan, session: Session) -> str | None:
-    """Where a plan's checkpoints go, by what is deployed; None where nothing is.
-
-    Raises:
-        AwsError: AWS does not say.
-    """
+    """Where a plan's checkpoints go, by what is deployed; None where nothing is."""
     named = plan.request.checkpoint.uri
     if named is not None:
         return named.rstrip("/")

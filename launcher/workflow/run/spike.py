@@ -111,11 +111,7 @@ class SpikePlans:
         )
 
     def _nodes(self, instance_type: str) -> int:
-        """The smallest number of machines that the job fits; that of the plan where it says only hours.
-
-        Raises:
-            ImpossibleError: it fits none.
-        """
+        """The smallest number of machines that the job fits; that of the plan where it says only hours."""
         if self.train.tokens_b is None:
             pinned = self.request.target.nodes
             return pinned.minimum if pinned is not None else 1
@@ -232,12 +228,7 @@ def _measure(
     options: LaunchOptions,
     person: Person,
 ) -> Measurement:
-    """One spike: launched, ended when enough is measured, and its measurement.
-
-    Raises:
-        NothingMeasuredError: its run says too little of its rate.
-        SlipwayError: it was refused, or failed before it ran.
-    """
+    """One spike: launched, ended when enough is measured, and its measurement."""
     begun = clock()
     failed: SlipwayError | None = None
     try:

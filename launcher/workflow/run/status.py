@@ -97,9 +97,6 @@ def run_state(
         folder: the run's.
         environment: the credentials.
         tell: is told what was learned of the run, and what could not be asked or written.
-
-    Raises:
-        SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None and goes_on(folder):

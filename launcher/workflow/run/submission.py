@@ -17,9 +17,6 @@ def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
 
     Returns:
         None where nothing was submitted from this folder, or it was never taken.
-
-    Raises:
-        SchedulerError: the cluster cannot be asked.
     """
     found = recorded(folder)
     if found is None or found.job is not None:

@@ -230,11 +230,7 @@ class RemoteWatch:
         return (self.mirror.folder / self.source.log_name(self.job)).is_file()
 
     def _wait_for_capacity(self, facts: JobFacts, now: float) -> None:
-        """Take back a job that has waited long enough; one that begins at that moment stays.
-
-        Raises:
-            NoCapacityError: it was taken back.
-        """
+        """Take back a job that has waited long enough; one that begins at that moment stays."""
         requeued = facts.restarts and facts.reason == "BeginTime"
         other = facts.reason.startswith(_NOT_CAPACITY) and not requeued
         if self.waits_s is None or now - self.begun < self.waits_s or other:
@@ -253,11 +249,7 @@ class RemoteWatch:
             )
 
     def _silent(self, now: float, problem: UnreachableError) -> None:
-        """Take note of a look that gave nothing.
-
-        Raises:
-            UnreachableError: that has gone on for too long.
-        """
+        """Take note of a look that gave nothing."""
         if self.silent_since is None:
             self.silent_since = now
             self.tell(f"{problem.message}; the job goes on, and this looks again")
