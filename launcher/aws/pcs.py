@@ -159,7 +159,7 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
             if looks == LOOKS:
                 raise DeploymentFailedError(
                     f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",
-                    hint="slipway down once more; the reason: aws pcs get-compute-node-group",
+                    hint="run slipway down NAME again; aws pcs get-compute-node-group gives the reason",
                 )
             for each in left:
                 _remove(session, cluster, kind, each)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 SUMMARIES: Mapping[str, str] = {
     "init": "Write a plan file that works as it is, every other key in it as a comment.",
-    "schema": "Print the JSON Schema of a plan file.",
+    "schema": "Print the JSON Schema of a plan file, or of a document that commands print with --json.",
     "plan": "Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.",
     "quote": "One candidate: lines by group, safety policies, what the gate says; assumptions by --explain.",
     "compare": (

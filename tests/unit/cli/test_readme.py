@@ -44,8 +44,13 @@ def test_the_plan_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: p
     assert gate.allowed, gate.reason
 
 
-OPEN_OR_UNPRICED = {"serve/eks.yaml": 5, "hyperpod/trn2-on-demand.yaml": 4}
-"""The cheapest of one is a commitment that nobody has bought; of the other AWS has published no price."""
+OPEN_OR_UNPRICED = {
+    "serve/eks.yaml": 5,
+    "hyperpod/trn2-on-demand.yaml": 4,
+    "pcs/p5-spot.yaml": 4,
+    "pcs/p5en-capacity-block.yaml": 4,
+}
+"""The cheapest of the first is a commitment that nobody has bought; of the others AWS has published no price."""
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.relative_to(EXAMPLES).as_posix())

@@ -28,6 +28,7 @@ LATER = [
     ("checkpoint", "kms_key_arn", None),
     ("purchase", "support_percent", None),
     ("run", "after", []),
+    ("storage", "login_pool", False),
     ("run", "before", []),
     ("run", "data", []),
     ("run", "outputs", []),
