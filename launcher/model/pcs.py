@@ -58,8 +58,6 @@ PURCHASES: Mapping[PurchaseOption, str] = {
     PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
     PurchaseOption.RESERVED: "ONDEMAND",
 }
-BLOCK_FAMILIES = ("p4d", "p5", "p5e", "p5en", "p6-b200", "p6-b300")
-"""Whose Capacity Blocks the user guide documents for PCS (2026-07)."""
 _PREEMPT = ("ExemptTime", "Mode", "Parameters", "Type")
 _PRIORITY = (
     *("CalcPeriod", "DecayHalfLife", "FavorSmall", "Flags", "MaxAge", "UsageResetPeriod"),

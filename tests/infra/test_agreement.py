@@ -263,13 +263,13 @@ def test_a_change_of_a_price_that_a_template_decides_is_noticed(sides, part, qua
 
 def test_the_metrics_that_are_reported_are_the_metrics_that_are_counted():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
-    files = ("templates/guard/guard.py", "templates/guard/looks.py", METRICS_SCRIPT)
-    guard, looks, nodes = (asset(name).read_text() for name in files)
+    files = ("templates/guard/guard.py", "templates/guard/looks.py", "templates/guard/quiet.py", METRICS_SCRIPT)
+    guard, looks, quiet, nodes = (asset(name).read_text() for name in files)
     assert set(re.findall(r'values\["(\w+)"\] =', guard)) == {*monitoring.GUARD_METRICS, monitoring.SPEND_METRIC}
     assert re.findall(r'\("(\w+)", sample\.', nodes) == list(monitoring.NODE_METRICS)
     assert f"EVERY = timedelta(minutes={monitoring.GUARD_EVERY_MINUTES})" in looks
     assert f"PERIOD_S = {3600 // monitoring.NODE_REPORTS_PER_HOUR}" in nodes
     assert f"JOBS_PERIOD_S = {3600 // monitoring.JOB_REPORTS_PER_HOUR}" in nodes
     assert re.findall(r'\("(\w+)", still_s', nodes) == re.findall(r'JOB_STILL = "(\w+)"', guard)
-    assert len(re.findall(r'\("\w+", "\w+", "(?:Average|Sum)"\)', guard)) == monitoring.IDLE_METRICS
+    assert len(re.findall(r'"\w+": "(?:Average|Sum)"', quiet)) == monitoring.IDLE_METRICS
     assert monitoring.HEAD_NODE_METRICS == HEAD_METRICS

@@ -67,7 +67,11 @@ def test_a_policy_that_iam_would_never_apply_is_seen(action, resource, wrong):
     assert [found.startswith(wrong) for _, found, _ in policy_complaints(template)] == ([True] if wrong else [])
 
 
-FURTHER = {name: ROOT / "examples" / name / "plan.yaml" for name in ("lora", "recipes/fsdp")}
+FURTHER = {
+    str(path.parent.relative_to(ROOT / "examples")): path
+    for path in [*sorted((ROOT / "examples" / "recipes").glob("*/plan.yaml")), ROOT / "examples" / "lora" / "plan.yaml"]
+    if "endpoint" not in path.parent.name
+}
 """Plans with a trainer of their own beside them."""
 BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 """A guard that stops a job at a sum writes each run's word into one folder: its objects do not exist yet."""
@@ -85,6 +89,9 @@ def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name
 WITHOUT_STACKS = {
     "kubernetes/": "jobs for clusters that exist",
     "open/": "a choice is left, which the launcher makes",
+    "recipes/trl-dpo/dpo.yaml": "the trainer's own configuration",
+    "recipes/chat-endpoint/": "as the next",
+    "recipes/embedding-endpoint/": "endpoints, whose stacks the pinned plans of serve/ have",
     "serve/pinned/llama31-8b-eks.yaml": "manifests alone",
     "serve/": "a choice is left, or Bedrock serves it",
 }

@@ -118,9 +118,6 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
             f"Trainium on PCS is not confirmed: no public template attaches EFA to {facts.name}, jobs take whole nodes"
         )
         yield warning("pcs-trainium-unconfirmed", "target.instance_type", message, _TO_PARALLELCLUSTER)
-    if block and facts.family not in pcs.BLOCK_FAMILIES:
-        message = f"AWS documents Capacity Blocks on PCS for {', '.join(pcs.BLOCK_FAMILIES)}, not for {facts.family}"
-        yield warning("pcs-block-family", "target.instance_type", message, _TO_PARALLELCLUSTER)
     if not block and request.purchase.reservation is not None:
         message = (
             "a reservation that a PCS launch template targets is not confirmed: AWS's templates take open ones alone"
