@@ -249,7 +249,7 @@ def training_targets() -> tuple[TargetKind, ...]:
     """The targets that jobs can be deployed to, in the order in which a plan that leaves the choice takes them.
 
     >>> [each.value for each in training_targets()]
-    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training']
+    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs']
     """
     return tuple(kind for kind, each in TARGETS.items() if each.trains and Runs.TRAINING in each.deployed)
 
