@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
-from launcher.aws.session import Session, own_endpoint
+from launcher.aws.session import Session
 from launcher.aws.ssm import MachineCommands
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
@@ -209,8 +209,6 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     if command is None or not command.sandbox:
         return environment
     found = attached(environment, environment.get("AWS_REGION", "us-east-1"))
-    if found is None and own_endpoint(environment, "cloudformation") is not None:
-        return environment  # It points at a sandbox of its own.
     if found is None:
         message = "the sandbox of this run has ended, and all that was in it"
         raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
