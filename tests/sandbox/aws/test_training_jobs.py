@@ -47,9 +47,9 @@ def create(client, role):
             "AlgorithmSpecification": {
                 "TrainingImage": IMAGE,
                 "TrainingInputMode": "File",
-                "ContainerEntrypoint": ["python3", "/opt/ml/input/data/work/run.py"],
+                "ContainerEntrypoint": ["python3", "/opt/ml/input/data/code/run.py"],
             },
-            "InputDataConfig": [{"ChannelName": "work", "DataSource": {"S3DataSource": source}}],
+            "InputDataConfig": [{"ChannelName": "code", "DataSource": {"S3DataSource": source}}],
             "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/out/"},
             "ResourceConfig": {
                 "InstanceType": "ml.g5.xlarge",
@@ -232,7 +232,7 @@ def test_an_image_and_data_that_are_not_there_fail_the_job(create, until):
     create("no-image", AlgorithmSpecification=missing)
     assert "Cannot pull container image" in until("no-image", "Failed")["FailureReason"]
     source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/nothing/"}
-    create("no-data", InputDataConfig=[{"ChannelName": "work", "DataSource": {"S3DataSource": source}}])
+    create("no-data", InputDataConfig=[{"ChannelName": "code", "DataSource": {"S3DataSource": source}}])
     assert "no S3 objects found" in until("no-data", "Failed")["FailureReason"]
 
 
