@@ -1,7 +1,6 @@
 """Managed node groups: their role, how their machines are made, and the groups themselves."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
@@ -9,6 +8,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.parts.launch_capacity import launch_capacity
 from launcher.targets.eks.render import NodeGroupContext
 
 _POLICIES = (
@@ -135,7 +135,7 @@ class NodeGroup(Construct):
                 )
                 for kind in ("instance", "volume")
             ],
-            **self._capacity(),
+            **launch_capacity(self._context.reservation_id, block=self._context.capacity_type == "CAPACITY_BLOCK"),
         )
 
     def _interfaces(self, groups: list[str]) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
@@ -151,23 +151,6 @@ class NodeGroup(Construct):
             for each in self._context.interfaces
         ]
         return made or None
-
-    def _capacity(self) -> dict[str, Any]:
-        """The reservation that machines are taken from, and the market of a Capacity Block."""
-        found: dict[str, Any] = {}
-        if self._context.reservation_id is not None:
-            found["capacity_reservation_specification"] = (
-                ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
-                    capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
-                        capacity_reservation_id=self._context.reservation_id
-                    )
-                )
-            )
-        if self._context.capacity_type == "CAPACITY_BLOCK":
-            found["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
-                market_type="capacity-block"
-            )
-        return found
 
 
 def _taints(key: str | None) -> list[eks.CfnNodegroup.TaintProperty] | None:

@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
@@ -17,6 +16,7 @@ from aws_cdk import aws_pcs as pcs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.parts.launch_capacity import launch_capacity
 from launcher.model.pcs import LOGIN, ROLE_PATH
 from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
 from launcher.targets.pcs.render import (
@@ -225,7 +225,7 @@ class PcsGroup(Construct):
                 )
                 for kind in ("instance", "volume")
             ],
-            **self._capacity(),
+            **launch_capacity(self._group.reservation_id, block=self._group.purchase == "CAPACITY_BLOCK"),
         )
 
     def _interfaces(self) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
@@ -242,20 +242,3 @@ class PcsGroup(Construct):
             for each in self._group.interfaces
         ]
         return made or None
-
-    def _capacity(self) -> dict[str, Any]:
-        """The reservation that machines are taken from, and the market of a Capacity Block."""
-        found: dict[str, Any] = {}
-        if self._group.reservation_id is not None:
-            found["capacity_reservation_specification"] = (
-                ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
-                    capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
-                        capacity_reservation_id=self._group.reservation_id
-                    )
-                )
-            )
-        if self._group.purchase == "CAPACITY_BLOCK":
-            found["instance_market_options"] = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
-                market_type="capacity-block"
-            )
-        return found
