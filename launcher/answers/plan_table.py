@@ -162,7 +162,7 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
         return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
     model = train.model if isinstance(train.model, str) else "a model"
     size = f" ({params_b:.4g} B)" if params_b else ""
-    amount = f"{train.tokens_b:g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
+    amount = f"{train.tokens_b:,.12g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
     pace = "one a month" if train.runs_per_month == 1 else f"{train.runs_per_month:g} a month"
     runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
     what = f"{train.method.value} training of {model}{size}" if train.model else "a job"

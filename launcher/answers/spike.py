@@ -26,8 +26,10 @@ def document(result: SpikeResult) -> Json:
 
 def page(result: SpikeResult, width: int) -> list[str]:
     """The whole page: rates beside what had been estimated, then seconds."""
-    lines = ["", *render(RATES, result.measured, width), ""]
-    lines += render(SECONDS, [each.measurement for each in result.measured], width)
+    lines = [""]
+    if result.measured:
+        lines += [*render(RATES, result.measured, width), ""]
+        lines += render(SECONDS, [each.measurement for each in result.measured], width)
     if any(each.measurement.simulated for each in result.measured):
         text = (
             "The machines were stand-ins of the sandbox: these rates are of this computer, and no quote knows of them."

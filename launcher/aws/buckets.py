@@ -50,12 +50,13 @@ def describe(session: Session, name: str) -> BucketState:
         policy = _optional(client.get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
         lifecycle = _optional(client.get_bucket_lifecycle_configuration, "NoSuchLifecycleConfiguration", Bucket=name)
         logging = client.get_bucket_logging(Bucket=name).get("LoggingEnabled", {})
+        statements = safe_json.loads(policy["Policy"]) if policy else {"Statement": []}
     return BucketState(
         name=name,
         encryption=_default_encryption(rules).get("SSEAlgorithm"),
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
-        tls_only=bool(policy) and _denies_plain_text(safe_json.loads(policy["Policy"])),
-        manifests_once=bool(policy) and _denies_overwriting(safe_json.loads(policy["Policy"])),
+        tls_only=_denies_plain_text(statements),
+        manifests_once=_denies_overwriting(statements),
         lifecycle=tuple(lifecycle.get("Rules", [])),
         logs_to=logging.get("TargetBucket"),
         kms_key=_default_encryption(rules).get("KMSMasterKeyID"),
@@ -66,7 +67,7 @@ def policy_of(session: Session, name: str) -> dict[str, Any]:
     """The policy of a bucket; empty where it has none."""
     with translated(f"read the policy of bucket {name}"):
         found = _optional(session.client("s3").get_bucket_policy, "NoSuchBucketPolicy", Bucket=name)
-    return dict(safe_json.loads(found["Policy"])) if found else {}
+        return dict(safe_json.loads(found["Policy"])) if found else {}
 
 
 def default_key(session: Session, name: str) -> str | None:

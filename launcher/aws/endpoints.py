@@ -123,7 +123,7 @@ def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable
     if not vectors or not vectors[0]:
         raise DeploymentFailedError(f"endpoint {endpoint.name} answered without an embedding: {_short(body)}")
     tokens = int(data.get("usage", {}).get("prompt_tokens", 0))
-    shown = f"{len(vectors[0])} numbers"
+    shown = f"a vector of {len(vectors[0]):,} dimensions"
     return Reply(kind="embedding", input_tokens=tokens, output_tokens=0, first_s=None, whole_s=whole, shown=shown)
 
 

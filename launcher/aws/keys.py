@@ -7,7 +7,6 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, translated
-from launcher.model.errors import AwsError
 
 ENABLED = "Enabled"
 EBS_OWN_ALIAS = "alias/aws/ebs"
@@ -52,14 +51,11 @@ def key_policy(session: Session, arn: str) -> Mapping[str, Any]:
     """The policy of a key: the only one there is, "default".
 
     Raises:
-        AwsError: it may not be read, it is no JSON, or the call failed.
+        AwsError: it may not be read, or is not JSON.
     """
     with translated(f"read the policy of key {arn}"):
         text = session.client("kms").get_key_policy(KeyId=arn, PolicyName="default").get("Policy", "")
-    try:
         found = safe_json.loads(text)
-    except ValueError as problem:
-        raise AwsError(f"the policy of key {arn} is no JSON") from problem
     return found if isinstance(found, dict) else {}
 
 

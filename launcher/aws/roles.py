@@ -70,4 +70,5 @@ def _document(found: dict[str, Any]) -> dict[str, Any]:
 
 def _parsed(document: Any) -> dict[str, Any]:
     """A policy document, which botocore hands over parsed or as IAM sent it."""
-    return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)
+    with translated("read a policy document"):
+        return dict(safe_json.loads(unquote(document)) if isinstance(document, str) else document)

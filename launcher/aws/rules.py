@@ -28,10 +28,11 @@ def describe(session: Session, name: str) -> RuleState:
     with translated(f"describe rule {name}"):
         found = client.describe_rule(Name=name)
         targets = client.list_targets_by_rule(Rule=name)["Targets"]
+        pattern = safe_json.loads(found.get("EventPattern") or "{}")
     return RuleState(
         arn=str(found["Arn"]),
         enabled=found["State"] == "ENABLED",
         schedule=found.get("ScheduleExpression") or None,
-        pattern=safe_json.loads(found.get("EventPattern") or "{}"),
+        pattern=pattern,
         targets=frozenset(str(each["Arn"]) for each in targets),
     )

@@ -25,6 +25,7 @@ from botocore.exceptions import (
 from botocore.loaders import JSONFileLoader
 from botocore.parsers import ResponseParserError
 
+from launcher.agent.safe_json import JsonError
 from launcher.model.errors import AwsError
 
 ATTEMPTS = 5
@@ -142,3 +143,5 @@ def translated(what: str) -> Iterator[None]:
         raise AwsError(f"{what}: {problem}") from problem
     except ResponseParserError as problem:
         raise AwsError(f"{what}: {CUT_SHORT}", hint="run it again") from problem
+    except JsonError as problem:
+        raise AwsError(f"{what}: {CUT_SHORT}: not valid JSON: {problem}", hint="run it again") from problem

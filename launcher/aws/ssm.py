@@ -33,7 +33,7 @@ def document(session: Session, name: str) -> dict[str, Any]:
     """
     with translated(f"read the document {name}"):
         answer = session.client("ssm").get_document(Name=name, DocumentFormat="JSON")
-    return dict(safe_json.loads(answer["Content"]))
+        return dict(safe_json.loads(answer["Content"]))
 
 
 def parameter(session: Session, name: str) -> str:

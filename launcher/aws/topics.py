@@ -30,9 +30,10 @@ def describe(session: Session, arn: str) -> TopicState:
         subscribers = frozenset(
             (str(each["Protocol"]), str(each["Endpoint"])) for page in pages for each in page["Subscriptions"]
         )
+        statements = tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", []))
     return TopicState(
         arn=arn,
         display_name=str(attributes.get("DisplayName", "")),
-        statements=tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", [])),
+        statements=statements,
         subscribers=subscribers,
     )

@@ -4,7 +4,7 @@ A `Catalog` behaves as a value: the same look-up always gives the same answer, a
 read on first use and kept, which is why a plan with one pinned type costs a few milliseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -23,6 +23,8 @@ from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
 from launcher.model.money import Price, Unpriced
 
+COMMERCIAL = "aws"
+"""The partition of regions that every AWS account can use."""
 COMPONENTS = ("hosting", "training", "cluster", "studio")
 """What SageMaker bills an `ml.` instance for: an endpoint, a training job, HyperPod, Studio."""
 
@@ -152,6 +154,10 @@ class Catalog:
     def regions_of(self, instance_type: str) -> tuple[str, ...]:
         """Regions that offer a type: a zone does, or a price of it is known there."""
         return self._regions_of.get(instance_type, ())
+
+    def commercial(self, regions: Iterable[str]) -> tuple[str, ...]:
+        """Those that `target.region: any` means: GovCloud needs its own account, so a plan has to name its region."""
+        return tuple(each for each in regions if self.regions[each].partition == COMMERCIAL)
 
     def offers(self, instance_type: str, region: str) -> bool:
         """Whether a region is known to offer a type."""

@@ -26,6 +26,12 @@ _USAGE_ERROR: type[Exception] = next(each for each in typer.BadParameter.__mro__
 """Typer carries its own click and exports only some of its exceptions; this is their base."""
 
 
+class _InterruptedError(SlipwayError):
+    """The user ended the command (Ctrl-C)."""
+
+    exit_code = INTERRUPTED
+
+
 def _version(asked: bool) -> None:
     """Print the version and leave."""
     if not asked or completion.VARIABLE in os.environ:
@@ -155,7 +161,7 @@ def _misused(problem: Any) -> int:
     """Say what is wrong with the words that were typed, in typer's way; as JSON where that was asked for."""
     # Typer has some words checked by Pydantic, which begins so.
     problem.message = problem.message.removeprefix("Value error, ")
-    if "--json" in sys.argv:
+    if output.wants_json():
         path = problem.ctx.command_path if problem.ctx is not None else "slipway"
         output.refusal(UnreadableInputError(problem.format_message(), hint=f"{path} --help"))
     else:
@@ -173,6 +179,7 @@ def _encode_anything() -> None:
 def main() -> None:
     """Run a command and leave with the exit code of the contract."""
     _encode_anything()
+    output.WRITTEN.clear()
     if completion.VARIABLE in os.environ:
         _complete()
     try:
@@ -180,9 +187,12 @@ def main() -> None:
         command = get_command(_asked(words))
         lighten(command)
         code = command(args=words, standalone_mode=False)
+        if code == INTERRUPTED and output.wants_json():
+            # Typer turns Ctrl-C into this code.
+            output.refusal(_InterruptedError("interrupted"))
         sys.stdout.flush()
     except DeclinedError as answer:
-        output.say(answer.message)
+        output.refusal(answer, sign="")
         code = answer.exit_code
     except SlipwayError as problem:
         output.refusal(problem)
@@ -190,7 +200,7 @@ def main() -> None:
     except _USAGE_ERROR as problem:
         code = _misused(problem)
     except (typer.Abort, KeyboardInterrupt):
-        output.say("interrupted")
+        output.refusal(_InterruptedError("interrupted"), sign="")
         code = INTERRUPTED
     except (BrokenPipeError, output.ReaderGoneError):
         _silence()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any, Protocol, TypeVar
 
 import typer
@@ -19,6 +20,8 @@ from launcher.model.errors import ImpossibleError, SlipwayError
 Shown_contra = TypeVar("Shown_contra", contravariant=True)
 VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
 """Variables of the environment: one says more, -v sets it; the other names the pager, and --no-pager that none is."""
+WRITTEN = Event()
+"""A JSON document, or the beginning of one, is on standard output: nothing else may follow it there."""
 NEXT = "  next: "
 """How the line of a page begins that says what to type next."""
 
@@ -124,8 +127,11 @@ def answer(shown: Answer[Shown_contra], found: Shown_contra, *, json: bool) -> N
 
 def document(data: Mapping[str, Any]) -> None:
     """Print the result of a command as JSON."""
+    # Encoded before the first byte is written, so that a value without JSON leaves nothing half printed.
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    WRITTEN.set()
     with _read_by_somebody():
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        typer.echo(text)
 
 
 def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -139,6 +145,7 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
     place = f'"{key}": []'
     head, _, tail = json.dumps(data, indent=2, ensure_ascii=False).partition(place)
     encode = json.JSONEncoder(ensure_ascii=False).encode
+    WRITTEN.set()
     with _read_by_somebody():
         # Not by typer, which looks for colours in each of them, and JSON has none.
         sys.stdout.write(head + place.removesuffix("]"))
@@ -158,14 +165,20 @@ def talking() -> Teller:
     return Teller(say, details=verbose())
 
 
-def refusal(problem: SlipwayError) -> None:
-    """Print why a command stopped: as JSON on standard output when JSON was asked for."""
-    if "--json" in sys.argv:
+def wants_json() -> bool:
+    """Whether the command line asks for JSON: `--json` before any `--`."""
+    words = sys.argv[1:]
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
+    """Print why a command stopped: as JSON on standard output when JSON was asked for and nothing is there yet."""
+    if wants_json() and not WRITTEN.is_set():
         from launcher.records.documents import error_document
 
         document(error_document(problem))
         return
-    say(f"error: {problem.message}")
+    say(f"{sign}{problem.message}")
     for each in problem.findings:
         say(f"  {finding_line(each)}")
     if problem.hint:

@@ -31,6 +31,7 @@ def spike(
     minutes: Annotated[float, typer.Option("--minutes", min=1, help="End it after so many minutes at most.")] = 30,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
@@ -46,17 +47,17 @@ def spike(
     from launcher.workflow.run import spike as story
     from launcher.workflow.run.launch import LaunchOptions
 
-    asked = options.price_options(
-        region=region,
-        max_price_age=max_price_age,
-        max_usd=max_usd,
-        any_age=sandbox,
-    )
-    if not sandbox:
+    asked = options.price_options(region=region, max_price_age=max_price_age, max_usd=max_usd, any_age=sandbox)
+    if not sandbox and not dry_run:
         refuse_without_terminal("spike", yes=yes)
     person = Console(yes=yes)
     how = LaunchOptions(
-        root=Path.cwd(), sandbox=sandbox, tell=person.tell, progress=person.progress, meter=person.meter
+        root=Path.cwd(),
+        sandbox=sandbox,
+        dry_run=dry_run,
+        tell=person.tell,
+        progress=person.progress,
+        meter=person.meter,
     )
     wanted = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
@@ -64,4 +65,7 @@ def spike(
     output.answer(answer, found, json=json)
     for line in found.left:
         output.say(f"  {line}")
+    if dry_run:
+        output.say("\n  Nothing was deployed and nothing was measured.")
+        return
     output.say(f"\n  next: slipway compare {shlex.quote(str(file))}")

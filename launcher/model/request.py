@@ -99,7 +99,7 @@ class TargetRequest:
     """Where it should run."""
 
     kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "what is deployed")
-    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region")
+    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: all but GovCloud")
     az_id: str | None = setting(None, Nullable(item=Text()), "availability zone id, such as use2-az1")
     instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
     nodes: NodeRange | None = setting(None, NodeCount(), "number of instances")

@@ -82,11 +82,19 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield error("unknown-region", path, f"no region {region} in the catalog", hint)
 
 
-def _with_chip(name: str, catalog: Catalog) -> str:
-    """Which types have an accelerator of that name."""
+def _type_hint(name: str, catalog: Catalog) -> str:
+    """What to name instead of an unknown instance type: a near name, the types of a family, those with a chip."""
+    family, dot, size = name.partition(".")
+    # Another family of another size is no misspelling: p3.16xlarge is a type of EC2's, and not p5.4xlarge.
+    near = [each for each in catalog.instance_types if not dot or family in each or each.endswith(f".{size}")]
+    if hint := nearest_name(name, near) if dot else "":
+        return hint
     chips = {each.name: each.chip.name.lower() for each in catalog.instance_types.values() if each.chip is not None}
-    types = [each for each, chip in chips.items() if chip.startswith(name.lower())]
-    return f"types with {name}: {', '.join(types[:4])}" if types else ""
+    if types := [each for each in chips if each.partition(".")[0] == family.lower()]:
+        return f"types of {family}: {', '.join(types[:4])}"
+    if types := [each for each, chip in chips.items() if chip.startswith(name.lower())]:
+        return f"types with {name}: {', '.join(types[:4])}"
+    return nearest_name(name, near) or "slipway prices show lists the types"
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
@@ -98,7 +106,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             if gone is not None:
                 yield error("unavailable-type", f"target.{path}", f"{name} cannot be had: {gone.reason}", gone.note)
             elif name not in catalog.instance_types:
-                hint = nearest_name(name, catalog.instance_types) or _with_chip(name, catalog)
+                hint = _type_hint(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
                 if request.workload.train is not None and request.workload.train.hours is None:

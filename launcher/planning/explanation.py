@@ -43,18 +43,23 @@ def _flops(shape: TrainingShape) -> Assumption:
     weights = factor * shape.active_params_b * 1e9
     attention = flops.attention_per_token(shape)
     steps = [
-        f"weights: {factor:.0f} x {shape.active_params_b:g} billion active parameters = {weights:.3g} FLOP per token",
+        f"weights: {factor:.0f} x {shape.active_params_b:g} billion active parameters = {weights / 1e9:,.4g} GFLOP",
         (
             f"attention: 12 x {known_layers(shape):.3g} layers x {known_hidden(shape):.4g} wide"
             f" x {shape.sequence_length} tokens"
-            f" = {attention:.3g}"
+            f" = {attention / 1e9:,.4g} GFLOP"
         ),
-        f"together {flops.per_token(shape):.4g} FLOP per token",
+        f"together {flops.per_token(shape) / 1e9:,.4g} GFLOP per token",
     ]
     if shape.recompute is Recompute.FULL:
-        steps.append(f"the chips do {flops.hardware_per_token(shape):.4g}: the forward pass is computed again")
+        done = flops.hardware_per_token(shape) / 1e9
+        steps.append(f"the chips do {done:,.4g} GFLOP: the forward pass is computed again")
     return Assumption(
-        name="FLOPs per token", value=f"{flops.per_token(shape):.4g}", unit="FLOP", source=PALM, steps=tuple(steps)
+        name="FLOPs per token",
+        value=f"{flops.per_token(shape) / 1e9:.4g}",
+        unit="GFLOP",
+        source=PALM,
+        steps=tuple(steps),
     )
 
 
@@ -70,10 +75,10 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         )
     if shape.global_batch_tokens is None:
         most = shape.most_batch_tokens
-        bound = "" if most is None else f", at most the {most:.3g} of published runs"
+        bound = "" if most is None else f", at most the {most / 1e6:.3g} million of published runs"
         yield Assumption(
             name="batch",
-            value=f"{utilisation.step_tokens(shape, shape.chips) * shape.chips:.3g}",
+            value=f"{utilisation.step_tokens(shape, shape.chips) * shape.chips:.0f}",
             unit="tokens per step",
             source=f"not given: 4 million tokens, or 8,192 per chip if that is more{bound}",
         )

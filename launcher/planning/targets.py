@@ -145,7 +145,7 @@ def locations_of(
     """Regions, of those that have a type, with the pinned zone, the zones with a spot price of their own, or any."""
     az_id = request.target.az_id
     pinned = catalog.region_of_az(az_id) if az_id is not None else None
-    for region in dict.fromkeys(request.target.region or known):
+    for region in dict.fromkeys(request.target.region or catalog.commercial(known)):
         if region not in known or (pinned is not None and region != pinned):
             continue
         zones: tuple[str | None, ...] = (az_id,)

@@ -86,7 +86,7 @@ def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple
 
 def _regions(context: PricingContext, facts: InstanceType) -> tuple[str, ...]:
     """The regions to try: the plan's, or those that offer the type."""
-    return context.request.target.region or context.catalog.regions_of(facts.name)
+    return context.request.target.region or context.catalog.commercial(context.catalog.regions_of(facts.name))
 
 
 def _managed(

@@ -103,3 +103,15 @@ def test_the_demo_is_measured(demo):
     report = json.loads((demo / ".slipway" / "runs" / "tiny-gpt-spike-p5" / "latest" / "report.json").read_text())
     assert report["status"] == "cancelled"
     assert 100 <= report["attempts"][0]["last_step"] < 900
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_every_quote_and_launches_nothing(demo):
+    done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["measurements"] == []
+    assert found["unmeasured"] == [{"instance_type": "p5.48xlarge", "reason": "dry run: not launched"}]
+    assert "Total to finish: $" in done.stderr
+    assert "Nothing was deployed and nothing was measured" in done.stderr
+    assert not (demo / "measurements.jsonl").exists()

@@ -175,7 +175,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> list[InstanceType]:
 
 def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ...]:
     """The regions a plan may run a type in: the ones it names, whether or not the type is known there."""
-    regions = request.target.region or catalog.regions_of(name)
+    regions = request.target.region or catalog.commercial(catalog.regions_of(name))
     zone = request.target.az_id
     return tuple(each for each in regions if zone is None or each == catalog.region_of_az(zone))
 

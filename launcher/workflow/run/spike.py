@@ -148,7 +148,7 @@ def spike(
         clock: the moment.
         price: how it is priced.
         wanted: how far it goes.
-        options: where and how it is launched.
+        options: where and how it is launched; a dry run shows every spike and launches none.
         person: is shown every quote and asked.
 
     Raises:
@@ -167,6 +167,10 @@ def spike(
     left: list[str] = []
     for name in wanted.types or plans.types(clock(), price):
         made = plans.plan(name, wanted.minutes)
+        if options.dry_run:
+            launch_plan(_written(made, options.root), clock, price, wanted=None, options=options, person=person)
+            unmeasured.append((name, "dry run: not launched"))
+            continue
         try:
             with _removed_after(made, clock(), catalog, options, left):
                 found = _measure(made, clock, price, steps=wanted.steps, options=options, person=person)
@@ -177,7 +181,7 @@ def spike(
             if not measured:
                 raise
             unmeasured.append((name, problem.message))
-    if not measured:
+    if not measured and not options.dry_run:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in unmeasured)
         raise NothingMeasuredError(f"nothing was measured: {reasons}", hint="; ".join(left))
     return SpikeResult(name=request.name, measured=tuple(measured), unmeasured=tuple(unmeasured), left=tuple(left))

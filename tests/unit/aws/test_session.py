@@ -13,6 +13,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from launcher.agent import safe_json
 from launcher.aws import stacks
 from launcher.aws.session import CredentialsError, Session, translated
 from launcher.model.errors import AwsError
@@ -55,6 +56,15 @@ def test_other_problems_do_not_ask_for_a_login(problem, said):
     with pytest.raises(AwsError, match=said) as caught, translated("stack x"):
         raise problem
     assert not isinstance(caught.value, CredentialsError)
+
+
+def test_a_document_that_is_cut_short_is_an_error_of_the_call():
+    with (
+        pytest.raises(AwsError, match="describe topic x: the answer is cut short") as caught,
+        translated("describe topic x"),
+    ):
+        safe_json.loads('{"Statement": [')
+    assert "not valid JSON: Expecting value" in caught.value.message
 
 
 def test_a_session_that_has_ended_is_told_by_any_call(tmp_path, monkeypatch):

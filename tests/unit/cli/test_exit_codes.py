@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli import output
+from launcher.model.errors import UnreadableInputError
+
 GOOD = """
 slipway: 1
 name: x
@@ -28,6 +31,9 @@ CASES = [
     (GOOD.replace("on-demand", "on-demmand"), 2, "did you mean on-demand?"),
     (GOOD.replace("llama-3.1-8b", "lama-3.1-8b"), 5, "did you mean llama-3.1-8b?"),
     (GOOD.replace("p5.48xlarge", "p5.48xlage"), 5, "did you mean p5.48xlarge?"),
+    (GOOD.replace("p5.48xlarge", "p3.16xlarge"), 5, "slipway prices show lists the types"),
+    (GOOD.replace("p5.48xlarge", "p5"), 5, "types of p5: p5.48xlarge"),
+    (GOOD.replace("p5.48xlarge", "A100"), 5, "types with A100: p4d.24xlarge"),
     (GOOD.replace("us-east-1", "us-east-9"), 5, "us-east-9"),
     (GOOD.replace("p5.48xlarge", "trn2.48xlarge"), 5, "not offered in us-east-1"),
     (GOOD.replace("tokens_b: 2.0", "tokens_b: 2.0, hours: 3"), 5, "keep one"),
@@ -63,6 +69,41 @@ def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
     assert document["schema"] == "slipway.error/1"
     assert document["exit_code"] == 2
     assert [each["path"] for each in document["findings"]] == ["regoin"]
+
+
+@pytest.mark.parametrize(
+    "problem,code,message",
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("half an answer"), 1, "internal error: RuntimeError: half an answer"),
+    ],
+    ids=["interrupted", "internal"],
+)
+def test_each_end_of_a_command_is_one_document_where_json_was_asked_for(problem, code, message, slipway, monkeypatch):
+    def ends(**_more):
+        raise problem
+
+    monkeypatch.setattr("launcher.aws.session.boto3.Session", ends)
+    ended = slipway("doctor", "--region", "us-east-2", "--json")
+    document = json.loads(ended.out)
+    assert (ended.code, ended.err) == (code, "")
+    assert (document["schema"], document["exit_code"], document["message"]) == ("slipway.error/1", code, message)
+
+
+def test_what_fails_behind_the_document_is_told_on_standard_error(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["slipway", "doctor", "--json"])
+    output.WRITTEN.clear()
+    output.document({"schema": "slipway.doctor/1"})
+    output.refusal(UnreadableInputError("too late"))
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"schema": "slipway.doctor/1"}
+    assert "error: too late" in printed.err
+
+
+def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
+    ended = slipway("exec", "nobody", "--", "train", "--json")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no run of nobody" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -202,3 +243,15 @@ def test_render_writes_the_files_and_executes_nothing(here, slipway):
     assert {each.name for each in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
     (here / "blocked").write_text("a file")
     assert slipway("render", "plan.yaml", "-o", "blocked").code == 5
+
+
+def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(here, slipway):
+    def regions(text):
+        (here / "plan.yaml").write_text(text)
+        found = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]
+        return {each["region"] for each in found}
+
+    anywhere = regions(GOOD.replace(", region: us-east-1", ""))
+    assert "us-east-1" in anywhere
+    assert not [each for each in anywhere if each.startswith("us-gov-")]
+    assert regions(GOOD.replace("us-east-1", "us-gov-west-1")) == {"us-gov-west-1"}

@@ -126,12 +126,14 @@ def test_the_page_of_json_names_every_document(golden):
     lines = [
         "# JSON documents",
         "",
-        "Every command that answers takes `--json`. The document is on standard output and has a key `schema`, such as",
+        "Every command that prints a result accepts `--json` and then writes exactly one document to standard output.",
+        "Its key `schema` names the document, such as `slipway.plan/1`. A failure, a declined question (exit code 7)",
+        "and Ctrl-C (130) write `slipway.error/1`; messages go to standard error.",
+        "",
+        "Dollars are strings, hours are numbers, dates are ISO. Later versions may add keys. The schemas follow JSON",
+        "Schema draft 2020-12; `slipway schema DOCUMENT` prints one.",
+        "",
     ]
-    lines += [
-        "`slipway.plan/1`. Errors are `slipway.error/1`. Dollars are strings, hours numbers, dates ISO. Later versions"
-    ]
-    lines += ["may add keys. The schemas are of draft 2020-12; `slipway schema DOCUMENT` prints one.", ""]
     lines += ["| document | keys | schema |", "|---|---|---|"]
     for name in DOCUMENTS:
         schema = schema_of(name)

@@ -97,7 +97,7 @@ class TestOtherKinds:
     def test_an_embedding_is_numbers(self, runtime, session):
         endpoint = served("small", session)
         reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), session)()
-        assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "3 numbers")
+        assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
         assert runtime.asked[0][1]["input"]
 
     def test_a_component_is_named(self, runtime, session):
