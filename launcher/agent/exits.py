@@ -40,6 +40,12 @@ NO_FAILURES = frozenset({COMPLETED, INTERRUPTED, STOPPED, CANCELLED})
 """Endings of an attempt that `run.retries` does not count."""
 
 
+LAST_WORD = "SLIPWAY_LAST_WORD"
+"""The variable that names the file from which Kubernetes takes a container's termination message."""
+GAVE_UP = "slipway gave up: "
+"""How that message begins where a pod ended for good and could not record in the store that the job has failed."""
+
+
 def exit_code_of(returncode: int) -> int:
     """The code for a command that ended by itself: 128 + n for signal n, and never 75.
 

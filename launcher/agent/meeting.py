@@ -140,6 +140,9 @@ class Meeting:
             code: With which this pod ends.
             over: Whether this pod is to leave at once.
             newest: Step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+
+        Raises:
+            StoreError: The store refuses for good to count a failure.
         """
         if self._retries is None:
             return
@@ -179,6 +182,9 @@ class Meeting:
 
         Returns:
             Whether the job has failed for good, so that no pod begins another life.
+
+        Raises:
+            StoreError: The store refuses for good: nobody counts this life.
         """
         number = self._number if number is None else number
         while True:
@@ -200,6 +206,8 @@ class Meeting:
                 if self._store.swap_text(LIFE, done.to_json(), before=found) is not None:
                     return final
             except StoreError as error:
+                if error.permanent:
+                    raise
                 self._once(f"that the job failed cannot be written, which is tried again: {error}")
             if over():
                 return False

@@ -4,10 +4,12 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.agent import exits
+from launcher.agent.errors import StoreError
 from launcher.agent.events import events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.life import newest_step, telling_events
@@ -28,12 +30,16 @@ UNFIT = "SLIPWAY_UNFIT"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIMEOUT_S = 5.0
 _KEEP_S, _KEEP_IN_HASTE_S = 60.0, 10.0
+_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 300.0
+"""Between two tries, doubled each time: the kubelet's own between two starts of a container."""
+_LONGEST_WORD = 2000
+"""Characters of a pod's last word: Kubernetes keeps the last 4096 bytes, and its beginning counts."""
 _MOST_HELD = 64_000_000
 """Bytes of output that are held while the store does not answer."""
 
 
 def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
-    """Run one attempt of the job, as one pod of it.
+    """Run one attempt of the job, as one pod of it; where the store refuses for good, this pod ends for good.
 
     Args:
         spec: The job.
@@ -46,6 +52,28 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
     Raises:
         AgentError: It cannot begin.
     """
+    try:
+        return _run(spec, journal, environment)
+    except StoreError as error:
+        if not error.permanent:
+            raise
+        reason = f"the run's place in the store refuses for good, so that no life of the job is counted: {error}"
+    _say(reason)
+    # Kubernetes keeps the last word. An operator that starts again whatever fails is told that all is well.
+    try:
+        Path(environment[exits.LAST_WORD]).write_text(exits.GAVE_UP + reason[:_LONGEST_WORD], encoding="utf-8")
+    except (KeyError, OSError) as problem:
+        _say(f"and that cannot be said to Kubernetes: {problem!r}")
+        return exits.BAD_JOB
+    return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
+
+
+def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
+    """The same, where the store takes what is written.
+
+    Raises:
+        AgentError: It cannot begin; a `StoreError` that is permanent: the store refuses for good.
+    """
     notices = Notices(pod_grace_s=spec.grace_s)
     notices.listen()
     store = Store(journal, timeout_s=_TIMEOUT_S)
@@ -55,7 +83,8 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
         _say(environment[UNFIT])
         meeting.refuse(exits.BAD_JOB)
         return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
-    seat = meeting.join(over=notices.pending)
+    pause_s = 0.2 if environment.get("SLIPWAY_SANDBOX") == "1" else _PAUSE_S
+    seat = _seat(meeting, notices, tries=1 + (spec.retries or 0), pause_s=pause_s)
     if meeting.completed:
         if meeting.failed is not None:
             _say(f"the job has failed with exit code {meeting.failed}: no further attempt is allowed")
@@ -78,6 +107,24 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
             meeting.complete(over=lambda: True, stopped=True)
     kept.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
+
+
+def _seat(meeting: Meeting, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
+    """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late.
+
+    Raises:
+        StoreError: The store refused every time.
+    """
+    for number in range(1, tries):
+        try:
+            return meeting.join(over=notices.pending)
+        except StoreError as error:
+            _say(f"{error} (try {number} of {tries})")
+        until = time.monotonic() + pause_s
+        while time.monotonic() < until and not notices.pending():
+            time.sleep(min(1.0, pause_s))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return meeting.join(over=notices.pending)
 
 
 def _machine(environment: Mapping[str, str]) -> str:

@@ -53,7 +53,7 @@ class JobFacts:
 
     `word` is the scheduler's own for the state, `reason` why a job waits (empty where it does not), `restarts` how
     often it has been put back into the queue, `nodes` where it runs. `attempt` is the last one that is known, None for
-    a job that has never run.
+    a job that has never run. `keeps_nodes`: it has failed, and its other pods keep their nodes until it is cancelled.
     """
 
     state: JobState
@@ -62,3 +62,4 @@ class JobFacts:
     restarts: int
     nodes: tuple[str, ...]
     attempt: Attempt | None
+    keeps_nodes: bool = False

@@ -181,7 +181,7 @@ def job_context(
         queue=(plan.request.target.queue or "").rpartition("/")[2] or None,
         priority=plan.request.target.priority,
         topology=pod.topology(plan, facts),
-        environment=pod.environment(plan, facts, names, run=job.run, operator=made.value, meeting=f"{name}-0.{name}"),
+        environment=pod.environment(plan, facts, names, job=job, operator=made.value, meeting=f"{name}-0.{name}"),
         claims=pod.claims(plan),
         archive_uri=job.archive.uri,
         archive_sha256=job.archive.sha256,

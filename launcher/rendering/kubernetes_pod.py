@@ -127,7 +127,7 @@ def by_volume(plan: Plan, path: str) -> str:
 
 
 def environment(
-    plan: Plan, facts: InstanceType, names: ClusterNames, *, run: str, operator: str, meeting: str
+    plan: Plan, facts: InstanceType, names: ClusterNames, *, job: JobSettings, operator: str, meeting: str
 ) -> tuple[EnvironmentVariable, ...]:
     """Everything that the first process of a pod, and with it the command, is told.
 
@@ -135,15 +135,16 @@ def environment(
         plan: the plan.
         facts: its type.
         names: what the files refer to.
-        run: the submission.
+        job: the submission.
         operator: a word of `run.operator`.
         meeting: host name of the first pod of a Job.
     """
     found = {
         "AWS_REGION": plan.place.region,
         "SLIPWAY_ROOT": ROOT,
-        "SLIPWAY_RUN_KEY": run,
-        "SLIPWAY_JOURNAL": journal_uri(checkpoint_uri(plan, names), run),
+        "SLIPWAY_RUN_KEY": job.run,
+        "SLIPWAY_RETRIES": str(job.retries_of(plan.request.run)),
+        "SLIPWAY_JOURNAL": journal_uri(checkpoint_uri(plan, names), job.run),
         "SLIPWAY_OPERATOR": operator,
         "SLIPWAY_PARTS": str(plan.place.nodes),
         "SLIPWAY_MEETING": meeting,

@@ -19,7 +19,10 @@ from typing import Any
 CHIPS = ("nvidia.com/", "aws.amazon.com/neuron")
 """What resources of chips begin with, whoever asks for them: also jobs that Slipway knows nothing of."""
 JOB_LABEL, RETRIES = "slipway/job", "slipway/retries"
-LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+LIVING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+ENDED = {"fieldSelector": "status.phase=Succeeded", "labelSelector": JOB_LABEL}
+GAVE_UP = "slipway gave up: "
+"""The last word of a pod that failed for good and could not record it in the store (launcher/agent/exits.py)."""
 PAGE = "500"
 CANNOT_START = {
     *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"),
@@ -50,14 +53,18 @@ def counted(ask: Ask, event: Mapping[str, Any], now: datetime) -> dict[str, Any]
         now: the moment.
     """
     hosts = frozenset(event.get("hosts", ()))
-    pods = [pod for pod in living(ask) if works(pod) or is_on(pod, hosts)]
+    pods = [pod for pod in listed(ask, LIVING) if works(pod) or is_on(pod, hosts)]
     hung_s = 60.0 * float(event.get("hung_minutes", 0))
     whole = event.get("whole") is True
-    words = {name_of(pod): stuck(pod, now, hung_s, whole=whole) if hung_s else "" for pod in pods}
-    # The other pods of a job wait for the one that cannot start.
-    jobs = {job_of(pod) for pod in pods if words[name_of(pod)]} - {None}
-    working = [pod for pod in pods if not words[name_of(pod)] and job_of(pod) not in jobs]
-    named = [f"{name}: {reason}"[:LONGEST] for name, reason in words.items() if reason]
+    at_work = {job_of(pod) for pod in pods}
+    ended = listed(ask, ENDED) if hung_s and at_work - {None} else ()
+    words = [(pod, last_word(pod)) for pod in ended if job_of(pod) in at_work]
+    words += [(pod, stuck(pod, now, hung_s, whole=whole)) for pod in pods if hung_s]
+    found = {name_of(pod): reason for pod, reason in words if reason}
+    # The other pods of a job wait for the one that cannot start, or that has failed.
+    jobs = {job_of(pod) for pod, reason in words if reason} - {None}
+    working = [pod for pod in pods if name_of(pod) not in found and job_of(pod) not in jobs]
+    named = [f"{name}: {reason}"[:LONGEST] for name, reason in found.items()]
     others = sum(job_of(pod) is None for pod in working)
     return {"pods": len(working), "others": others, "stuck": named[:MOST]}
 
@@ -106,9 +113,18 @@ def loops(status: Mapping[str, Any], now: datetime) -> bool:
     return all((end - datetime.fromisoformat(begin)).total_seconds() < SETTLED_S for begin, end in lasted)
 
 
-def living(ask: Ask) -> Iterator[Mapping[str, Any]]:
-    """Every pod of the cluster that has not ended, page by page."""
-    query = {"fieldSelector": LIVING, "limit": PAGE}
+def last_word(pod: Mapping[str, Any]) -> str:
+    """Why a pod has ended for good by its own decision; "" where it has not."""
+    for each in pod.get("status", {}).get("containerStatuses", ()):
+        message = (each.get("state", {}).get("terminated") or {}).get("message", "")
+        if message.startswith(GAVE_UP):
+            return str(message.removeprefix(GAVE_UP)).strip()
+    return ""
+
+
+def listed(ask: Ask, selectors: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    """Every pod of the cluster that the selectors name, page by page."""
+    query = {**selectors, "limit": PAGE}
     while True:
         page = ask(f"/api/v1/pods?{urllib.parse.urlencode(query)}")
         yield from page["items"]

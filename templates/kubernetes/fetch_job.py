@@ -1,7 +1,8 @@
 # ruff: noqa: INP001, S310, T201, UP017 - it is written into the pod, whose init container runs it, on Python 3.9
 """Fetches the job folder from S3 into the pod, holds it to its hash, and has it fetch the command's own folder.
 
-What another try would not mend ends the run: operators make a pod whose init container fails again and again.
+What fails is tried as often as run.retries says, here and not by the operator: some start an init container again and
+again, and where the store takes no record nobody counts. Then the pod ends for good, and its last word says why.
 Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS lends the pod (Pod
 Identity, or a web identity of the service account), or the environment's.
 """
@@ -13,6 +14,7 @@ import hmac
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -27,6 +29,20 @@ FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
 REGION = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 SUFFIX = "amazonaws.com.cn" if REGION.startswith("cn-") else "amazonaws.com"
 TRIES, SERVERS_FAULT, BAD_JOB = 6, 500, 78
+PAUSE_S, LONGEST_PAUSE_S = (0.2, 0.2) if os.environ.get("SLIPWAY_SANDBOX") == "1" else (10.0, 300.0)
+"""Between two tries, doubled each time: the kubelet's own between two starts of a container."""
+START = """import os, sys
+from pathlib import Path
+reason = {reason!r}
+print("slipway:", reason)
+Path(os.environ["SLIPWAY_LAST_WORD"]).write_text("slipway gave up: " + reason[:2000], encoding="utf-8")
+sys.exit({code})
+"""
+"""The pod's first process in place of the job's own: it says why the job has failed, in the log and to Kubernetes."""
+
+
+class UnfetchedError(Exception):
+    """What the job needs is not in the pod, and that the job has failed is not in the store."""
 
 
 def answer(request: urllib.request.Request) -> bytes:
@@ -69,7 +85,7 @@ def credentials() -> tuple[str, str, str]:
         lent = json.loads(answer(request))["AssumeRoleWithWebIdentityResponse"]["AssumeRoleWithWebIdentityResult"]
         made = lent["Credentials"]
         return made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"]
-    sys.exit(
+    raise UnfetchedError(
         "slipway: the pod has no credentials: its service account needs a Pod Identity association (docs/kubernetes.md)"
     )
 
@@ -101,22 +117,36 @@ def signed(bucket: str, key: str, region: str, data: "bytes | None" = None) -> u
 
 
 def end_run(reason: str) -> NoReturn:
-    """Write into the run's place in the store that it has failed, and let this pod end at once as one that is done."""
+    """End the run for a fault that another try would not mend.
+
+    Raises:
+        UnfetchedError: the store takes no record of it.
+    """
     try:
-        bucket, _, place = os.environ["SLIPWAY_JOURNAL"].removeprefix("s3://").partition("/")
-        life = json.dumps({"life": 1, "completed": True, "failed": BAD_JOB})
-        answer(signed(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
-        log = signed(bucket, f"{place}/log.txt/000000000000000", REGION, f"{reason}\n".encode())
-        log.add_header("If-None-Match", "*")
-        with contextlib.suppress(urllib.error.HTTPError):  # an earlier life has begun it
-            answer(log)
-    except (KeyError, OSError):
-        sys.exit(reason)
+        record(reason)
+    except (OSError, LookupError, ValueError) as problem:
+        raise UnfetchedError(reason) from problem
+    end_pod(reason)
+
+
+def record(reason: str) -> None:
+    """Write into the run's place in the store that it has failed, and why."""
+    bucket, _, place = os.environ["SLIPWAY_JOURNAL"].removeprefix("s3://").partition("/")
+    life = json.dumps({"life": 1, "completed": True, "failed": BAD_JOB})
+    answer(signed(bucket, f"{place}/life.json", REGION, f"{life}\n".encode()))
+    log = signed(bucket, f"{place}/log.txt/000000000000000", REGION, f"{reason}\n".encode())
+    log.add_header("If-None-Match", "*")
+    with contextlib.suppress(urllib.error.HTTPError):  # an earlier life has begun it
+        answer(log)
+
+
+def end_pod(reason: str) -> NoReturn:
+    """Let this pod end at once, and for good."""
     start = FOLDER / "kubernetes" / "start.py"
     start.parent.mkdir(parents=True, exist_ok=True)
     # A Job fails at this code; the other operators start again whatever fails.
     code = BAD_JOB if os.environ.get("SLIPWAY_OPERATOR") == "job" else 0
-    start.write_text(f"import sys\nprint({reason!r})\nsys.exit({code})\n", encoding="utf-8")
+    start.write_text(START.format(reason=reason.removeprefix("slipway: "), code=code), encoding="utf-8")
     sys.exit(0)
 
 
@@ -151,25 +181,54 @@ def unpack(archive: Path, folder: Path) -> None:
             place.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
-uri, wanted, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
-if not FOLDER.is_dir():
-    FOLDER.parent.mkdir(parents=True, exist_ok=True)
-    fresh = FOLDER.with_name(f".{FOLDER.name}-{os.getpid()}")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    content = fetched(uri)
-    digest = hashlib.sha256(content).hexdigest()
-    if (str(len(content)), digest) != (size, wanted):
-        end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
-    (fresh / ".archive").write_bytes(content)
-    unpack(fresh / ".archive", fresh)
-    (fresh / ".archive").unlink()
-    fresh.rename(FOLDER)
-    print(f"slipway: fetched {uri} ({size} bytes)")
-os.chdir(FOLDER)
-if Path("fetch_work.py").is_file():
-    done = subprocess.run([sys.executable, "fetch_work.py"], stderr=subprocess.PIPE, text=True, check=False)
-    sys.stderr.write(done.stderr)
-    if done.returncode == BAD_JOB:
-        end_run(done.stderr.strip())
-    sys.exit(done.returncode)
+def fetch() -> None:
+    """Bring the job folder into the pod, once, and the command's own.
+
+    Raises:
+        OSError: S3 does not answer.
+        UnfetchedError: it refuses, or the command's folder is not had.
+    """
+    uri, wanted, size = (os.environ[f"SLIPWAY_JOB_{name}"] for name in ("URI", "SHA256", "BYTES"))
+    if not FOLDER.is_dir():
+        FOLDER.parent.mkdir(parents=True, exist_ok=True)
+        fresh = FOLDER.with_name(f".{FOLDER.name}-{os.getpid()}")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        content = fetched(uri)
+        digest = hashlib.sha256(content).hexdigest()
+        if (str(len(content)), digest) != (size, wanted):
+            end_run(f"slipway: {uri} has {len(content)} bytes and SHA-256 {digest}, wanted {size} and {wanted}")
+        (fresh / ".archive").write_bytes(content)
+        unpack(fresh / ".archive", fresh)
+        (fresh / ".archive").unlink()
+        fresh.rename(FOLDER)
+        print(f"slipway: fetched {uri} ({size} bytes)")
+    os.chdir(FOLDER)
+    if Path("fetch_work.py").is_file():
+        done = subprocess.run([sys.executable, "fetch_work.py"], stderr=subprocess.PIPE, text=True, check=False)
+        sys.stderr.write(done.stderr)
+        if done.returncode == BAD_JOB:
+            end_run(done.stderr.strip())
+        if done.returncode:
+            raise UnfetchedError(done.stderr.strip())
+
+
+# The first process of a container hears of its end only where it asks to.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+pause_s, tries = PAUSE_S, 1 + int(os.environ["SLIPWAY_RETRIES"])
+for number in range(1, tries + 1):
+    try:
+        fetch()
+        break
+    except UnfetchedError as problem:
+        why = str(problem)
+    except (OSError, LookupError, ValueError) as problem:
+        why = f"slipway: the job's files cannot be fetched: {type(problem).__name__}: {problem}"
+    print(f"{why} (try {number} of {tries})", flush=True)
+    if number < tries:
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+else:
+    with contextlib.suppress(OSError, LookupError, ValueError, UnfetchedError):
+        record(why)
+    end_pod(f"{why} ({tries} tries: run.retries)")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 import zipimport
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -18,6 +19,8 @@ FOLDER = Path(os.environ.get("SLIPWAY_ROOT", "/slipway")) / "job"
 AGENT = Path(os.environ.get("SLIPWAY_AGENT", FOLDER / "slipway-agent.pyz"))
 JOB = Path(os.environ.get("SLIPWAY_JOB", FOLDER / "job.json"))
 PORT = 29500
+PAUSE_S, LONGEST_PAUSE_S = (0.2, 0.2) if os.environ.get("SLIPWAY_SANDBOX") == "1" else (10.0, 300.0)
+"""Between two tries to read the secrets, doubled each time: the kubelet's own between two starts of a container."""
 DRIVER, COMPAT = Path("/proc/driver/nvidia/version"), Path("/usr/local/cuda/compat")
 DEVICES = Path(os.environ.get("SLIPWAY_DEVICES", "/dev/infiniband"))
 
@@ -88,6 +91,23 @@ def session() -> Any:
     return boto3
 
 
+def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], boto3: Any) -> str:
+    """Set the variables of secrets; "", or why they cannot be read in as many tries as run.retries allows."""
+    pause_s, tries = PAUSE_S, 1 + int(own["SLIPWAY_RETRIES"])
+    for number in range(1, tries + 1):
+        try:
+            own.update(secrets(wanted, boto3))
+        except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: what is not read is not there
+            why = f"the job's secrets cannot be read: {problem} (try {number} of {tries})"
+        else:
+            return ""
+        print(f"slipway: {why}", flush=True)
+        if number < tries:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return why
+
+
 def secrets(wanted: Mapping[str, str], boto3: Any) -> dict[str, str]:
     """The values of secrets and parameters, by variable; they are written nowhere."""
     found = {}
@@ -116,7 +136,9 @@ def main() -> None:
         own["LD_LIBRARY_PATH"] = f"{compat}:{own.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     wanted = json.loads(own.get("SLIPWAY_SECRETS", "{}"))
     if wanted and "SLIPWAY_UNFIT" not in own:
-        own.update(secrets(wanted, session()))
+        problem = secrets_problem(own, wanted, session())
+        if problem:
+            own["SLIPWAY_UNFIT"] = problem
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, str(AGENT), "run", "--config", str(JOB)])  # noqa: S606 - the agent
 

@@ -2,7 +2,8 @@
 
 A pod here is no container: it sees this machine's files. So the path of a mounted volume is replaced by the folder that
 stands for it, in the command, its arguments, the working folder and the values of variables, and nowhere else: what
-lies inside files is not touched. A name of a headless service's pod stands for this machine.
+lies inside files is not touched; that of a termination message is replaced by a file of the container's own. A name of
+a headless service's pod stands for this machine.
 """
 
 import base64
@@ -150,13 +151,16 @@ def _field(path: str, pod: Mapping[str, Any]) -> str:
 class Paths:
     """Puts folders in the place of mounted paths, and this machine in that of a service's pods."""
 
-    def __init__(self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str]) -> None:
+    def __init__(
+        self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str], last_word: Path
+    ) -> None:
         """Prepare.
 
         Args:
             container: whose mounts they are.
             volumes: the folder of each volume.
             services: the names of the namespace's headless services.
+            last_word: the file of the container's termination message.
         """
         mounts = {
             each["mountPath"].rstrip("/"): volumes[each["name"]] / each.get("subPath", "")
@@ -165,17 +169,17 @@ class Paths:
         }
         for each in mounts.values():
             each.mkdir(parents=True, exist_ok=True)
+        mounts[container["terminationMessagePath"]] = last_word
         self._mounts = mounts
         listed = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
-        self._pattern = re.compile(rf"(?<![\w.-])({listed})(?![\w.-])") if mounts else None
+        self._pattern = re.compile(rf"(?<![\w.-])({listed})(?![\w.-])")
         names = "|".join(re.escape(each) for each in sorted(services, key=len, reverse=True))
         suffix = r"(?:\.[a-z0-9-]+(?:\.svc(?:\.cluster\.local)?)?)?"
         self._hosts = re.compile(rf"(?<![\w.-])(?:[a-z0-9-]+\.)?(?:{names}){suffix}(?![\w.-])") if services else None
 
     def __call__(self, text: str) -> str:
         """A text with both replaced."""
-        if self._pattern is not None:
-            text = self._pattern.sub(lambda match: str(self._mounts[match[1]]), text)
+        text = self._pattern.sub(lambda match: str(self._mounts[match[1]]), text)
         return text if self._hosts is None else self._hosts.sub("127.0.0.1", text)
 
 

@@ -22,6 +22,8 @@ POD_MARK = "SLIPWAY_SANDBOX_POD"
 _NOT_STARTED = 128
 FORCED_GRACE_S = 1.0
 """What is left to a pod that was deleted by force (kubernetes, pkg/kubelet/pod_workers.go: a second at least)."""
+_LONGEST_WORD = 4096
+"""Bytes of a termination message that are kept, the last ones (kubernetes, pkg/kubelet/container/runtime.go)."""
 _LOOK_S = 0.05
 _BACK_OFF_S, _LONGEST_BACK_OFF_S = 0.5, 10.0
 """A container that failed is started again after 10 s, doubled up to 300 s; here time is short."""
@@ -145,6 +147,7 @@ class PodRun(threading.Thread):
         if self._leaving.is_set():
             self._ended(name, 137, now())
             return 137
+        self._last_word(name).write_bytes(b"")
         try:
             process = self._spawned(container)
         except ContainerError as problem:
@@ -201,7 +204,7 @@ class PodRun(threading.Thread):
 
     def _inside(self, container: Mapping[str, Any]) -> tuple[Paths, dict[str, str], dict[str, str], Path]:
         """What a container's processes see: its paths, what it sets, all variables, its working folder."""
-        paths = Paths(container, self._volumes, self._services)
+        paths = Paths(container, self._volumes, self._services, self._last_word(container["name"]))
         own = containers.variables(container, self._pod, self._find)
         names = containers.own_names(container)
         placed = {name: value if name in names else paths(value) for name, value in own.items()}
@@ -232,12 +235,19 @@ class PodRun(threading.Thread):
                 stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "000Z")
                 file.write(stamp.encode() + b" " + line)
 
+    def _last_word(self, container: str) -> Path:
+        """Where a container leaves its termination message, anew at each start."""
+        return self._folder / "logs" / f"{container}.last-word"
+
     def _processes(self) -> set[int]:
         return processes.with_descendants(processes.marked(POD_MARK, self._word))
 
     def _ended(self, name: str, code: int, began: str) -> None:
         reason = "Completed" if code == 0 else "Error"
         ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}
+        last_word = self._last_word(name)
+        if last_word.is_file() and last_word.stat().st_size:
+            ended["message"] = last_word.read_bytes()[-_LONGEST_WORD:].decode(errors="replace")
         self._statuses[name]["state"] = {"terminated": ended}
         self._statuses[name] |= {"ready": False, "started": False}
 

@@ -58,6 +58,7 @@ def _spec(given: Mapping[str, Any]) -> Object:
         if limits:
             each["resources"]["requests"] = {**limits, **each["resources"].get("requests", {})}
         latest = ":" not in each["image"].rpartition("/")[2] or each["image"].endswith(":latest")
+        each.setdefault("terminationMessagePath", "/dev/termination-log")
         each.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
     return spec
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from signal import Signals
 from typing import Any
 
-from launcher.agent.exits import INTERRUPTED, NEVER_AGAIN
+from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
 
 _OF_JOB = {
     "BackoffLimitExceeded": "it failed more often than run.retries allows",
@@ -64,6 +64,16 @@ def of_code(code: int) -> str:
     if code in NEVER_AGAIN:
         return f"another try would not mend it: exit {code}"
     return f"{_OF_JOB['BackoffLimitExceeded']}; {_end({'reason': 'Error'}, code)}"
+
+
+def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
+    """Why a pod has ended for good by its own decision; empty where none has."""
+    for pod in pods:
+        for each in pod.get("status", {}).get("containerStatuses", ()):
+            message = str((each.get("state", {}).get("terminated") or {}).get("message", ""))
+            if message.startswith(GAVE_UP):
+                return f"pod {pod['metadata']['name']}: {_plain(message.removeprefix(GAVE_UP))}"
+    return ""
 
 
 def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:

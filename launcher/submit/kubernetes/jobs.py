@@ -89,13 +89,17 @@ class KubernetesJobs:
         ended = _ended(found, _ENDS)
         running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
-        if ended is not None:
-            state = _ENDS[ended["type"]]
-            word = str(ended.get("reason") or ended["type"])
+        last_word = endings.last_word(pods)
+        if ended is not None or last_word:
+            state = JobState.FAILED if ended is None else _ENDS[ended["type"]]
+            word = "Failed" if ended is None else str(ended.get("reason") or ended["type"])
             code = self._failed_for_good()
-            if code is not None:
+            if code is not None or last_word:
                 # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
-                state, word, reason = JobState.FAILED, "Failed", endings.of_code(code)
+                state, word = JobState.FAILED, "Failed"
+                reason = ": ".join(
+                    each for each in (endings.of_code(code) if code is not None else "", last_word) if each
+                )
             else:
                 reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
         else:
@@ -110,6 +114,7 @@ class KubernetesJobs:
             restarts=_restarts(found, pods),
             nodes=nodes,
             attempt=attempt,
+            keeps_nodes=ended is None and bool(last_word),
         )
 
     def pods(self, job: str) -> list[dict[str, Any]]:

@@ -194,6 +194,8 @@ class RemoteWatch:
             self.over = code not in (None, INTERRUPTED) or now - self.failed_at >= REQUEUE_S
             if self.over and facts.reason:
                 self.tell(f"job {self.job.job} failed: {facts.reason}")
+            if self.over and facts.keeps_nodes and self.source.cancel(self.job):
+                self.tell(f"job {self.job.job} was cancelled: its other pods waited for the one that failed")
             return
         self.failed_at = None
         self.over = facts.state.final

@@ -79,6 +79,14 @@ def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, look, 
     assert words.startswith(reason), words
 
 
+def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_nothing(cluster, look, put, until):
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
+    word = "echo 'slipway gave up: the pod has no credentials' > /dev/termination-log"
+    put("waits", labels={"slipway/job": "train"})
+    put("gone", labels={"slipway/job": "train"}, command=word)
+    until(lambda: look() == {"pods": 0, "others": 0, "stuck": ["default/gone: the pod has no credentials"]})
+
+
 def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(look, put, until):
     put("ours", labels={"slipway/job": "train"}, limits={"nvidia.com/gpu": "9"})
     until(lambda: look(whole=True)["stuck"])

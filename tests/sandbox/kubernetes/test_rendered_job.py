@@ -5,6 +5,7 @@ import os
 import secrets
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 
 import boto3
 import pytest
@@ -23,7 +24,9 @@ from launcher.rendering.names import ClusterNames, journal_uri
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.shipping import job_archive, ship_work
+from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests.plans import request_of
+from tests.stand_ins.loopback import listening
 
 pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
@@ -61,7 +64,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
     connections = []
 
-    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, lost=False, **run):
+    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, lost=False, pods=None, change=None, **run):
         session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
         bucket = f"rendered-{secrets.token_hex(4)}"
         style = Config(s3={"addressing_style": "path"})
@@ -86,7 +89,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
             shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
         settings = replace(settings, archive=shipped)
         context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
-        cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1"}
+        cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
         for name in {"n1", "n2", "n3"} - {each["metadata"]["name"] for each in cluster.nodes()}:
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
@@ -95,6 +98,8 @@ def submitted(cluster, endpoint, catalog, tmp_path):
             to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
         )
         documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
+        if change:
+            change(documents)
         kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))
         kind = documents[-1]["kind"]
         jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=kept)
@@ -147,6 +152,70 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
         assert facts.reason.startswith("another try would not mend it: ")
         assert code in facts.reason
         assert (tmp_path / code).read_text() == "1", log()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("nodes, retries", [(1, 0), (1, 2), (2, 1)])
+def test_a_job_whose_pods_can_record_nothing_fails_after_as_many_tries_as_it_has(
+    submitted, until, operator, nodes, retries
+):
+    """Only the pods count, and only their last words say why: an operator would go on a hundred times."""
+    jobs, job, log = submitted(operator, TRAINER, nodes=nodes, retries=retries, pods={"AWS_ACCESS_KEY_ID": ""})
+    facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
+    assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
+    assert "the pod has no credentials: its service account needs a Pod Identity association" in facts.reason
+    assert f"({1 + retries} tries: run.retries)" in facts.reason
+    assert not log()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A store that was taken away from the run after its files were fetched."""
+
+    def do_GET(self):
+        body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_PUT = do_GET  # noqa: N815 - the name that the library looks for
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_it_has(submitted, until, operator):
+    with listening(Refusing) as refusing:
+
+        def refuse(documents):
+            specs = documents[-1]["spec"]
+            replicas = specs.get("replicaSpecs") or [*specs.get("pytorchReplicaSpecs", {}).values()] or [specs]
+            for each in replicas:
+                (agent,) = each["template"]["spec"]["containers"]
+                agent["env"].append({"name": "AWS_ENDPOINT_URL", "value": refusing})
+
+        jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=1, change=refuse)
+        facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
+    assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
+    assert "no life of the job is counted" in facts.reason
+    assert "AccessDenied" in facts.reason
+
+
+def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, until, tmp_path):
+    """The others would wait for it, and keep their nodes."""
+
+    def lock_out(documents):
+        pod = documents[-1]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+        pod["initContainers"][0]["env"].append({"name": "AWS_ACCESS_KEY_ID", "value": ""})
+
+    jobs, job, _ = submitted(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
+    said = []
+    watch = RemoteWatch(mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, tell=said.append)
+    until(watch.ended, lambda: str(said))
+    assert (watch.facts.state, watch.facts.keeps_nodes) == (JobState.FAILED, True)
+    assert any("worker-0: the pod has no credentials" in each for each in said)
+    until(lambda: not jobs.left(job))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -16,7 +16,9 @@ import yaml
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import NoCredentialsError
 
+from launcher.agent.exits import GAVE_UP
 from launcher.catalog.assets import asset
 from launcher.model.enums import Operator
 from launcher.rendering.batch import JobArchive
@@ -88,6 +90,8 @@ class TestFetch:
             "SLIPWAY_JOB_URI": "s3://bucket/jobs/.work/it.tar.gz",
             "SLIPWAY_JOB_SHA256": hashlib.sha256(archive).hexdigest(),
             "SLIPWAY_JOB_BYTES": str(len(archive)),
+            "SLIPWAY_RETRIES": "1",
+            "SLIPWAY_SANDBOX": "1",
             "AWS_ENDPOINT_URL": store,
             "AWS_REGION": "us-east-2",
             "AWS_ACCESS_KEY_ID": "key",
@@ -106,15 +110,38 @@ class TestFetch:
         assert os.access(tmp_path / "job" / "kubernetes" / "start.py", os.X_OK)
         assert self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0").returncode == 0, "it is there already"
 
-    def test_other_bytes_are_refused_and_nothing_is_left_in_its_place(self, tmp_path, store, archive):
-        done = self.run(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0" * 64)
-        assert done.returncode == 1
-        assert "wanted" in done.stderr
-        assert not (tmp_path / "job").exists()
+    def ended(self, root, store, archive, *, operator="pytorchjob", **more):
+        """How the pod's first process ends where nothing was fetched: its code, and its last word."""
+        done = self.run(root, store, archive, SLIPWAY_OPERATOR=operator, **more)
+        assert done.returncode == 0, done.stderr
+        assert "try 2 of 2" in done.stdout
+        own = {**os.environ, "SLIPWAY_LAST_WORD": str(root / "word")}
+        start = [sys.executable, str(root / "job" / "kubernetes" / "start.py")]
+        first = subprocess.run(start, env=own, capture_output=True, text=True, check=False)
+        word = (root / "word").read_text(encoding="utf-8")
+        assert word.startswith(GAVE_UP)
+        assert word.removeprefix(GAVE_UP) in first.stdout, first.stderr
+        return first.returncode, word
 
-    def test_a_wrong_secret_and_a_missing_object_are_told(self, tmp_path, store, archive):
-        assert "S3 answers 403" in self.run(tmp_path, store, archive, AWS_SECRET_ACCESS_KEY="other").stderr
-        assert "S3 answers 404" in self.run(tmp_path, store, archive, SLIPWAY_JOB_URI="s3://bucket/none").stderr
+    def test_other_bytes_are_refused_and_nothing_of_them_is_left(self, tmp_path, store, archive):
+        code, word = self.ended(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0" * 64)
+        assert (code, "wanted" in word) == (0, True)
+        assert [each.name for each in (tmp_path / "job").iterdir()] == ["kubernetes"]
+
+    @pytest.mark.parametrize("operator, code", [("job", 78), ("pytorchjob", 0), ("hyperpod-pytorchjob", 0)])
+    @pytest.mark.parametrize(
+        "broken, why",
+        [
+            ({"AWS_SECRET_ACCESS_KEY": "other"}, "S3 answers 403"),
+            ({"SLIPWAY_JOB_URI": "s3://bucket/none"}, "S3 answers 404"),
+            ({"AWS_ACCESS_KEY_ID": ""}, "Pod Identity"),
+        ],
+    )
+    def test_a_pod_without_its_job_tries_as_often_as_it_may_and_ends_for_good(  # noqa: PLR0917
+        self, tmp_path, store, archive, operator, code, broken, why
+    ):
+        found, word = self.ended(tmp_path, store, archive, operator=operator, **broken)
+        assert (found, why in word) == (code, True), word
 
     def test_pod_identity_lends_the_credentials(self, tmp_path, store, archive):
         class Agent(BaseHTTPRequestHandler):
@@ -140,10 +167,6 @@ class TestFetch:
                 AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
             )
         assert done.returncode == 0, done.stderr
-
-    def test_no_credentials_is_told(self, tmp_path, store, archive):
-        done = self.run(tmp_path, store, archive, AWS_ACCESS_KEY_ID="")
-        assert "Pod Identity" in done.stderr
 
     def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
         plan = plan_of()
@@ -193,6 +216,20 @@ class TestStart:
         arguments, environment = json.loads(done.stdout)
         assert arguments == ["run", "--config", str(root / "job" / "job.json")]
         return environment
+
+    def test_secrets_that_are_refused_are_asked_for_as_often_as_it_may_fail(self, monkeypatch):
+        monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
+        own = runpy.run_path(str(asset(START_SCRIPT)))["secrets_problem"]
+        arn, asked = "arn:aws:secretsmanager:us-east-1:1:secret:a", []
+
+        class Sdk:
+            def client(self, service, region_name):
+                asked.append((service, region_name))
+                raise NoCredentialsError
+
+        why = own({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
+        assert "Unable to locate credentials (try 3 of 3)" in why
+        assert asked == [("secretsmanager", "us-east-1")] * 3
 
     def test_a_pod_of_a_job(self, tmp_path):
         told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "2", "SLIPWAY_MEETING": "j-0.j", "SLIPWAY_CHIPS": "neuron"}
