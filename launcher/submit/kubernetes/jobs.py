@@ -90,18 +90,14 @@ class KubernetesJobs:
         running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
         last_word = endings.last_word(pods)
-        if ended is not None or last_word:
-            state = JobState.FAILED if ended is None else _ENDS[ended["type"]]
-            word = "Failed" if ended is None else str(ended.get("reason") or ended["type"])
-            code = self._failed_for_good()
-            if code is not None or last_word:
-                # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
-                state, word = JobState.FAILED, "Failed"
-                reason = ": ".join(
-                    each for each in (endings.of_code(code) if code is not None else "", last_word) if each
-                )
-            else:
-                reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
+        code = self._failed_for_good() if ended is not None or last_word else None
+        if code is not None or last_word:
+            # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
+            counted = endings.of_code(code) if code is not None else ""
+            state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, last_word)))
+        elif ended is not None:
+            state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
+            reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
         else:
             all_run = bool(running) and not any(words.waiting(each) for each in pods)
             state = JobState.RUNNING if all_run else JobState.PENDING

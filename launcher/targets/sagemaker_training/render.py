@@ -171,9 +171,9 @@ def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, in
     return found
 
 
-def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, run: str) -> dict[str, str]:
+def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
     """What the first process of every node is told; the request's own Environment takes 512 characters a value."""
-    pod = kubernetes_pod.environment(plan, facts, names, run=run, operator="job", meeting="")
+    pod = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
     found = {each.name: each.value for each in pod} | {"SLIPWAY_ROOT": ROOT}
     del found["SLIPWAY_MEETING"], found["SLIPWAY_PARTS"]  # resourceconfig.json says both
     return found
@@ -192,7 +192,7 @@ def job_files(
         return []
     facts = instances[plan.place.instance_type]
     spec = pod_spec(plan, names=names, job=job)
-    told = environment_of(plan, facts, names, job.run)
+    told = environment_of(plan, facts, names, job)
     return [
         RenderedFile(path=REQUEST_FILE, text=_json(request_of(plan, instances=instances, names=names, job=job))),
         RenderedFile(path=ENTRY_FILE, text=script_text(ENTRY_SCRIPT)),
