@@ -18,7 +18,7 @@ from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNod
 from infra.parts.limits import Limits
 from launcher.model.budget_stop import exempt
 from launcher.model.enums import PurchaseOption
-from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES, is_prepaid
+from launcher.model.hyperpod import is_prepaid
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import (
     FAILED_CALLS,
@@ -310,7 +310,7 @@ def _reclaimed_at(plan: Plan) -> datetime | None:
     bought = plan.request.purchase.training_plan
     if plan.place.option is not PurchaseOption.TRAINING_PLAN or bought is None or bought.ends_at is None:
         return None
-    return bought.ends_at - timedelta(minutes=RECLAIM_MINUTES)
+    return bought.ends_at - timedelta(minutes=target_of(plan.place.target).lost_minutes(plan.place.option))
 
 
 def _reserved(plan: Plan) -> ReservedNodes | None:
@@ -320,8 +320,8 @@ def _reserved(plan: Plan) -> ReservedNodes | None:
     bought = purchase.training_plan if in_plan else purchase.reservation
     if bought is None:
         return None
-    lost = {PurchaseOption.TRAINING_PLAN: RECLAIM_MINUTES, PurchaseOption.CAPACITY_BLOCK: BLOCK_RECLAIM_MINUTES}
-    ends = None if bought.ends_at is None else bought.ends_at - timedelta(minutes=lost.get(option, 0))
+    lost = timedelta(minutes=target_of(plan.place.target).lost_minutes(option))
+    ends = None if bought.ends_at is None else bought.ends_at - lost
     return ReservedNodes(max(plan.place.nodes, bought.count or 0), bought.starts_at, ends)
 
 

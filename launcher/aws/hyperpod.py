@@ -220,6 +220,11 @@ def machines(session: Session, cluster: str) -> Mapping[str, int]:
     return Counter(str(each["InstanceType"]) for page in pages for each in page["ClusterNodeSummaries"])
 
 
+def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
+    """The same, by the outputs of the cluster's stack."""
+    return machines(session, outputs["ClusterName"])
+
+
 def describe_file_system(session: Session, id_: str) -> LustreState:
     """The state of a file system of FSx for Lustre.
 

@@ -17,10 +17,6 @@ TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 training plans)."""
 ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
-BLOCK_RECLAIM_MINUTES = 30
-"""Before a Capacity Block ends, from when on EC2 does (EC2 user guide, Capacity Blocks for ML)."""
-RECLAIM_MINUTES = 60
-"""Before a training plan ends, from when on HyperPod takes its instances back (developer guide, training plans)."""
 
 
 def ml_name(instance_type: str) -> str:

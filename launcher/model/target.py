@@ -23,6 +23,10 @@ EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
 """The Savings Plans that cover instances which EC2 bills."""
 
 
+BLOCK_LOST_MINUTES = 30
+"""Before a Capacity Block ends, from when on EC2 ends its instances (EC2 user guide, Capacity Blocks for ML)."""
+
+
 class Runs(StrEnum):
     """What a target runs; the name of its own stack ends in it."""
 
@@ -141,8 +145,9 @@ class Target:
     rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
     the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
     in the service's own network unless the plan names a VPC: none idles after the job, and no NAT gateway is made.
-    `planned_for` is the kind of resource that a training plan for it serves.
-    `own_output` is an output that its stack alone has, by which a removal knows it; empty: it needs none.
+    `planned_for` is the kind of resource that a training plan for it serves, `plan_lost_minutes` how long before the
+    plan's end SageMaker takes its instances.
+    `own_outputs` are outputs of its stack by which a removal knows it; where two kinds fit, it is the one with more.
     `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
@@ -175,8 +180,10 @@ class Target:
     managed_spot: bool = False
     per_job: bool = False
     planned_for: str = "hyperpod-cluster"
+    # HyperPod's (developer guide, training plans).
+    plan_lost_minutes: int = 60
     control_plane: str | None = None
-    own_output: str = ""
+    own_outputs: tuple[str, ...] = ()
     fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
@@ -205,6 +212,15 @@ class Target:
     def takes_reservations(self) -> bool:
         """Whether EC2's Capacity Blocks and reservations reach its machines."""
         return not self.managed
+
+    def lost_minutes(self, option: PurchaseOption) -> int:
+        """How many minutes before the end of what was bought its instances are taken; 0 where they stay until then.
+
+        >>> target_of(TargetKind.SAGEMAKER_TRAINING).lost_minutes(PurchaseOption.TRAINING_PLAN)
+        30
+        """
+        lost = {PurchaseOption.TRAINING_PLAN: self.plan_lost_minutes, PurchaseOption.CAPACITY_BLOCK: BLOCK_LOST_MINUTES}
+        return lost.get(option, 0)
 
     def billed_name(self, instance_type: str) -> str:
         """What the bill calls a type.

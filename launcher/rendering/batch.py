@@ -10,11 +10,10 @@ from launcher.agent.job import CheckpointSpec, DataSpec, JobSpec, StepSpec
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import BLOCK_RECLAIM_MINUTES, RECLAIM_MINUTES
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
-from launcher.model.target import target_of
+from launcher.model.target import BLOCK_LOST_MINUTES, target_of
 from launcher.planning.files import is_shared
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.contexts import BatchContext, SecretContext
@@ -254,7 +253,7 @@ def _ends_at(plan: Plan) -> str | None:
 
 def _leave_before_s(plan: Plan) -> float:
     """Seconds before that at which a job saves for the last time: a quarter of an hour before instances are taken."""
-    minutes = RECLAIM_MINUTES if plan.place.option is PurchaseOption.TRAINING_PLAN else BLOCK_RECLAIM_MINUTES
+    minutes = target_of(plan.place.target).lost_minutes(plan.place.option) or BLOCK_LOST_MINUTES
     return (minutes + _LEAVE_MINUTES) * 60.0
 
 

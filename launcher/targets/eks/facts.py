@@ -42,6 +42,7 @@ FACTS = Target(
         CONTROL_PLANE,
         PODS,
     ),
+    own_outputs=("AccessRoleArn",),
     policies=("network", "eks"),
     software=(f"kubernetes/{VERSION}", "image/{image}"),
     serves=(

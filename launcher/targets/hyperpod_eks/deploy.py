@@ -61,4 +61,5 @@ DEPLOY = Cluster(
     refuse_job=eks.refuse_job,
     unreached=unreached,
     start_nodes=start_nodes,
+    machines=hyperpod.machines_of,
 )

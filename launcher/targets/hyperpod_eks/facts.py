@@ -50,6 +50,7 @@ FACTS = Target(
     groups_name_themselves=True,
     efa_layout=EfaLayout.CLASSIC,
     resumes_jobs=True,
+    own_outputs=("ClusterId", "AccessRoleArn"),
     policies=("network", "eks", "hyperpod"),
     software=(f"kubernetes/{VERSION}", "image/{image}"),
     roles=(

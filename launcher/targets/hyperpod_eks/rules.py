@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.sizing import head_node
 from launcher.planning.targets import Locations, Rules
 from launcher.targets.eks.rules import two_zones
-from launcher.targets.hyperpod_slurm.rules import capacity_refusals, way_out
+from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end, way_out
 
 _TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 """A team's name: as the registry has it (ComputeQuotaTarget), short enough for its queue's name as a label."""
@@ -58,7 +58,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What holds for a place and is not confirmed, or costs what nobody asked for."""
     own = () if request.target.cluster is not None else _of_own_clusters(request, place, instances)
-    return (*_of_spot(place), *own)
+    return (*_of_spot(place), *unknown_end(request, place), *own)
 
 
 def _of_spot(place: Place) -> tuple[Finding, ...]:

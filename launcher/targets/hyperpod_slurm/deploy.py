@@ -102,4 +102,5 @@ DEPLOY = Cluster(
     reach=reach_batch,
     refuse_job=refuse_job,
     start=start,
+    machines=hyperpod.machines_of,
 )

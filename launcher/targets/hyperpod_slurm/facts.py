@@ -47,6 +47,7 @@ FACTS = Target(
     # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
     efa_layout=EfaLayout.CLASSIC,
     resumes_jobs=True,
+    own_outputs=("ClusterId",),
     policies=("network", "hyperpod"),
     roles=(
         RoleUse(

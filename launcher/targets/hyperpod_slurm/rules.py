@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import RECLAIM_MINUTES, TRAINING_PLAN_COUNTS, deep_health_checks
+from launcher.model.hyperpod import TRAINING_PLAN_COUNTS, deep_health_checks
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
@@ -57,13 +57,7 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
             " quota of spot instances is 0 until it is raised"
         )
         found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
-    bought = request.purchase.training_plan
-    if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
-        message = (
-            "its end is not given, so that jobs do not save before instances are taken back,"
-            f" {RECLAIM_MINUTES} minutes before that"
-        )
-        found.append(warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it"))
+    found += unknown_end(request, place)
     if request.storage.lustre_gib == 0:
         gib = _ROW.shared_gib(request.storage.lustre_gib)
         message = f"HyperPod's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
@@ -74,6 +68,17 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
         )
         found.append(info("hyperpod-health-checks", "target.kind", message))
     return tuple(found)
+
+
+def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """A training plan whose end the plan file does not say."""
+    bought = request.purchase.training_plan
+    if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
+        message = (
+            "its end is not given, so that jobs do not save before instances are taken back,"
+            f" {target_of(place.target).lost_minutes(place.option)} minutes before that"
+        )
+        yield warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it")
 
 
 def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """A plan's training job: shipped to a channel of its own, created once by its name."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +14,17 @@ from launcher.model.finding import error
 from launcher.model.job import Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.training_job import LOG_GROUP
+from launcher.model.stages import Tell
+from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 from launcher.records.submission import API, HeadNode, Submission
 from launcher.rendering.blanks import with_names
 from launcher.targets.sagemaker_training.render import ENTRY_FILE, ENVIRONMENT_FILE, REQUEST_FILE
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
-from launcher.workflow.cluster.targets import Cluster, JobRequest
+from launcher.workflow.cluster.targets import Cluster, JobRequest, Outputs
 from launcher.workflow.cluster.training_jobs import reach_training_job
+
+END_LOOKS, END_LOOK_S = 18, 10.0
+"""How often, and after how many seconds each, it is asked whether stopped jobs have ended: three minutes."""
 
 
 def words(plan: Plan, _head: str, machines: str) -> str:
@@ -111,4 +116,36 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
         raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
 
 
-DEPLOY = Cluster(words=words, head_node=api, ways_in=ways_in, submit=submit_training_job, reach=reach_training_job)
+def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
+    """The instances of jobs that run, by type."""
+    found: Counter[str] = Counter()
+    for each in _running(session, outputs):
+        found[str(each["ResourceConfig"]["InstanceType"])] += int(each["ResourceConfig"]["InstanceCount"])
+    return found
+
+
+def end_jobs(session: Session, outputs: Outputs, tell: Tell, pause: Callable[[float], None]) -> None:
+    """Stop jobs before the role goes that they store their checkpoints with."""
+    names = [str(each["TrainingJobName"]) for each in _running(session, outputs)]
+    for name in names:
+        tell(f"stopping training job {name}: it saves and ends within two minutes")
+        training_jobs.stop(session, name)
+    for _ in range(END_LOOKS if names else 0):
+        if not _running(session, outputs):
+            return
+        pause(END_LOOK_S)
+
+
+def _running(session: Session, outputs: Outputs) -> tuple[Mapping[str, Any], ...]:
+    return training_jobs.running(session, outputs[JOBS_OUTPUT].partition("=")[2])
+
+
+DEPLOY = Cluster(
+    words=words,
+    head_node=api,
+    ways_in=ways_in,
+    submit=submit_training_job,
+    reach=reach_training_job,
+    empty=end_jobs,
+    machines=machines,
+)

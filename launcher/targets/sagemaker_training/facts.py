@@ -2,6 +2,7 @@
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, RoleUse, Runs, Target
+from launcher.model.training_job import JOBS_OUTPUT
 
 FACTS = Target(
     kind=TargetKind.SAGEMAKER_TRAINING,
@@ -30,6 +31,9 @@ FACTS = Target(
     managed_spot=True,
     per_job=True,
     planned_for="training-job",
+    # Developer guide, training plans: of training jobs later than of HyperPod.
+    plan_lost_minutes=30,
+    own_outputs=(JOBS_OUTPUT,),
     software=("image/{image}",),
     person=("training-jobs",),
     policies=("network",),

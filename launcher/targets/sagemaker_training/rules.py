@@ -11,7 +11,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.training_job import LONGEST_H, LONGEST_WARM_MINUTES
 from launcher.planning.targets import Locations, Rules
-from launcher.targets.hyperpod_slurm.rules import capacity_refusals
+from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
 SERVICE = "a training job"
@@ -40,7 +40,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 def remarks(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What holds for training jobs and costs what nobody expects, or is not published."""
-    found = []
+    found = [*unknown_end(request, place)]
     if place.option is PurchaseOption.SPOT:
         message = (
             "AWS publishes no rate of managed spot: the middle estimate is an assumption, and the high estimate, which"

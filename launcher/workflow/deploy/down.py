@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher import plan_file
-from launcher.aws import buckets, endpoints, hyperpod, instances, stacks, training_jobs
+from launcher.aws import buckets, endpoints, instances, stacks
 from launcher.aws.endpoint_parts import config_state
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
@@ -19,7 +19,6 @@ from launcher.model.removal import Kept, Removal
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.model.target import TARGETS
-from launcher.model.training_job import JOBS_OUTPUT
 from launcher.records import run_folder
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
@@ -29,8 +28,6 @@ from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster of a shared network imports (infra/stacks/network.py)."""
-JOBS_END_LOOKS, JOBS_END_LOOK_S = 18, 10.0
-"""How often, and after how many seconds each, it is asked whether stopped training jobs have ended: three minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +140,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
         kept=tuple(kept),
         provider_log=leftovers.provider_log(session, training),
         # Of one whose own stack is gone already, nothing says what it was.
-        pods=network is not None if training is None else "AccessRoleArn" in training.outputs,
+        pods=network is not None if training is None else kind is not None and TARGETS[kind].pods,
         removal=Removal(
             cluster=asked.cluster,
             region=asked.region,
@@ -151,10 +148,8 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             stacks=tuple((each.name, each.status) for each in going),
             instances=(
                 *sorted(instances.running(session, name).items()),
-                *_hyperpod_instances(session, training),
                 *(sorted(cluster_at(kind).machines(session, training.outputs).items()) if training and kind else ()),
                 *_serving_instances(session, serving),
-                *_job_instances(session, asked.cluster, training),
             ),
             kept=(),
             endpoint=serving is not None,
@@ -166,8 +161,9 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
     """The target of a cluster's own stack, by its outputs; None where its removal is CloudFormation's alone."""
-    outputs = {} if stack is None else stack.outputs
-    return next((kind for kind, each in TARGETS.items() if each.own_output and each.own_output in outputs), None)
+    outputs = set() if stack is None else set(stack.outputs)
+    known = [kind for kind, each in TARGETS.items() if each.own_outputs and outputs.issuperset(each.own_outputs)]
+    return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
 
 
 def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
@@ -175,13 +171,6 @@ def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kep
     name, region = found.subject.parallelcluster, found.subject.region
     logs = leftovers.control_plane_log(session, catalog, region, name) if found.pods else ()
     return (*leftovers.stranded_cluster(session, region, name), *logs)
-
-
-def _hyperpod_instances(session: Session, training: StackState | None) -> tuple[tuple[str, int], ...]:
-    """The instances of a HyperPod cluster by type, which EC2 does not show."""
-    if training is None or "ClusterArn" not in training.outputs:
-        return ()
-    return tuple(sorted(hyperpod.machines(session, training.outputs["ClusterName"]).items()))
 
 
 def _serving_instances(session: Session, serving: StackState | None) -> tuple[tuple[str, int], ...]:
@@ -193,29 +182,6 @@ def _serving_instances(session: Session, serving: StackState | None) -> tuple[tu
         return ()
     config = serving.outputs["EndpointConfigName"]
     return ((config_state(session, config).instance_type, found.instances),)
-
-
-def _job_instances(session: Session, cluster: str, training: StackState | None) -> tuple[tuple[str, int], ...]:
-    """The instances of training jobs that run, by type."""
-    if training is None or JOBS_OUTPUT not in training.outputs:
-        return ()
-    resources = [each["ResourceConfig"] for each in training_jobs.running(session, cluster)]
-    return tuple((str(each["InstanceType"]), int(each["InstanceCount"])) for each in resources)
-
-
-def _end_jobs(found: Survey, session: Session, tell: Tell, pause: Callable[[float], None]) -> None:
-    """Stop training jobs before the role goes that they store their checkpoints with."""
-    training = next((each for each in found.going if JOBS_OUTPUT in each.outputs), None)
-    if training is None:
-        return
-    names = [str(each["TrainingJobName"]) for each in training_jobs.running(session, found.subject.cluster)]
-    for name in names:
-        tell(f"stopping training job {name}: it saves and ends within two minutes")
-        training_jobs.stop(session, name)
-    for _ in range(JOBS_END_LOOKS if names else 0):
-        if not training_jobs.running(session, found.subject.cluster):
-            return
-        pause(JOBS_END_LOOK_S)
 
 
 def take_down(
@@ -235,7 +201,6 @@ def take_down(
         AwsError: a call failed.
         KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
     """
-    _end_jobs(found, session, tell, pause or stacks.wait)
     for stack in found.going:
         if stack.name.endswith(f"-{STORE_STACK}"):
             _erase(found, stack, session, tell)

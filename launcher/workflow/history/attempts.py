@@ -16,11 +16,12 @@ from launcher.model.report import Attempt, BudgetStop
 from launcher.records.shape import hold, moment
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
-_INTERRUPTED = ("spot-interruption", "node-lost")
+NODE_LOST = "node-lost"
+_INTERRUPTED = ("spot-interruption", NODE_LOST)
 """What ends an attempt because its machines go."""
-_INTERRUPTED_IF_RESUMED = ("pod-end", None)
-"""A pod is told in the same way that its node is drained and that its job was cancelled, and a machine that goes
-without notice leaves no word: that the job has begun again tells which it was."""
+_INTERRUPTED_IF_RESUMED = ("pod-end",)
+"""A pod is told in the same way that its node is drained and that its job was cancelled: that the job has begun again
+tells which it was."""
 _FORMS: dict[str, Any] = {
     **dict.fromkeys(("attempt", "step"), int),
     **dict.fromkeys(("event", "time"), str),
@@ -128,15 +129,16 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     """The attempts that the events tell of, in order.
 
     The agent's `attempt-started`, `restored` and ending events make an attempt; `attempt-progress`, which the launcher
-    adds while it follows, gives the last step. One that left no word of its end, since its machine was gone at once,
-    ended at the latest when the next one began: its hours were paid for.
+    adds while it follows, and its checkpoints give the last step. One that left no word of its end lost its node
+    without notice; it ended at the latest when the next one began: its hours were paid for.
     """
     found: list[_Numbered] = []
     for event in events:
         kind = event.get("event")
         if kind == "attempt-started":
             if found and found[-1].attempt.ended_at is None:
-                found[-1] = replace(found[-1], attempt=replace(found[-1].attempt, ended_at=moment(event["time"])))
+                lost = replace(found[-1].attempt, ended_at=moment(event["time"]), ended_by=NODE_LOST)
+                found[-1] = replace(found[-1], attempt=lost)
             found.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
         elif found and event.get("attempt") == found[-1].number:
             found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
@@ -178,8 +180,8 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
     kind = event.get("event")
     if kind == "restored":
         return replace(attempt, resumed_from_step=int(event["step"]))
-    if kind == "attempt-progress":
-        return replace(attempt, last_step=int(event["step"]))
+    if kind in ("attempt-progress", "checkpoint-uploaded"):
+        return replace(attempt, last_step=max(int(event["step"]), attempt.last_step or 0))
     if kind in ENDINGS:
         return replace(
             attempt,

@@ -15,13 +15,13 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
 from launcher.sandbox.guard_play import LOOK_S, PERIOD
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.history.attempts import NODE_LOST
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
 NOTICE_S = 120.0
 WITHOUT_CHECKPOINT_S = 30.0
 """Beyond `--interrupt-after`, from the start of the command: how long a first whole checkpoint is waited for."""
-NODE_LOST = "node-lost"
 """What ended an attempt whose machine failed, as the agents of the other nodes call it (launcher/agent)."""
 
 

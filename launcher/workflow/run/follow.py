@@ -74,6 +74,7 @@ class Follower:
     attempt: int = 0
     logged_attempt: int = 0
     step: int | None = None
+    reached: int | None = None
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
@@ -109,7 +110,10 @@ class Follower:
         """Take in one event of the agent."""
         kind = event["event"]
         if kind == "attempt-started":
-            self.attempt = int(event["attempt"])
+            if self.attempt and self.ending is None:
+                # It was lost without a word; what the new one has reported since is less.
+                self._record_last_step(self.reached)
+            self.attempt, self.reached = int(event["attempt"]), None
             self.ending = None
         elif kind == "command-started":
             self.listeners.command_started()
@@ -123,14 +127,14 @@ class Follower:
             self.listeners.first_checkpoint()
         elif kind in (*STATUS_OF_ENDING, "interrupted"):
             self.ending = kind
-            self._record_last_step()
+            self._metrics()
+            self._record_last_step(self.step)
         self._keep(event)
         self.listeners.event(event)
 
-    def _record_last_step(self) -> None:
+    def _record_last_step(self, step: int | None) -> None:
         """Write down how far the attempt came, before its ending."""
-        self._metrics()
-        steps = [each for each in (self.step, self.saved_step) if each is not None]
+        steps = [each for each in (step, self.saved_step) if each is not None]
         if steps:
             self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
@@ -143,7 +147,9 @@ class Follower:
         """Take in the trainer's new lines."""
         for line in self._new_lines(self.job / "metrics.jsonl", "metrics_offset"):
             figures, _ = figures_in(line)
-            self.step = int(figures["step"]) if "step" in figures else self.step
+            if "step" in figures:
+                self.step = int(figures["step"])
+                self.reached = max(self.step, self.reached or 0)
             self.steps = int(figures["steps"]) if "steps" in figures else self.steps
             self.loss = figures.get("loss", self.loss)
 

@@ -244,7 +244,7 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     return replace(
         known,
         report=report,
-        attempts=_with_steps(attempts(events), events, step),
+        attempts=_with_step(attempts(events), step),
         step=step,
         steps=metric.get("steps"),
         loss=metric.get("loss"),
@@ -262,18 +262,11 @@ def _last_metric(place: Path) -> dict[str, Any]:
     return found
 
 
-def _with_steps(made: tuple[Attempt, ...], events: list[dict[str, Any]], step: int | None) -> tuple[Attempt, ...]:
-    """Attempts with their last steps: that of the last checkpoint each has saved; for the newest, what it reported."""
-    saved: dict[int, int] = {}
-    for event in events:
-        if event.get("event") == "checkpoint-uploaded":
-            number = int(event["attempt"])
-            saved[number] = max(int(event["step"]), saved.get(number, 0))
-    numbers = [int(event["attempt"]) for event in events if event.get("event") == "attempt-started"]
-    found = [replace(each, last_step=saved.get(number)) for each, number in zip(made, numbers, strict=True)]
-    if found and step is not None:
-        found[-1] = replace(found[-1], last_step=max(step, found[-1].last_step or 0))
-    return tuple(found)
+def _with_step(made: tuple[Attempt, ...], step: int | None) -> tuple[Attempt, ...]:
+    """Attempts, the newest with the step that the trainer reported last."""
+    if not made or step is None:
+        return made
+    return (*made[:-1], replace(made[-1], last_step=max(step, made[-1].last_step or 0)))
 
 
 def split_log(folder: RunFolder, name: str) -> None:

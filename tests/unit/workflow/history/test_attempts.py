@@ -38,7 +38,7 @@ def test_an_interrupted_and_a_running_attempt() -> None:
 
 def test_an_attempt_without_a_word_of_its_end_was_paid_until_the_next_began() -> None:
     first, second = attempts([EVENTS[0], EVENTS[2], EVENTS[-2]])
-    assert (first.ended_by, first.exit_code, first.hours) == (None, None, 3 / 60)
+    assert (first.ended_by, first.exit_code, first.hours, first.last_step) == ("node-lost", None, 3 / 60, 90)
     assert second.ended_at is None
 
 
