@@ -24,7 +24,7 @@ from launcher.pricing.held_commitments import HeldCommitment
 from launcher.pricing.port import Port
 from launcher.pricing.serving.verdict import Sides
 from launcher.records.codec import Keys
-from launcher.records.documents import ESTIMATE, FORMS
+from launcher.records.documents import ESTIMATE, FORMS, USED
 from launcher.records.json_schema import Shape, Some, picked_shape
 
 ALL_FORMS: Keys = {**FORMS, HeldCommitment: portfolio.HELD}
@@ -110,7 +110,7 @@ SERVED: Shape = {
 STORED: Shape = {"checkpoints_stored": int | None, "layout": TEXT, "checkpoint_troubles": [str]}
 ATTEMPT = picked_shape(Attempt, "started_at ended_at exit_code ended_by resumed_from_step last_step")
 QUOTED = picked_shape(Report, "usd=quoted_usd hours=quoted_hours usd_per_hour prices_as_of rates")
-ACTUAL = picked_shape(Report, "hours=actual_hours usd_at_quoted_rate usd_used usd_unused")
+ACTUAL = picked_shape(Report, USED)
 STOPPED = (picked_shape(BudgetStop, "reason checkpoint_step next"), None)
 ANSWER: Shape = {
     **picked_shape(Reply, "kind input_tokens output_tokens"),

@@ -7,7 +7,7 @@ from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.durations import HOUR_S, spoken
-from launcher.model.report import Attempt, Report, StoredCheckpoints
+from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
@@ -82,11 +82,21 @@ def _money(report: Report) -> list[str]:
         f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"
     ]
     lines += [f"  {each}" for each in used_lines(report)]
+    if report.billable is not None:
+        lines.append(f"  {_billed_line(report.billable)}")
     if report.simulated:
         lines.append(
             "  The machines were stand-ins: their hours say nothing of the quoted ones, and nothing was spent."
         )
     return lines
+
+
+def _billed_line(found: Billable) -> str:
+    """The seconds that the job's service bills, beside those that the quote counts on."""
+    usd = f", ${words.dollars(found.usd)}" if found.usd is not None else ""
+    quoted = f"; quoted {found.quoted_seconds:,} seconds" if found.quoted_seconds is not None else ""
+    seconds = f"{found.seconds:,} seconds of each instance at the rate on demand"
+    return f"the service bills {seconds}{usd} (trained {found.trained_seconds:,}){quoted}"
 
 
 def used_lines(report: Report) -> list[str]:

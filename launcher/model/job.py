@@ -48,12 +48,31 @@ class Attempt:
 
 
 @record
+class BillableTime:
+    """Seconds of each instance that a service trained, and those that it bills at the rate on demand."""
+
+    trained_s: int
+    billed_s: int
+
+    @property
+    def words(self) -> str:
+        """Both, and what of the rate on demand is saved.
+
+        >>> BillableTime(trained_s=400, billed_s=100).words
+        '100 of 400 seconds billed for each instance, 75% off on demand'
+        """
+        saved = f", {1 - self.billed_s / self.trained_s:.0%} off on demand" if self.billed_s < self.trained_s else ""
+        return f"{self.billed_s:,} of {self.trained_s:,} seconds billed for each instance{saved}"
+
+
+@record
 class JobFacts:
     """A job as its scheduler knows it now.
 
     `word` is the scheduler's own for the state, `reason` why a job waits (empty where it does not), `restarts` how
     often it has been put back into the queue, `nodes` where it runs. `attempt` is the last one that is known, None for
     a job that has never run. `keeps_nodes`: it has failed, and its other pods keep their nodes until it is cancelled.
+    `billable` is what its service says that it bills, None where none does.
     """
 
     state: JobState
@@ -63,3 +82,4 @@ class JobFacts:
     nodes: tuple[str, ...]
     attempt: Attempt | None
     keeps_nodes: bool = False
+    billable: BillableTime | None = None

@@ -6,8 +6,9 @@ from enum import StrEnum
 
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
+from launcher.model.job import BillableTime
 from launcher.model.record import record
-from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
+from launcher.model.run_cost import NO_RATES, PLACES, RunCost, RunRates, run_cost
 
 
 class RunStatus(StrEnum):
@@ -105,6 +106,19 @@ class EndpointReport:
 
 
 @record
+class Billable:
+    """What a service bills of a run, beside the quote: seconds of each instance at the rate on demand, and dollars.
+
+    `usd` and `quoted_seconds` are None where the quote has no rate on demand, or capacity was paid for before.
+    """
+
+    seconds: int
+    trained_seconds: int
+    quoted_seconds: int | None
+    usd: Decimal | None
+
+
+@record
 class Report:
     """One run as it is reported.
 
@@ -113,6 +127,7 @@ class Report:
     `simulated` says that the machines were stand-ins, so that their hours say nothing of the quoted ones. `endpoint` is
     what a serving plan deployed; None for a cluster, and where none came into service. `stopped` says that the budget
     ended it. `stored` is None where the plan asks for no checkpoints.
+    `billable_time` is what the job's service says that it bills, None where none does or before it has ended.
     `running_h` is how long the attempt that runs has run at the moment of asking, and is written nowhere.
     """
 
@@ -133,6 +148,7 @@ class Report:
     stored: StoredCheckpoints | None = None
     rates: RunRates = NO_RATES
     left_up_usd_per_hour: Decimal | None = None
+    billable_time: BillableTime | None = None
     running_h: float = 0.0
 
     @property
@@ -146,6 +162,23 @@ class Report:
         if self.usd_per_hour is None:
             return None
         return (self.usd_per_hour * Decimal(repr(self.actual_hours))).quantize(Decimal("0.0001"))
+
+    @property
+    def billable(self) -> Billable | None:
+        """What the service bills beside what the quote counts on: the start-up and the job's hours."""
+        time = self.billable_time
+        if time is None:
+            return None
+        rate, rates = self.usd_per_hour, self.rates
+        listed = rate if rates.list_usd_per_hour is None else rates.list_usd_per_hour
+        known = rate is not None and listed and rates.prepaid_usd is None
+        quoted_h = Decimal(repr(self.quoted_hours + rates.start_h))
+        return Billable(
+            seconds=time.billed_s,
+            trained_seconds=time.trained_s,
+            quoted_seconds=round(quoted_h * 3600 * rate / listed) if known and rate and listed else None,
+            usd=(listed * time.billed_s / 3600).quantize(PLACES) if known and listed else None,
+        )
 
     @property
     def cost(self) -> RunCost | None:

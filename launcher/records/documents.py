@@ -6,6 +6,7 @@ from typing import Any
 
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.instance_type import InstanceType
+from launcher.model.job import BillableTime
 from launcher.model.money import Assumption, CostComponent, Price, Unpriced
 from launcher.model.quote import Commitment, Gate, Quote, SpotOutlook
 from launcher.model.report import Attempt, BudgetStop, Report, RunStatus, StoredCheckpoints
@@ -27,6 +28,8 @@ FORMS: Keys = {
     "usd_p90",
 }
 """The keys of the objects of a quote."""
+USED = "hours=actual_hours usd_at_quoted_rate usd_used usd_unused billable"
+"""Of a report, what the run used."""
 ESTIMATE = (
     "tokens_per_s_range=tokens_per_s measured basis source tensor_parallel=layout.tensor_parallel "
     "copies_per_instance=layout.copies batch_size=layout.batch sequence_length=layout.sequence"
@@ -123,7 +126,7 @@ def report_document(report: Report) -> Json:
         **stored_document(report.stored),
         "attempts": [picked(each, keys) for each in report.attempts],
         "quoted": picked(report, "usd=quoted_usd hours=quoted_hours usd_per_hour prices_as_of rates"),
-        "actual": picked(report, "hours=actual_hours usd_at_quoted_rate usd_used usd_unused"),
+        "actual": picked(report, USED),
         "left_up_usd_per_hour": plain(report.left_up_usd_per_hour),
         "stacks": named(report.stacks, "name", "status"),
         **picked(report, "verified_resources not_emulated"),
@@ -255,9 +258,19 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             stored=_stored(document),
             rates=parse_rates(quoted.get("rates")),
             left_up_usd_per_hour=amount(document.get("left_up_usd_per_hour")),
+            billable_time=_billable(document.get("actual")),
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem
+
+
+def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
+    """What a service bills, read back; reports of earlier versions have none."""
+    found = (actual or {}).get("billable")
+    if found is None:
+        return None
+    hold(found, {"seconds": int, "trained_seconds": int})
+    return BillableTime(trained_s=found["trained_seconds"], billed_s=found["seconds"])
 
 
 def _attempt(data: Mapping[str, Any]) -> Attempt:

@@ -11,7 +11,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import CredentialsError, Session
 from launcher.aws.training_jobs import NodeLogs
 from launcher.model.errors import AwsError, ImpossibleError
-from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.job import Attempt, BillableTime, JobFacts, JobState, Submitted
 from launcher.model.training_job import LOG_GROUP
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
@@ -190,25 +190,22 @@ def facts_of(found: Mapping[str, Any]) -> JobFacts:
         state, word = JobState.RUNNING, _RUNNING.get(secondary, secondary)
         count = int(found.get("ResourceConfig", {}).get("InstanceCount", 1))
         nodes = tuple(f"algo-{number}" for number in range(1, count + 1))
-    if state.final:
-        word += _billed(found)
+    billable = _billable(found) if state.final else None
     return JobFacts(
         state=state,
-        word=word,
+        word=word if billable is None else f"{word}; {billable.words}",
         reason=reason,
         restarts=restarts,
         nodes=nodes,
         attempt=_attempt(found, state, restarts, nodes),
+        billable=billable,
     )
 
 
-def _billed(found: Mapping[str, Any]) -> str:
+def _billable(found: Mapping[str, Any]) -> BillableTime | None:
     """What SageMaker bills of the time that it trained: of managed spot less, in seconds at the rate on demand."""
     trained, billed = found.get("TrainingTimeInSeconds"), found.get("BillableTimeInSeconds")
-    if trained is None or billed is None:
-        return ""
-    saved = f", {1 - billed / trained:.0%} off on demand" if trained and found.get("EnableManagedSpotTraining") else ""
-    return f"; {billed:,} of {trained:,} seconds billed for each instance{saved}"
+    return None if trained is None or billed is None else BillableTime(trained_s=int(trained), billed_s=int(billed))
 
 
 def _attempt(found: Mapping[str, Any], state: JobState, restarts: int, nodes: tuple[str, ...]) -> Attempt | None:

@@ -19,7 +19,7 @@ ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 NODE_LOST = "node-lost"
 _INTERRUPTED = ("spot-interruption", NODE_LOST)
 """What ends an attempt because its machines go."""
-_INTERRUPTED_IF_RESUMED = ("pod-end",)
+POD_END = "pod-end"
 """A pod is told in the same way that its node is drained and that its job was cancelled: that the job has begun again
 tells which it was."""
 _FORMS: dict[str, Any] = {
@@ -153,13 +153,20 @@ def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Att
     return (*ran[:-1], replace(ran[-1], ended_at=ended_at))
 
 
+def cancelled(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """The attempts of a job that was cancelled: its agents are told by the end of their containers alone."""
+    if not ran or ran[-1].ended_by != POD_END:
+        return ran
+    return (*ran[:-1], replace(ran[-1], ended_by="cancel"))
+
+
 def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     """Those of a run's attempts, all of them in order, that ended because their machines went."""
     followed = zip_longest(ran, ran[1:])
     return tuple(
         each
         for each, after in followed
-        if each.ended_by in _INTERRUPTED or (after is not None and each.ended_by in _INTERRUPTED_IF_RESUMED)
+        if each.ended_by in _INTERRUPTED or (after is not None and each.ended_by == POD_END)
     )
 
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from launcher.model.job import BillableTime
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.model.run_cost import NO_RATES
 from launcher.records.documents import report_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.history.attempts import attempts, budget_stop, read_events
+from launcher.workflow.history.attempts import attempts, budget_stop, cancelled, read_events
 from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints
 
 
@@ -18,7 +19,8 @@ class Story:
 
     `stacks` are names and states, `verified` what was read back and is as planned, `not_emulated` what a sandbox left
     out; `endpoint` is what came into service, None for a job.
-    `not_played` says why an interruption that the sandbox was asked for did not happen.
+    `not_played` says why an interruption that the sandbox was asked for did not happen, `billable_time` what the job's
+    service bills once it is over.
     """
 
     folder: RunFolder
@@ -31,16 +33,18 @@ class Story:
     not_emulated: tuple[str, ...] = ()
     endpoint: EndpointReport | None = None
     not_played: str = ""
+    billable_time: BillableTime | None = None
 
     def report(self) -> Report:
         """The report as things are."""
         price, events = self.quoted.price, read_events(self.folder.events)
+        ran = attempts(events)
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
             scheduler=self.scheduler,
             simulated=self.simulated,
-            attempts=attempts(events),
+            attempts=cancelled(ran) if self.status is RunStatus.CANCELLED else ran,
             quoted_usd=self.quoted.usd.mid if self.quoted.usd else None,
             quoted_hours=self.quoted.hours.mid,
             prices_as_of=price.as_of.isoformat() if isinstance(price, Price) else None,
@@ -53,6 +57,7 @@ class Story:
             stored=stored_checkpoints(events) if asks_for_checkpoints(self.quoted.plan) else None,
             rates=self.quoted.rates or NO_RATES,
             left_up_usd_per_hour=self.quoted.left_up_usd_per_hour,
+            billable_time=self.billable_time,
         )
 
     def write(self) -> Report:

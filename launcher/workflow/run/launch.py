@@ -247,7 +247,7 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
         _take_note(story, handle, target, quoted.plan)
         submission = _ready(launch, story, handle, stack)
     story.status = RunStatus.RUNNING
-    story.status, story.not_played = _follow(launch, submission)
+    _follow(launch, story, submission)
 
 
 def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> DeployTarget:
@@ -328,8 +328,8 @@ def waits_s(plan: Plan) -> float:
     return minutes * 60 + trial_h * 3600
 
 
-def _follow(launch: _Launch, submission: Submission) -> tuple[RunStatus, str]:
-    """Follow a job that was submitted until it has left its queue; how it ended, and which loss was not played."""
+def _follow(launch: _Launch, story: Story, submission: Submission) -> None:
+    """Follow a job that was submitted until it has left its queue; the story gets how it ended."""
     options, folder, head_node = launch.options, launch.folder, submission.head_node
     with ExitStack() as stack:
         way = stack.enter_context(closing(launch.reached(submission)))
@@ -372,8 +372,9 @@ def _follow(launch: _Launch, submission: Submission) -> tuple[RunStatus, str]:
 
         with guard_called(launch.quoted.plan, launch.target.box, options.environment, options.tell):
             status = follower.follow(watch, tick=tick)
-        not_played = disruption.finish()
-        return RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status, not_played
+        story.not_played = disruption.finish()
+        story.status = RunStatus.CANCELLED if _cancelled(watch, sated, folder) else status
+        story.billable_time = None if watch.facts is None else watch.facts.billable
 
 
 def _beginning(launch: _Launch, submission: Submission) -> Beginning:

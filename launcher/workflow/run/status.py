@@ -24,7 +24,7 @@ from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import GoneError
 from launcher.workflow.cluster.reach import environment_of_run, gone_where_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
-from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, closed, read_events
+from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
@@ -224,10 +224,13 @@ def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFact
     found = _with_job(_left(name, folder), folder)
     if facts is not None and facts.state.final:
         found = replace(found, attempts=closed(found.attempts, facts.attempt))
-    found = replace(found, status=status, submission=submission, facts=facts)
+    ran = cancelled(found.attempts) if status == RunStatus.CANCELLED.value else found.attempts
+    found = replace(found, status=status, submission=submission, facts=facts, attempts=ran)
     if found.report is not None:
         of_report = RunStatus(status) if status in set(RunStatus) else RunStatus.RUNNING
+        billable = found.report.billable_time if facts is None else facts.billable
         report = replace(found.report, status=of_report, attempts=found.attempts, stopped=stopped)
+        report = replace(report, billable_time=billable)
         folder.write_json("report.json", report_document(report))
         found = replace(found, report=report)
     return found

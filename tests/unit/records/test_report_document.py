@@ -7,10 +7,13 @@ from decimal import Decimal
 
 import pytest
 
+from launcher.answers.report import page
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
+from launcher.model.job import BillableTime
 from launcher.model.report import Attempt, EndpointReport, Report, RunStatus, StoredCheckpoints
+from launcher.model.run_cost import RunRates
 from launcher.records.documents import parse_report, report_document
 
 BEGUN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -68,6 +71,23 @@ def test_a_report_reads_back_as_it_was_written() -> None:
     stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
     document = report_document(replace(REPORT, stored=stored))
     assert parse_report(json.loads(json.dumps(document))).stored == stored
+
+
+def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> None:
+    rates = RunRates(start_h=0.15, list_usd_per_hour=Decimal("48.375"))
+    report = replace(REPORT, rates=rates, billable_time=BillableTime(trained_s=7000, billed_s=2450))
+    document = report_document(report)
+    # Of 2.25 quoted hours at 40 % of the rate on demand; 2,450 seconds at that rate.
+    seconds = {"seconds": 2450, "trained_seconds": 7000, "quoted_seconds": 3240}
+    assert document["actual"]["billable"] == {**seconds, "usd": "32.9219"}
+    assert parse_report(json.loads(json.dumps(document))).billable == report.billable
+    (line,) = [each for each in page(report, 200) if "bills" in each]
+    assert line.split("bills ")[1] == (
+        "2,450 seconds of each instance at the rate on demand, $32.92 (trained 7,000); quoted 3,240 seconds"
+    )
+    prepaid = replace(report, rates=replace(rates, prepaid_usd=Decimal(900)))
+    assert (prepaid.billable.usd, prepaid.billable.quoted_seconds) == (None, None)
+    assert report_document(REPORT)["actual"]["billable"] is None
 
 
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])

@@ -15,7 +15,7 @@ from launcher.aws.stacks import StackState
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.model.removal import Kept, KeptKind, Removal
-from launcher.workflow.deploy.down import Subject, Survey, subject, survey, take_down
+from launcher.workflow.deploy.down import Subject, Survey, _kind_of, subject, survey, take_down
 
 ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
 
@@ -23,6 +23,22 @@ ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
 def write(path, **keys):
     path.write_text(json.dumps({"slipway": 1, "name": "mine", **keys}))
     return str(path)
+
+
+@pytest.mark.parametrize(
+    "outputs, kind",
+    [
+        ({"ClusterId", "ClusterArn"}, "hyperpod-slurm"),
+        ({"ClusterId", "ClusterArn", "AccessRoleArn"}, "hyperpod-eks"),
+        ({"ClusterArn", "AccessRoleArn"}, "eks"),
+        ({"PcsClusterId"}, "pcs"),
+        ({"TrainingJobs"}, "sagemaker-training"),
+        ({"HeadNodeInstanceId"}, None),
+    ],
+)
+def test_the_outputs_of_a_stack_tell_its_target(outputs, kind):
+    stack = StackState(id=ID, name="a", status="", protected=False, outputs=dict.fromkeys(outputs, "x"), tags={})
+    assert _kind_of(stack) == kind
 
 
 class TestSubject:
