@@ -132,6 +132,7 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
     lines = (
         f"A shell on the login node: `{connect}`",
         f"Logs of Slurm's controller: the log group `/aws/vendedlogs/pcs/cluster/PCS_SCHEDULER_LOGS/{name}`",
+        f"Why nodes did not come: the log group `/aws/vendedlogs/pcs/cluster/PCS_SCALING_LOGS/{name}`",
         f"The node groups: `aws pcs list-compute-node-groups --region {region} --cluster-identifier {name}`",
     )
     return [_words(plan, lines)]

@@ -1,4 +1,4 @@
-"""Logs that PCS writes to CloudWatch: of Slurm's controller, and of every job that ends."""
+"""Logs that PCS writes to CloudWatch: of Slurm's controller, of jobs that end, and of nodes that come, fail or go."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_logs as logs
@@ -7,11 +7,11 @@ from constructs import Construct
 
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
-LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS")
+LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
 
 
 class PcsLogs(Construct):
-    """A delivery for each kind of log (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch)."""
+    """A delivery for each kind (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
 
     def __init__(self, scope: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
         """Make the deliveries of a cluster; `name` is the cluster's, which theirs begin with."""

@@ -140,7 +140,8 @@ class Target:
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
     `joins_groups` that its machines take security groups that exist beside their own, `groups_name_themselves` that
     each of these has to let all traffic in and out to itself for EFA; `volume_key` says who names the
-    key of their root volumes. `resumes_jobs` says that it starts a job again itself when it replaces a node,
+    key of their root volumes, and `starts_volumes` is the service-linked role that starts them with it, which the key's
+    own policy has to let in. `resumes_jobs` says that it starts a job again itself when it replaces a node,
     `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
     rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
     the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
@@ -152,6 +153,7 @@ class Target:
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
     (catalog, permissions/).
+    `quotas` are the keys of quotas of which each of its clusters takes one (catalog, quotas.csv).
     `person` names further policies of whoever runs Slipway for it (the same, person.toml).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
@@ -173,6 +175,7 @@ class Target:
     joins_groups: bool = False
     groups_name_themselves: bool = False
     volume_key: VolumeKey = VolumeKey.SERVICE
+    starts_volumes: str = ""
     roles: tuple[RoleUse, ...] = ()
     resumes_jobs: bool = False
     scheduler: str = SLURM
@@ -188,6 +191,7 @@ class Target:
     fee_keys: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     person: tuple[str, ...] = ()
+    quotas: tuple[str, ...] = ()
     software: tuple[str, ...] = ()
     short: str = ""
 

@@ -62,7 +62,8 @@ def quota_needs(
     if target.per_job:
         return tuple(_jobs(plan, quotas))
     machines = _sagemaker if target.managed else _ec2
-    return (*machines(plan, instances, quotas), *_network(plan, quotas), *_storage(plan, quotas))
+    own = [_need(quotas[each], quotas[each].name, 1, f"cluster {plan.cluster_name}") for each in target.quotas]
+    return (*machines(plan, instances, quotas), *own, *_network(plan, quotas), *_storage(plan, quotas))
 
 
 def _ec2(

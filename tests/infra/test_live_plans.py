@@ -6,7 +6,7 @@ from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
 from launcher.planning.endpoint_pin import pinned_serving
-from tests.infra.accepted import CLUSTERS, ENDPOINTS, HYPERPOD, TRAINING_JOBS, accepted
+from tests.infra.accepted import CLUSTERS, ENDPOINTS, HYPERPOD, PCS, TRAINING_JOBS, accepted
 from tests.infra.linting import complaints
 from tests.live.cases import CASES, PAGE, recorded
 
@@ -24,7 +24,7 @@ def stacks(case, synthesised, plan_at, catalog):
 
 
 def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
-    known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS)
+    known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS, PCS)
     assert [each for each in stacks.violations if all(accepted(findings, *each) is None for findings in known)] == []
 
 

@@ -16,6 +16,7 @@ from launcher.rendering.names import symbolic_names
 from tests.infra.accepted import CLUSTERS, PCS, accepted
 from tests.infra.conftest import PCS_FILES
 from tests.infra.linting import complaints
+from tests.infra.reading import PARTS
 
 GROUP, TEMPLATE, QUEUE = "AWS::PCS::ComputeNodeGroup", "AWS::EC2::LaunchTemplate", "AWS::PCS::Queue"
 WITH_FALLBACK = """
@@ -55,6 +56,11 @@ def block(synthesised, plan_at):
 @pytest.fixture
 def spot(synthesised, plan_at):
     return synthesised(plan_at(PCS_FILES["p5-spot"]))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_golden(golden_stack, block, part):
+    golden_stack("pcs-p5en-block", part, block.template(part))
 
 
 def groups(made):

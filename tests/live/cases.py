@@ -35,6 +35,7 @@ CASES = (
     Case("endpoint-inf2", "720", "live case: an endpoint on inf2.xlarge that answers a request"),
     Case("parallelcluster-g5", "8", "live case: a job on two g5.xlarge"),
     Case("sagemaker-training-g5", "5", "live case: a SageMaker training job on ml.g5.xlarge"),
+    Case("pcs-cpu", "15", "live case: a PCS cluster with one CPU node"),
     Case("hyperpod-cpu", "10", "live case: HyperPod with Slurm on ml.c5"),
 )
 """The cheapest first. A serving plan's limit is on its month; it runs for less than an hour."""

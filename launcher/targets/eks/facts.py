@@ -37,6 +37,7 @@ FACTS = Target(
     logs_sessions=True,
     joins_groups=True,
     volume_key=VolumeKey.NAMED,
+    starts_volumes="autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
     roles=(
         RoleUse(key="nodes", service=EC2, needs=("node-of-eks", "images", "entered"), entered=True),
         CONTROL_PLANE,

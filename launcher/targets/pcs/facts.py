@@ -65,12 +65,14 @@ FACTS = Target(
     logs_sessions=True,
     joins_groups=True,
     volume_key=VolumeKey.NAMED,
+    starts_volumes="pcs.amazonaws.com/AWSServiceRoleForPCS",
     own_outputs=("PcsClusterId",),
     fees=_fees,
     fee_keys=(CONTROLLER, NODE, ACCOUNTING),
     software=(f"slurm/{SLURM_VERSION}",),
     policies=("network", "pcs"),
     person=("pcs-jobs",),
+    quotas=("pcs/clusters",),
     roles=(
         RoleUse(
             key="nodes", service=EC2, needs=("jobs", "values", "machine-of-pcs", "entered"), entered=True, pulls=True

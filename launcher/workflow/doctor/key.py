@@ -13,11 +13,10 @@ from launcher.workflow.doctor.examination import Examination, Subject
 
 PAGE = "docs/security.md, A key of your own"
 USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey")
-"""What CloudWatch Logs and EC2 Auto Scaling do with a key (their user guides: encrypting log data, required key policy
-for use with encrypted volumes)."""
+"""What CloudWatch Logs, EC2 Auto Scaling and PCS do with a key (their user guides: encrypting log data, required key
+policy for use with encrypted volumes)."""
 PUBLISH = ("kms:Decrypt", "kms:GenerateDataKey*")
 """What a publisher to an encrypted topic does with its key (SNS developer guide, key management)."""
-STARTS_VOLUMES = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
 
 ANYBODY = "*"
@@ -135,7 +134,7 @@ def volumes(subject: Subject) -> Iterator[Check]:
     elif default is None or (arn is not None and default == arn):
         yield from _own_default(subject, row.title, arn, default)
     elif row.volume_key is VolumeKey.NAMED:
-        yield from _auto_scaling(subject, default, asked)
+        yield from _started_with(subject, row.starts_volumes, default, asked)
     else:
         got = f"{default}, which the roles of the cluster may not use: its nodes would not start"
         yield failed(name, asked, got, f'storage: {{kms_key_arn: "{default}"}}, or {reset}')
@@ -152,15 +151,15 @@ def _own_default(subject: Subject, title: str, arn: str | None, default: str | N
     yield advice(name, asked, got, f"{fix}   (for everything in the region that names no key)")
 
 
-def _auto_scaling(subject: Subject, default: str, asked: str) -> Iterator[Check]:
+def _started_with(subject: Subject, role: str, default: str, asked: str) -> Iterator[Check]:
     """EBS's default key of the account's own, which node groups start their volumes with."""
-    policy = key_policy(subject.session("kms"), default)
-    missing = [word for each in _starters(subject) for word in lacking(policy, each)]
+    policy, name = key_policy(subject.session("kms"), default), role.partition("/")[2]
+    missing = [word for each in _starters(subject, role) for word in lacking(policy, each)]
     if missing:
-        got = f"{default}, whose policy lacks {', '.join(missing)} for EC2 Auto Scaling: nodes would not start"
+        got = f"{default}, whose policy lacks {', '.join(missing)} for {name}: nodes would not start"
         yield failed("volume key", asked, got, f"add the statements Volumes and VolumeGrants ({PAGE})")
     else:
-        yield ok("volume key", asked, f"{default}, which EC2 Auto Scaling may use")
+        yield ok("volume key", asked, f"{default}, which {name} may use")
 
 
 def _needed(subject: Subject, plan: Plan) -> list[Needed]:
@@ -199,12 +198,12 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
             )
         )
     row = target_of(plan.place.target)
-    return [*found, *(_starters(subject) if row.volume_key is VolumeKey.NAMED else ())]
+    return [*found, *(_starters(subject, row.starts_volumes) if row.starts_volumes else ())]
 
 
-def _starters(subject: Subject) -> tuple[Needed, Needed]:
-    """EC2 Auto Scaling's own role, which starts the machines of node groups and has no right to any key by itself."""
-    role = f"arn:{subject.caller.partition}:iam::{subject.account}:role/aws-service-role/{STARTS_VOLUMES}"
+def _starters(subject: Subject, name: str) -> tuple[Needed, Needed]:
+    """The service's own role that starts the machines of node groups, and has no right to any key by itself."""
+    role = f"arn:{subject.caller.partition}:iam::{subject.account}:role/aws-service-role/{name}"
     why = "nodes would not start"
     return (
         Needed(principals=(role,), actions=USE, sid="Volumes", why=why),

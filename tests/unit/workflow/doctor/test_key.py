@@ -16,6 +16,7 @@ NAMES = ("key", "key policy", "volume key")
 ACCOUNT = "123456789012"
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
 SCALING = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+PCS = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/pcs.amazonaws.com/AWSServiceRoleForPCS"
 USE = ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"]
 
 
@@ -107,14 +108,17 @@ def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
     assert [found[each][0].result for each in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
-def test_node_groups_start_only_where_auto_scaling_may_use_the_key(keyed):
-    _, found = keyed.new(EVERYTHING, kind="eks")
+@pytest.mark.parametrize("kind, role", [("eks", SCALING), ("pcs", PCS)])
+def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, role):
+    nodes = json.loads(json.dumps(NODES).replace(SCALING, role))
+    other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
+    _, found = keyed.new([*EVERYTHING, *other], kind=kind)
     left = [each for each in found["key policy"] if each.result is Outcome.FAILED]
     assert [each.fix.split(" (")[0] for each in left] == [
         "add the statement Volumes",
         "add the statement VolumeGrants",
     ]
-    _, found = keyed.new([*EVERYTHING, *NODES], kind="eks")
+    _, found = keyed.new([*EVERYTHING, *nodes], kind=kind)
     assert {each.result for each in found["key policy"]} == {Outcome.OK}
     assert not found["volume key"]
 
@@ -138,7 +142,7 @@ def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, exa
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
     checks = examined(plan(text("eks"))).checks
     (check,) = [each for each in checks if each.name == "volume key"]
-    assert (check.result, "EC2 Auto Scaling" in check.got) == (Outcome.FAILED, True)
+    assert (check.result, "AWSServiceRoleForAutoScaling" in check.got) == (Outcome.FAILED, True)
 
 
 def test_without_a_key_nothing_is_said_of_one(examined, plan):
