@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.shape import hold, read
 
 LIFE = "life.json"
 
@@ -42,17 +43,9 @@ def parse_life(text: str) -> Life | None:
     """The newest life; None for what cannot be read, which is as if there had been none."""
     try:
         document = safe_json.loads(text)
-        return Life(
-            number=int(document["life"]),
-            completed=document["completed"] is True,
-            stopped=document.get("stopped") is True,
-            failed=None if document.get("failed") is None else int(document["failed"]),
-            failures=int(document.get("failures", 0)),
-            counted=int(document.get("counted", 0)),
-            step=None if document.get("step") is None else int(document["step"]),
-            step_of=int(document.get("step_of", 0)),
-        )
-    except (ValueError, TypeError, KeyError):
+        hold(document, {"life": int, "completed": bool})
+        return read(Life, {**document, "number": document["life"]})
+    except ValueError:
         return None
 
 

@@ -25,10 +25,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import PurePosixPath
-from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import LaterManifestError, ManifestError
+from launcher.agent.shape import read
 
 SCHEMA = "slipway.checkpoint/1"
 SCHEMA_WITH_LAYOUT = "slipway.checkpoint/3"
@@ -174,15 +174,14 @@ def parse(text: str) -> Manifest:
         if later is not None and schema not in _SCHEMAS and int(later[1]) > len(_SCHEMAS):
             message = f"schema: got {schema!r} of a later version of Slipway; this agent reads {', '.join(_SCHEMAS)}"
             raise LaterManifestError(message, frozenset(_NAMED_KEY.findall(text)))
-        files = tuple(StoredFile(**file) for file in document.pop("files"))
-        manifest = Manifest(**document, files=files)
+        manifest = read(Manifest, document, exact=True)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ManifestError(f"not a manifest: {error!r}") from error
     if schema not in _SCHEMAS:
         raise ManifestError(f"schema: got {schema!r}; this agent reads {', '.join(map(repr, _SCHEMAS))}")
     if (schema == SCHEMA_WITH_LAYOUT) != bool(manifest.layout):
         raise ManifestError(f"not a manifest: {SCHEMA_WITH_LAYOUT!r} names a layout, and no other does")
-    if schema == SCHEMA and any(file.offset is not None for file in files):
+    if schema == SCHEMA and any(file.offset is not None for file in manifest.files):
         raise ManifestError(f"not a manifest: {SCHEMA!r} has no packs")
     _check(manifest)
     return manifest
@@ -314,7 +313,7 @@ def part_key(*, step: int, session: str, part: int) -> str:
 
 
 def _check(manifest: Manifest) -> None:
-    """Types and values; a manifest comes from a bucket and is not trusted."""
+    """The values: a manifest comes from a bucket and is not trusted."""
     _check_values(manifest)
     if manifest.layout:
         if manifest.folder != HERE and not is_below(manifest.folder):
@@ -331,17 +330,16 @@ def _check(manifest: Manifest) -> None:
 
 
 def _check_values(manifest: Manifest) -> None:
-    integers: list[Any] = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
-    texts: list[Any] = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit]
+    integers = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
+    texts = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit]
     for file in manifest.files:
         integers += [file.bytes, file.part, 0 if file.offset is None else file.offset]
         texts += [file.path, file.sha256, file.key]
-    if any(type(value) is not int for value in integers) or any(type(value) is not str for value in texts):
-        raise ManifestError("not a manifest: a value has the wrong type")
-    if type(manifest.seconds) not in (int, float) or not 0 <= manifest.seconds < _MOST:
-        raise ManifestError("not a manifest: a value has the wrong type")
     parts = [manifest.part or 0, *(file.part for file in manifest.files)]
-    if not all(0 <= value < _MOST for value in integers) or not max(parts) < manifest.parts <= _MOST_PARTS:
+    if (
+        not all(0 <= value < _MOST for value in (*integers, manifest.seconds))
+        or not max(parts) < manifest.parts <= _MOST_PARTS
+    ):
         raise ManifestError("not a manifest: a number is out of its bounds")
     if not _is_utf8(texts):
         raise ManifestError("not a manifest: a text is no UTF-8")

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import StoredFile
+from launcher.agent.shape import hold, read
 
 SCHEMA = "slipway.outputs/1"
 FOLDER, MANIFEST = "outputs", "manifest.json"
@@ -49,13 +50,13 @@ def parse_outputs(text: str) -> OutputManifest:
     """
     try:
         document = safe_json.loads(text)
-        if document.pop("schema") != SCHEMA:
+        hold(document, {"schema": str, "files": [dict]})
+        if document["schema"] != SCHEMA:
             raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
-        files = tuple(StoredFile(**file, part=0) for file in document.pop("files"))
-        found = OutputManifest(**document, files=files)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ManifestError(f"not a manifest of outputs: {error!r}") from error
-    for file in files:
+        found = read(OutputManifest, {**document, "files": [{**file, "part": 0} for file in document["files"]]})
+    except ValueError as error:
+        raise ManifestError(f"not a manifest of outputs: {error}") from error
+    for file in found.files:
         if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
             raise ManifestError(f"a path outside: {file.path!r} at {file.key!r}")
     return found

@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from launcher.agent.shape import read
 from launcher.model.errors import SlipwayError
 from launcher.records.run_folder import RunFolder
-from launcher.records.shape import hold
 
 FILE = "command.json"
 INTERRUPTED, FAILED, KILLED, RUNNING = "interrupted", "failed", "killed", "running"
-_FORM: dict[str, Any] = {"command": str, "pid": int, "started_at": str, "ended": (str, None)}
 _SANDBOX = " --sandbox"
 
 
@@ -77,10 +75,9 @@ def read_command(folder: RunFolder) -> CommandRecord | None:
         return None
     found = folder.read_json(FILE)
     try:
-        hold(found, _FORM)
+        return read(CommandRecord, found)
     except ValueError:
         return None
-    return CommandRecord(command=found["command"], pid=found["pid"], ended=found["ended"])
 
 
 def goes_on(folder: RunFolder) -> bool:

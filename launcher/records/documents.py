@@ -1,9 +1,9 @@
 """The JSON objects of the contract, from the model's values."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
+from launcher.agent.shape import amount, hold, read
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.instance_type import InstanceType
 from launcher.model.job import BillableTime
@@ -14,7 +14,6 @@ from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 from launcher.model.serving import BedrockTerms, ServingOutlook
 from launcher.records import endpoint_documents
 from launcher.records.codec import Json, Keys, named, picked, plain
-from launcher.records.shape import amount, hold, moment
 
 FORMS: Keys = {
     Assumption: "name value unit source",
@@ -152,21 +151,13 @@ def stored_document(found: StoredCheckpoints | None) -> Json:
 
 
 def _stored(data: Mapping[str, Any]) -> StoredCheckpoints | None:
-    """The same read back; reports of earlier versions have none."""
+    """The checkpoints of a report; reports of earlier versions name none."""
     if data.get("checkpoints_stored") is None:
         return None
-    hold(data, {"checkpoints_stored": int, "layout": (str, None), "checkpoint_troubles": [str]})
-    return StoredCheckpoints(
-        count=data["checkpoints_stored"], layout=data["layout"], troubles=tuple(data["checkpoint_troubles"])
+    return read(
+        StoredCheckpoints,
+        {"count": data["checkpoints_stored"], "layout": data["layout"], "troubles": data["checkpoint_troubles"]},
     )
-
-
-def _stopped(data: Mapping[str, Any] | None) -> BudgetStop | None:
-    """The same read back; reports of earlier versions have none."""
-    if data is None:
-        return None
-    hold(data, {"reason": str, "checkpoint_step": (int, None)})
-    return BudgetStop(reason=data["reason"], checkpoint_step=data["checkpoint_step"])
 
 
 _REPORT: dict[str, Any] = {
@@ -174,27 +165,11 @@ _REPORT: dict[str, Any] = {
     "status": str,
     "scheduler": str,
     "simulated": bool,
-    "attempts": [
-        {
-            "started_at": str,
-            "ended_at": (str, None),
-            "exit_code": (int, None),
-            "ended_by": (str, None),
-            "resumed_from_step": int,
-            "last_step": (int, None),
-        }
-    ],
+    "attempts": list,
     "quoted": {"usd": (str, None), "hours": float, "prices_as_of": (str, None), "usd_per_hour": (str, None)},
     "stacks": [{"name": str, "status": str}],
     "verified_resources": [str],
     "not_emulated": [str],
-}
-
-
-_RATES: dict[str, Any] = {
-    **dict.fromkeys(("prepaid_usd", "list_usd_per_hour"), (str, None)),
-    **dict.fromkeys(("beside_usd_per_hour", "cluster_usd_per_hour"), str),
-    **dict.fromkeys(("start_h", "tail_h"), float),
 }
 
 
@@ -204,17 +179,7 @@ def parse_rates(found: Any) -> RunRates:
     Raises:
         ValueError: it has another form.
     """
-    if found is None:
-        return NO_RATES
-    hold(found, _RATES, "rates")
-    return RunRates(
-        prepaid_usd=amount(found["prepaid_usd"]),
-        beside_usd_per_hour=amount(found["beside_usd_per_hour"]) or Decimal(0),
-        cluster_usd_per_hour=amount(found["cluster_usd_per_hour"]) or Decimal(0),
-        start_h=found["start_h"],
-        tail_h=found["tail_h"],
-        list_usd_per_hour=amount(found["list_usd_per_hour"]),
-    )
+    return NO_RATES if found is None else read(RunRates, found, "rates", whole=True)
 
 
 _PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, None), "hours": {"mid": float}}
@@ -239,13 +204,13 @@ def parse_report(document: Mapping[str, Any]) -> Report:
     """
     try:
         hold(document, _REPORT)
-        quoted, actual = document["quoted"], document["attempts"]
+        quoted, stopped = document["quoted"], document.get("stopped")
         return Report(
             name=document["name"],
             status=RunStatus(document["status"]),
             scheduler=document["scheduler"],
             simulated=document["simulated"],
-            attempts=tuple(_attempt(each) for each in actual),
+            attempts=tuple(read(Attempt, each, f"attempts[{at}]") for at, each in enumerate(document["attempts"])),
             quoted_usd=amount(quoted["usd"]),
             quoted_hours=quoted["hours"],
             prices_as_of=quoted["prices_as_of"],
@@ -254,7 +219,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             verified_resources=tuple(document["verified_resources"]),
             not_emulated=tuple(document["not_emulated"]),
             endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
-            stopped=_stopped(document.get("stopped")),
+            stopped=None if stopped is None else read(BudgetStop, stopped, "stopped"),
             stored=_stored(document),
             rates=parse_rates(quoted.get("rates")),
             left_up_usd_per_hour=amount(document.get("left_up_usd_per_hour")),
@@ -271,16 +236,3 @@ def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
         return None
     hold(found, {"seconds": int, "trained_seconds": int})
     return BillableTime(trained_s=found["trained_seconds"], billed_s=found["seconds"])
-
-
-def _attempt(data: Mapping[str, Any]) -> Attempt:
-    """One attempt read back."""
-    ended = data["ended_at"]
-    return Attempt(
-        started_at=moment(data["started_at"]),
-        ended_at=moment(ended) if ended else None,
-        exit_code=data["exit_code"],
-        ended_by=data["ended_by"],
-        resumed_from_step=data["resumed_from_step"],
-        last_step=data["last_step"],
-    )

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from launcher.agent.shape import hold
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport
 from launcher.records.codec import Json, picked
-from launcher.records.shape import hold
 
 
 def answer(reply: Reply) -> Json:

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.shape import read
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 from launcher.records.codec import money
-from launcher.records.ledger_document import parse_shared, shared_document
+from launcher.records.ledger_document import shared_document
 
 FORMAT = "slipway.ledger-index/3"
 REWRITE = 2
@@ -198,7 +199,7 @@ _AMOUNTS = ("usd_per_hour", "usd_at_quoted_rate", "billed_usd", "usd_used")
 @lru_cache(maxsize=4096)
 def _shared(text: str) -> Shared:
     """What a run shares; the runs of one plan have the same."""
-    return parse_shared(safe_json.loads(text))
+    return read(Shared, safe_json.loads(text), "shared", whole=True)
 
 
 _usd = lru_cache(maxsize=65536)(Decimal)

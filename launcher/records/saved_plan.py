@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.shape import hold, read
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.plan_file import SAVED
 from launcher.records.codec import money
 from launcher.records.run_folder import write_whole
-from launcher.records.shape import hold, moment
-
-FORM = {"name": str, "digest": str, "saved_at": str, "usd": {"high": str}, "amounts": {}, "stacks": {}, "plan": {}}
 
 
 @record
@@ -81,24 +79,11 @@ def read_saved(path: Path) -> SavedPlan | None:
         return None
     again = "slipway plan FILE -o SAVED writes one anew"
     try:
-        hold(found, FORM)
-        for text in found["stacks"].values():
-            hold(text, str, "stacks")
-        return SavedPlan(
-            name=found["name"],
-            digest=found["digest"],
-            saved_at=moment(found["saved_at"]),
-            usd_high=_dollars(found["usd"]["high"]),
-            amounts={name: _dollars(each) for name, each in found["amounts"].items()},
-            stacks=found["stacks"],
-        )
-    except (ValueError, TypeError, ArithmeticError) as cause:
+        hold(found, {"usd": {"high": str}, "plan": {}})
+        saved = read(SavedPlan, {**found, "usd_high": found["usd"]["high"]}, whole=True)
+    except ValueError as cause:
         raise UnreadableInputError(f"{path} is no whole saved plan: {cause}", hint=again) from cause
-
-
-def _dollars(text: str) -> Decimal:
-    amount = Decimal(text)
-    if not amount.is_finite() or amount < 0:
-        message = f"not dollars: {text}"
-        raise ValueError(message)
-    return amount
+    for name, usd in (("usd.high", saved.usd_high), *saved.amounts.items()):
+        if usd < 0:
+            raise UnreadableInputError(f"{path} is no whole saved plan: {name} is below 0", hint=again)
+    return saved

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from launcher.agent.shape import hold, read
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
 from launcher.model.record import record
 from launcher.model.target import target_of, training_targets
 from launcher.records.run_folder import RunFolder
-from launcher.records.shape import hold, moment
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
@@ -117,14 +117,8 @@ class Submission:
         )
 
 
-_OF_API = ("role", "kind")
-_NODE = ("via", "host", "instance", "region", "user", *_OF_API)
-_SUBMISSION: dict[str, Any] = {
-    **dict.fromkeys(("key", "cluster", "folder", "store_uri", "checkpoint_uri", "asked_at"), str),
-    "job": (str, None),
-    "head_node": {"via": str, **dict.fromkeys(("host", "instance", "region", "user"), (str, None))},
-    "work": {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)},
-}
+_NODE = ("via", "host", "instance", "region", "user", "role", "kind")
+_WORK = {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)}
 
 
 def recorded(folder: RunFolder) -> Submission | None:
@@ -139,34 +133,17 @@ def recorded(folder: RunFolder) -> Submission | None:
     if found.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {found.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        hold(found, _SUBMISSION)
-        hold(
-            {name: found["head_node"].get(name) for name in _OF_API},
-            dict.fromkeys(_OF_API, (str, None)),
-        )
-        hold({"cancelled": found.get("cancelled", False)}, {"cancelled": bool})
-        head_node = HeadNode(**found["head_node"])
+        hold(found, {"head_node": dict, "work": _WORK})
+        head_node = read(HeadNode, found["head_node"], "head_node")
         if head_node.via == SANDBOX and head_node.instance is None:
             return None
-        return Submission(
-            key=found["key"],
-            target=_target(found.get("target"), head_node),
-            job=found["job"],
-            head_node=head_node,
-            cluster=found["cluster"],
-            folder=found["folder"],
-            store_uri=found["store_uri"],
-            checkpoint_uri=found["checkpoint_uri"],
-            work=found["work"],
-            asked_at=moment(found["asked_at"]),
-            cancelled=found.get("cancelled", False),
-        )
+        return read(Submission, {**found, "target": _target(found.get("target"), head_node)})
     except (KeyError, TypeError, ValueError) as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem
 
 
-def _target(recorded: str | None, head_node: HeadNode) -> TargetKind:
+def _target(recorded: str | None, head_node: HeadNode) -> str:
     """The kind of a submission's target; of an older record the first whose jobs are asked for in the same way."""
     if recorded is not None:
-        return TargetKind(recorded)
-    return next(kind for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))
+        return recorded
+    return next(kind.value for kind in training_targets() if target_of(kind).pods == (head_node.kind is not None))

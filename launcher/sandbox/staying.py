@@ -14,14 +14,14 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher.agent import safe_json
+from launcher.agent.shape import read
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
 from launcher.records.cache_folder import cache_folder, own_folder
-from launcher.records.shape import hold
 from launcher.sandbox import processes
 from launcher.sandbox.control import ControlClient, ControlError
 from launcher.sandbox.embedded import EmbeddedServer, link_of
@@ -142,8 +142,7 @@ def _recorded(path: Path) -> StayingSandbox | None:
     """What the file says; None where there is none, or one that is damaged."""
     try:
         document = safe_json.load(path)
-        hold(document, {each.name: each.type for each in fields(StayingSandbox)})
-        return StayingSandbox(**document)
+        return read(StayingSandbox, document, exact=True)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 

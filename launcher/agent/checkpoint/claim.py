@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import JobSpecError, StoreError, TakenOverError
 from launcher.agent.events import EventLog
+from launcher.agent.shape import read
 from launcher.agent.store.objects import Store, StoredText
 
 KEY = "claim.json"
@@ -65,14 +65,10 @@ def parse_owner(text: str) -> Owner | None:
     """The owner in `claim.json`; None for what cannot be read, which binds nobody."""
     try:
         document = safe_json.loads(text)
-        if document.pop("schema") != SCHEMA:
-            return None
-        owner = Owner(**document)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        owner = read(Owner, document, exact=True)
+        return owner if document.get("schema") == SCHEMA else None
+    except ValueError:
         return None
-    kinds: list[tuple[Any, type]] = [(owner.run, str), (owner.attempt, int), (owner.node, str), (owner.token, str)]
-    kinds += [(owner.beat, int), (owner.released, bool)]
-    return owner if all(isinstance(value, kind) for value, kind in kinds) else None
 
 
 def _owner_in(found: StoredText | None) -> Owner | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from launcher.agent import safe_json
 from launcher.agent.manifest import step_of_key
 from launcher.agent.node.peers import Peers
+from launcher.agent.shape import hold, read
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.tagging/1"
@@ -68,14 +69,12 @@ def parse(text: str, slot: int) -> Sheet | None:
     """A sheet; None for what cannot be read, or names what is no part of a checkpoint."""
     try:
         document = safe_json.loads(text)
-        number, owner, done, keys = (document[name] for name in ("number", "owner", "done", "keys"))
-        if document["schema"] != SCHEMA or type(number) is not int or not isinstance(owner, str):
-            return None
-        if not all(isinstance(key, str) and step_of_key(key) is not None for key in keys):
-            return None
-        return Sheet(number=number, slot=slot, owner=owner, keys=tuple(keys), done=done is True)
-    except (ValueError, TypeError, KeyError):
+        hold(document, {"schema": str})
+        sheet = read(Sheet, {**document, "slot": slot}, whole=True)
+    except ValueError:
         return None
+    names_parts = all(step_of_key(key) is not None for key in sheet.keys)
+    return sheet if document["schema"] == SCHEMA and names_parts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import struct
+import weakref
 from pathlib import Path
 
 # <sys/inotify.h>, the same on every architecture of Linux
@@ -21,6 +22,9 @@ class RenameWatch:
     def __init__(self, folder: Path) -> None:
         """Begin to watch; what is in the folder already was not renamed."""
         self._descriptor = _watch(folder)
+        if self._descriptor is not None:
+            # A user may have 128 of them (fs.inotify.max_user_instances).
+            self._close = weakref.finalize(self, os.close, self._descriptor)
         self._names: set[str] = set()
 
     @property
@@ -41,7 +45,7 @@ class RenameWatch:
     def close(self) -> None:
         """Stop watching."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            self._close()
             self._descriptor = None
 
     def _take(self, buffer: bytes) -> None:

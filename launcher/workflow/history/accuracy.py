@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.shape import amount, hold, read
 from launcher.model.accuracy import RunAccuracy
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import LedgerEntry
@@ -12,7 +13,6 @@ from launcher.records.bill_document import BILLED
 from launcher.records.documents import parse_cost
 from launcher.records.measurements import parse_measurement
 from launcher.records.run_folder import RUNS, RunFolder
-from launcher.records.shape import amount, hold
 from launcher.workflow.history.ledger import folder_ledger
 from launcher.workflow.history.measurement import IN_RUN
 
@@ -51,9 +51,9 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
         nodes=entry.nodes,
         simulated=entry.simulated,
         succeeded=entry.status == RunStatus.SUCCEEDED.value,
-        quoted_tokens_per_s=_range(training["tokens_per_s"]) if training is not None else None,
+        quoted_tokens_per_s=read(Range, training["tokens_per_s"]) if training is not None else None,
         tokens_per_s=measured,
-        quoted_hours=_range(quote["hours"]),
+        quoted_hours=read(Range, quote["hours"]),
         hours=entry.hours,
         quoted_usd=entry.quoted_usd,
         usd=entry.billed_usd if entry.billed_usd is not None else cost.paid(entry.hours) if cost else None,
@@ -76,7 +76,3 @@ def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
         if quoted and billed and quoted_usd:
             return (billed_usd / billed) / (quoted_usd / quoted), billed / quoted
     return None, None
-
-
-def _range(found: dict[str, float]) -> Range:
-    return Range(low=found["low"], mid=found["mid"], high=found["high"])

@@ -10,10 +10,10 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
+from launcher.agent.shape import hold, moment
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.report import Attempt, BudgetStop
-from launcher.records.shape import hold, moment
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 NODE_LOST = "node-lost"

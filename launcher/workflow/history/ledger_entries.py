@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent.metrics import figures_in
+from launcher.agent.shape import amount, hold, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
@@ -17,9 +18,7 @@ from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import read_command
 from launcher.records.documents import parse_cost, parse_report
-from launcher.records.ledger_document import texts
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
-from launcher.records.shape import amount, hold, moment
 from launcher.workflow.history.attempts import attempts, interrupted, read_events
 
 NOT_SUBMITTED = "not-submitted"
@@ -75,7 +74,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         nodes=quote["nodes"],
         region=quote["region"],
         option=quote["purchase_option"],
-        quoted_usd=None if span is None else _range(span),
+        quoted_usd=None if span is None else read(UsdRange, span),
         usd_per_hour=amount(quote["usd_per_hour"]),
         hours=round(hours, DIGITS),
         usd_at_quoted_rate=report.usd_at_quoted_rate if report is not None and not monthly else None,
@@ -107,13 +106,6 @@ def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
         return None
     ends = [each.ended_at.astimezone(UTC) for each in ran if each.ended_at is not None]
     return max(ends, default=None)
-
-
-def _range(span: Mapping[str, str]) -> UsdRange:
-    low, mid, high = (amount(span[name]) for name in ("low", "mid", "high"))
-    if low is None or mid is None or high is None:
-        raise ValueError("usd is not whole")
-    return UsdRange(low=low, mid=mid, high=high)
 
 
 def _trained(folder: RunFolder) -> dict[str, Any]:
@@ -157,8 +149,7 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
 def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
     """The plan's own tags."""
     tags = plan.get("tags") or {}
-    hold(tags, dict, "tags")
-    return texts(tags)
+    return read(dict[str, str], tags, "tags")
 
 
 def _billed(folder: RunFolder) -> Any:

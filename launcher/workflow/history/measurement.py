@@ -10,6 +10,7 @@ from typing import Any
 from launcher import plan_file
 from launcher.agent.forecast import Point
 from launcher.agent.metrics import figures_in
+from launcher.agent.shape import moment
 from launcher.catalog.load import Catalog
 from launcher.model.durations import HOUR_S
 from launcher.model.enums import PurchaseOption, TargetKind
@@ -23,7 +24,6 @@ from launcher.planning.shape import recompute_of, stack_of
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
-from launcher.records.shape import moment
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
 from launcher.workflow.history.measurement_setup import with_setup
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from launcher.agent.shape import amount, hold
 from launcher.catalog.billed import BilledAs, billed_as
 from launcher.model.bill import QuotedLine
 from launcher.pricing.compute import WHOLE
-from launcher.records.shape import amount, hold
 
 MONTH_H = Decimal(730)
 _COMPONENT: dict[str, Any] = {

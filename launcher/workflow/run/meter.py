@@ -11,6 +11,7 @@ from typing import Any
 
 from launcher.agent.forecast import LINES, Point
 from launcher.agent.metrics import figures_in
+from launcher.agent.shape import amount, hold, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Meter, Terms, meter
 from launcher.model.money import Range, UsdRange
@@ -18,7 +19,6 @@ from launcher.model.report import Attempt
 from launcher.records.command_record import read_command
 from launcher.records.documents import parse_rates
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
-from launcher.records.shape import amount, hold, moment
 from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 from launcher.workflow.run.spot_now import spot_now
 
@@ -107,9 +107,9 @@ def terms(folder: RunFolder) -> Terms:
         return Terms(
             usd=None if usd is None else UsdRange(**{name: amount(usd[name]) or Decimal(0) for name in _USD}),
             usd_per_hour=amount(quote["usd_per_hour"]),
-            hours=_range(quote["hours"]),
-            tokens_per_s=_range(training["tokens_per_s"]) if training else None,
-            mfu=_range(training["mfu"]) if training else None,
+            hours=read(Range, quote["hours"]),
+            tokens_per_s=read(Range, training["tokens_per_s"]) if training else None,
+            mfu=read(Range, training["mfu"]) if training else None,
             interruptions=spot.get("interruptions_expected"),
             interval_s=spot.get("checkpoint_interval_s"),
             budget_usd=_budget(folder),
@@ -170,7 +170,3 @@ def hours_at(ran: Sequence[Attempt], now: datetime) -> float:
     last = ran[-1]
     running = 0.0 if last.ended_at is not None else max(0.0, (now - last.started_at).total_seconds() / 3600)
     return sum(each.hours for each in ran) + running
-
-
-def _range(found: dict[str, float]) -> Range:
-    return Range(low=found["low"], mid=found["mid"], high=found["high"])

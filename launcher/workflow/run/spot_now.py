@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from launcher.agent.shape import hold
 from launcher.aws import spot_history
 from launcher.aws.session import Session
 from launcher.model.enums import PurchaseOption, TargetKind
@@ -13,7 +14,6 @@ from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import SpotNow
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
-from launcher.records.shape import hold
 
 KEPT_S = 300.0
 """A price is asked for again after that; EC2's history has a new one every few hours."""

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from launcher.agent.metrics import figures_in
+from launcher.agent.shape import moment
 from launcher.model.report import Attempt
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
-from launcher.records.shape import moment
 from launcher.workflow.history.attempts import interrupted, read_events
 
 

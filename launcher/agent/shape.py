@@ -1,0 +1,222 @@
+"""Values of JSON that somebody else may have written, checked before their use: the one reader of agent and launcher.
+
+Standard library only: the agent's nodes have nothing else.
+"""
+
+import math
+import re
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+LARGEST = 10**15
+"""Of any number in a document that is read back."""
+_DOLLARS = re.compile(r"-?[0-9]{1,15}([.][0-9]{1,30})?")
+_MANY = (tuple, list)
+_Read = Callable[[Any, str], Any]
+
+
+def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact: bool = False) -> T:
+    """A value of a type from parsed JSON, by the types of its fields.
+
+    Dollars (`Decimal`) are text, times ISO text (UTC where they name no zone), enums their values, tuples lists, and
+    tuples of pairs objects.
+
+    Args:
+        cls: a dataclass, a record or a NamedTuple.
+        data: an object with a key for each field.
+        where: the path of the object, for errors.
+        whole: a key may not be absent where its field has a default either.
+        exact: refuse keys that are no field, but for `schema`.
+
+    Raises:
+        ValueError: a key is missing, or a value has another type, is not finite or is too large.
+
+    >>> from typing import NamedTuple
+    >>> class Span(NamedTuple):
+    ...     low: float
+    ...     high: float | None = None
+    >>> read(Span, {"low": 1})
+    Span(low=1, high=None)
+    >>> read(Span, {"low": "1"}, "hours")
+    Traceback (most recent call last):
+    ValueError: hours.low must be float, got str
+    """
+    kind: Any = cls
+    value: T = _reader(kind)(data, where)
+    if not (exact or whole):
+        return value
+    names = _fields(kind).keys()
+    unknown = data.keys() - names - {"schema"} if exact else set()
+    missing = names - data.keys() if whole else set()
+    for name in sorted(unknown | missing):
+        raise ValueError(f"{_path(where, name)} is {'missing' if name in missing else 'unknown'}")
+    return value
+
+
+def hold(value: Any, form: Any, path: str = "") -> None:
+    """Hold a part of a larger document to a form.
+
+    Args:
+        value: what was read.
+        form: a type (`float` takes whole numbers too), a tuple of what is allowed, with None, a list with the form of
+            every item, or a mapping of the keys that have to be there.
+        path: where the value is.
+
+    Raises:
+        ValueError: it has another form, or a number is not finite or too large.
+    """
+    if isinstance(form, tuple):
+        if value is not None or None not in form:
+            hold(value, next(each for each in form if each is not None), path)
+        return
+    _refuse_other(value, dict if isinstance(form, Mapping) else list if isinstance(form, list) else form, path)
+    if isinstance(form, Mapping):
+        for key, inner in form.items():
+            if key not in value:
+                raise ValueError(f"{_path(path, key)} is missing")
+            hold(value[key], inner, _path(path, key))
+    elif isinstance(form, list):
+        for index, each in enumerate(value):
+            hold(each, form[0], f"{path}[{index}]")
+
+
+def moment(text: str) -> datetime:
+    """An ISO time; UTC where it names no zone.
+
+    Raises:
+        ValueError: it is none, or of a year that arithmetic with it would leave.
+    """
+    found = datetime.fromisoformat(text)
+    if not 1970 <= found.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further
+        raise ValueError(f"no time of a run: {text}")
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+
+
+def amount(text: str | None) -> Decimal | None:
+    """Dollars read back; None stays None.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    if text is None:
+        return None
+    if not _DOLLARS.fullmatch(text):
+        raise ValueError(f"no amount of dollars: {text[:60]!r}")
+    return Decimal(text)
+
+
+def _path(where: str, key: str) -> str:
+    return f"{where}.{key}".lstrip(".")
+
+
+def _refuse_other(value: Any, kind: Any, path: str) -> None:
+    allowed = (int, float) if kind is float else kind
+    if isinstance(value, bool) != (kind is bool) or not isinstance(value, allowed):
+        raise ValueError(f"{path or 'it'} must be {kind.__name__}, got {type(value).__name__}")
+    if kind in (int, float) and not (math.isfinite(value) and abs(value) <= LARGEST):
+        raise ValueError(f"{path or 'it'} is {value:.3g}, out of its bounds (10^15)")
+
+
+@cache
+def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
+    """The fields of a type by name: the type of each, and whether it has a default."""
+    hints = get_type_hints(cls)
+    if is_dataclass(cls):
+        known = [each for each in fields(cls) if each.init]
+        return {
+            each.name: (hints[each.name], each.default is not MISSING or each.default_factory is not MISSING)
+            for each in known
+        }
+    return {name: (hints[name], name in cls._field_defaults) for name in cls._fields}
+
+
+@cache
+def _reader(hint: Any) -> _Read:
+    """What reads the values of a type."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _optional(args)
+    if origin in _MANY:
+        return _items(origin, args[0])
+    if origin is not None:
+        return _mapping(_reader(args[1]))
+    if hint is Any:
+        return lambda value, _: value
+    if is_dataclass(hint) or hasattr(hint, "_fields"):
+        return _object(hint)
+    return _scalar(hint)
+
+
+def _scalar(kind: Any) -> _Read:
+    made: Callable[[Any], Any] | None = None
+    for base, make in _FROM_TEXT:
+        if issubclass(kind, base):
+            made = kind if make is None else make
+    seen = str if made is not None else kind
+
+    def read_scalar(value: Any, where: str) -> Any:
+        _refuse_other(value, seen, where)
+        try:
+            return value if made is None else made(value)
+        except ValueError as problem:
+            raise ValueError(f"{where or 'it'}: {problem}") from problem
+
+    return read_scalar
+
+
+_FROM_TEXT: tuple[tuple[type, Callable[[str], Any] | None], ...] = (
+    (Enum, None),
+    (Decimal, amount),
+    (datetime, lambda text: moment(text).astimezone(timezone.utc)),
+)
+
+
+def _optional(args: tuple[Any, ...]) -> _Read:
+    (inner,) = (each for each in args if each is not types.NoneType)
+    read_inner = _reader(inner)
+    return lambda value, where: None if value is None else read_inner(value, where)
+
+
+def _mapping(read_value: _Read) -> _Read:
+    def read_mapping(value: Any, where: str) -> Any:
+        _refuse_other(value, dict, where)
+        return {key: read_value(each, _path(where, key)) for key, each in value.items()}
+
+    return read_mapping
+
+
+def _items(kind: Callable[[Any], Any], item: Any) -> _Read:
+    """What reads a list into a tuple or list; an object into a tuple of pairs."""
+    if get_origin(item) is tuple:
+        read_pairs = _mapping(_reader(get_args(item)[1]))
+        return lambda value, where: tuple(read_pairs(value, where).items())
+    read_item = _reader(item)
+
+    def read_items(value: Any, where: str) -> Any:
+        _refuse_other(value, list, where)
+        return kind(read_item(each, f"{where}[{index}]") for index, each in enumerate(value))
+
+    return read_items
+
+
+def _object(cls: Any) -> _Read:
+    known = [(name, _reader(hint), has_default) for name, (hint, has_default) in _fields(cls).items()]
+
+    def read_object(value: Any, where: str) -> Any:
+        _refuse_other(value, dict, where)
+        found = {}
+        for name, read_value, has_default in known:
+            if name in value:
+                found[name] = read_value(value[name], _path(where, name))
+            elif not has_default:
+                raise ValueError(f"{_path(where, name)} is missing")
+        return cls(**found)
+
+    return read_object
