@@ -60,6 +60,7 @@ SHARED_BY_AGENT = {
         "metrics",
         "output_manifest",
         "safe_json",
+        "shape",
     )
 }
 """What both sides need is there once, in the agent, on the standard library alone."""
