@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 
 def accuracy(*, json: options.Json = False) -> None:
-    """Quoted against measured, of the runs of this folder: tokens a second, hours, dollars."""
+    """Compare quotes with the measured runs of this folder: tokens per second, hours, dollars."""
     from launcher.answers.accuracy import document, page
     from launcher.workflow.history.accuracy import run_accuracies
 

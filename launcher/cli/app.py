@@ -50,9 +50,9 @@ def _version(asked: bool) -> None:
 def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,  # noqa: ARG001
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say more; show where an internal error is.")
+        bool, typer.Option("-v", "--verbose", help="Print more, including the place of an internal error.")
     ] = False,
-    no_pager: Annotated[bool, typer.Option("--no-pager", help="Print long pages at once; PAGER=cat does too.")] = False,
+    no_pager: Annotated[bool, typer.Option("--no-pager", help="Do not use a pager (like PAGER=cat).")] = False,
 ) -> None:
     """Options before the command."""
     if verbose:
@@ -65,7 +65,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """The command line with the commands of these modules."""
     app = typer.Typer(
         name="slipway",
-        help="Price it, then launch it: training clusters and endpoints on AWS accelerators, with the dollars first.",
+        help="Price, then launch training clusters and endpoints on AWS accelerators.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

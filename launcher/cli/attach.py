@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def attach(run: options.RunName) -> None:
-    """Follow the job of a plan's newest run again, to its end; Ctrl-C leaves it running. Exit 6 if it failed."""
+    """Follow the job of a plan's newest run again, to its end. Ctrl-C leaves it running; exit 6 if it failed."""
     from launcher.answers import status as answer
     from launcher.cli.console import Narrator
     from launcher.cli.terminal_text import TerminalText

@@ -22,9 +22,9 @@ def cancel(
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Cancel the job of a plan's newest run. Its checkpoints stay, and so does its cluster.
+    """Cancel the job of a plan's newest run. Keeps its checkpoints and its cluster.
 
-    A job that has ended stays as it ended.
+    It does not change a job that has ended.
     """
     from launcher.answers import status as answer
     from launcher.workflow.run.cancel import cancel_run

@@ -18,9 +18,9 @@ def capacity(
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:
-    """Capacity Blocks, training plans, reservations, spot: what can be had now, and the total to finish with each.
+    """Available Capacity Blocks, training plans, reservations and spot, and the total to finish with each.
 
-    It prints the command that buys one and buys nothing.
+    It prints the command that buys each one, and buys nothing.
     """
     from launcher.answers.capacity import document, page
     from launcher.workflow.doctor.offers import capacity as story

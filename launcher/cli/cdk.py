@@ -13,12 +13,12 @@ def register(app: typer.Typer) -> None:
 
 def cdk(
     words: Annotated[
-        list[str], typer.Argument(metavar="-- WORDS...", help="What cdk is given, such as diff -c plan=plan.yaml.")
+        list[str], typer.Argument(metavar="-- WORDS...", help="Arguments for cdk, for example diff -c plan=plan.yaml.")
     ],
 ) -> None:
-    """Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. It asks no gate; -c gate=1 does.
+    """Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. Only -c gate=1 checks the gate.
 
-    Commands that synthesise need the plan. What they leave goes to cdk.out here, unless -o says where.
+    Commands that synthesize need the plan. Their output goes to cdk.out in this folder, unless -o names another.
     """
     from launcher.cdk import by_hand
 

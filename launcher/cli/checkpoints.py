@@ -25,14 +25,14 @@ Source = Annotated[
         autocompletion=completion.run_names,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", min=0, help="One step; the newest whole one without.")]
+Step = Annotated[int | None, typer.Option("--step", min=0, help="One step. Default: the newest complete one.")]
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """Names of buckets (S3 user guide, bucket naming rules)."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Checkpoints of a job: list, verify, prune, restore them.", no_args_is_help=True)
+    group = typer.Typer(help="List, verify, prune and restore the checkpoints of a job.", no_args_is_help=True)
     group.command("list")(list_them)
     group.command("verify")(verify)
     group.command("prune")(prune)
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def list_them(
     source: Source, *, region: options.Region = None, sandbox: options.AttachSandbox = False, json: options.Json = False
 ) -> None:
-    """List the checkpoints in the store, newest first, and whether each is whole by names and sizes."""
+    """List the checkpoints in the store, newest first, and whether each is complete by names and sizes."""
     from launcher.answers.checkpoints import document, page
     from launcher.workflow.run.checkpoints import survey
 
@@ -59,12 +59,14 @@ def verify(
     source: Source,
     *,
     step: Step = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every checkpoint, not only the newest whole one.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every checkpoint, not only the newest complete one.")
+    ] = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Read checkpoints to the last byte and hold every file to its SHA-256; PyTorch's own to their sizes."""
+    """Read every byte of a checkpoint and verify each file's SHA-256; for PyTorch's own format, the sizes."""
     from launcher.answers.checkpoints import verified_lines, verify_document
     from launcher.workflow.run.checkpoints import chosen, survey
     from launcher.workflow.run.checkpoints_transfer import damaged
@@ -97,14 +99,14 @@ def verify(
 def prune(
     source: Source,
     *,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="How many whole checkpoints stay.")] = 3,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many complete checkpoints stay.")] = 3,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Delete what the newest whole checkpoints do not need. The newest whole one always stays."""
+    """Delete what the newest complete checkpoints do not need. The newest complete one always stays."""
     from launcher.answers.checkpoints import prune_document, size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
@@ -135,13 +137,16 @@ def restore(
     source: Source,
     *,
     step: Step = None,
-    target: Annotated[Path, typer.Option("-o", "--output", help="The folder to put it in.")] = Path("checkpoints"),
-    node: Annotated[int, typer.Option("--node", min=0, help="Whose files, where nodes stored one name each.")] = 0,
+    target: Annotated[Path, typer.Option("-o", "--output", help="The target folder.")] = Path("checkpoints"),
+    node: Annotated[
+        int,
+        typer.Option("--node", min=0, help="The node whose files to restore, if several nodes stored the same name."),
+    ] = 0,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Bring a checkpoint here: every file held to its hash, the folder there whole or not at all."""
+    """Download a checkpoint: every file verified by its hash, the folder completely or not at all."""
     from launcher.answers.checkpoints import restore_document, size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey

@@ -20,16 +20,16 @@ def commit(
     *,
     json: options.Json = False,
     accept_derived: Annotated[
-        bool, typer.Option("--accept-derived", help="Choose on rates too that are derived instead of listed by AWS.")
+        bool, typer.Option("--accept-derived", help="Also accept derived rates, which AWS does not list.")
     ] = False,
     everything: options.Everything = False,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
-    """Savings Plans and reservations for several plans: what to commit to, what it saves, what strands it.
+    """Savings Plans and reservations for several plans: what to buy, what it saves, what its risks are.
 
-    It looks at the floor of what the plans use in every hour, prints the commands, and buys nothing.
+    It covers the minimum that the plans use in every hour, prints the commands, and buys nothing.
     """
     from launcher.answers.commit import document, page
     from launcher.workflow.quote.commit import commit as story

@@ -16,13 +16,13 @@ def cost(
     *,
     json: options.Json = False,
     region: Annotated[
-        str | None, typer.Option("--region", help="Look in one region alone.", autocompletion=completion.regions)
+        str | None, typer.Option("--region", help="Only this region.", autocompletion=completion.regions)
     ] = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:
-    """Every stack of Slipway's in the account: who, since when, dollars an hour now and so far, and when it ends.
+    """Every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end.
 
-    Nodes are counted by each cluster's guard every five minutes, and priced at the rate of its quote.
+    Each cluster's guard counts its nodes every 5 minutes; they are priced at the rate of its quote.
     """
     from launcher.answers import cost as answer
     from launcher.aws.clients import Sessions

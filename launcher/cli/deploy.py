@@ -28,12 +28,13 @@ def deploy(
     max_usd: options.MaxUsd = None,
     json: options.Json = False,
 ) -> None:
-    """Price a plan and deploy its cluster without a job, or its endpoint. --sandbox tries it on this machine.
+    """Price a plan and deploy its cluster without a job, or its endpoint. --sandbox uses an emulated AWS.
 
-    What would change in the account is shown before the question; --dry-run ends there. A saved plan (slipway plan -o)
-    is carried out as it was saved, or refused because something moved.
+    The command shows the changes in the account before it asks; --dry-run ends there. A saved plan (slipway plan -o) is
+    deployed exactly as saved, or refused if something changed.
 
-    An endpoint is waited for until it is in service with what was asked for; slipway launch sends it a request, too.
+    For an endpoint, the command waits until it is in service with the requested configuration; slipway launch also
+    sends it a request.
     """
     asked = options.price_options(
         region=region,

@@ -24,7 +24,7 @@ Old = Annotated[
 ]
 New = Annotated[
     str | None,
-    typer.Argument(metavar="[NEW]", help="The same; this folder without.", autocompletion=completion.plan_files),
+    typer.Argument(metavar="[NEW]", help="The same. Default: this folder.", autocompletion=completion.plan_files),
 ]
 
 
@@ -65,27 +65,27 @@ def diff(
     *,
     json: options.Json = False,
     form: Annotated[
-        Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="For whom.")
+        Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
     ] = Form.TABLE,
-    policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="How much dearer it may be.")] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="The allowed increase.")] = None,
     max_increase_usd: Annotated[
         Decimal | None,
-        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Beyond it: exit 3."),
+        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Above it: exit 3."),
     ] = None,
     max_increase_percent: Annotated[
         float | None,
-        typer.Option("--max-increase-percent", parser=_percent, metavar="N", help="Beyond it: exit 3."),
+        typer.Option("--max-increase-percent", parser=_percent, metavar="N", help="Above it: exit 3."),
     ] = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     old_prices_as_of: Annotated[
         date | None,
-        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Price OLD as was known then."),
+        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Prices of this day for OLD."),
     ] = None,
 ) -> None:
-    """What a change of plans does to their totals, by plan and line, and why. Calls nothing and spends nothing.
+    """How a change of plans changes their totals, by plan and line, and why. Calls nothing and spends nothing.
 
-    Both sides are priced with what is known today, so that only the plans' own changes show.
+    Both sides use today's prices, so that only changes of the plans show.
     """
     from launcher.answers import diff as diff_page
     from launcher.workflow.quote import diff as story

@@ -20,20 +20,20 @@ def register(app: typer.Typer) -> None:
 def doctor(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="The plan file; none: the account.", autocompletion=completion.plan_files),
+        typer.Argument(
+            metavar="FILE", help="The plan file. Default: check only the account.", autocompletion=completion.plan_files
+        ),
     ] = None,
     *,
     wanted: options.Pick = None,
     json: options.Json = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
-    billing: Annotated[
-        bool, typer.Option("--billing", help="Ask what only the account that pays can answer, too.")
-    ] = False,
+    billing: Annotated[bool, typer.Option("--billing", help="Also run the checks of the paying account.")] = False,
 ) -> None:
-    """Ask the account what a launch needs of it: rights, quotas, capacity, names. Makes nothing and spends nothing.
+    """Check the account for a launch: permissions, quotas, capacity, names. Creates nothing and spends nothing.
 
-    Each check ends in a tick, a cross, advice or a question mark: what could not be asked is never a tick.
+    Each check ends in a tick, a cross, advice or a question mark (AWS did not answer).
     """
     from launcher.catalog.load import load
     from launcher.workflow.doctor.diagnosis import diagnose, subject_of

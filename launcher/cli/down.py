@@ -28,28 +28,30 @@ def down(
         str,
         typer.Argument(
             metavar="NAME|FILE",
-            help="A cluster's or an endpoint's name, or the plan file it is of.",
+            help="The name of a cluster or endpoint, or its plan file.",
             autocompletion=completion.clusters_and_files,
         ),
     ],
     *,
     region: Annotated[
         str | None,
-        typer.Option("--region", help="Where it is, if neither file nor run says.", autocompletion=completion.regions),
+        typer.Option(
+            "--region", help="Its region, if neither file nor run names one.", autocompletion=completion.regions
+        ),
     ] = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
     confirmed: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="NAME", help="With --checkpoints: the name, instead of typing it."),
+        typer.Option("--confirm", metavar="NAME", help="With --checkpoints: confirms the name without a question."),
     ] = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Remove a cluster and its network, or an endpoint; keep checkpoints, and say what stays and what that costs.
+    """Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists what stays and its cost.
 
-    Of a plan whose jobs go to a Kubernetes cluster that exists (target.cluster), its jobs go and the cluster stays.
+    For a plan on an existing Kubernetes cluster (target.cluster), it removes the jobs and keeps the cluster.
     """
     from launcher.catalog.load import load
     from launcher.workflow.deploy.down import subject

@@ -15,18 +15,22 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="The plan's name.", autocompletion=completion.run_names)]
 Where = Annotated[
     str | None,
-    typer.Option("--region", help="Its region; that of the newest run without.", autocompletion=completion.regions),
+    typer.Option("--region", help="Its region. Default: that of the newest run.", autocompletion=completion.regions),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", min=1, metavar="SECONDS", help="Without a word of an answer; 60, of a queue 1800."),
+    typer.Option(
+        "--timeout", min=1, metavar="SECONDS", help="Time to wait for an answer. Default: 60, for a queue 1800."
+    ),
 ]
-Tokens = Annotated[int, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer at most.")]
+Tokens = Annotated[int, typer.Option("--tokens", min=1, max=100_000, help="The most tokens of an answer.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="A deployed endpoint: its URL, a token, one request, a load test.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Use a deployed endpoint: its URL, a token, one request, a load test.", no_args_is_help=True
+    )
     group.command("test")(ask_once)
     group.command("load")(load)
     group.command("url")(url)
@@ -43,7 +47,7 @@ def ask_once(
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """See that an endpoint runs what was deployed, and send it one real request of its kind."""
+    """Check that an endpoint runs the deployed configuration, and send it one real request."""
     from launcher.answers.endpoint import answer_page
     from launcher.records.endpoint_documents import answer_document
     from launcher.workflow.cluster.endpoint import asker, probe, served
@@ -63,17 +67,19 @@ def load(
     region: Where = None,
     most: Annotated[
         int | None,
-        typer.Option("--concurrency", min=1, max=512, help="Requests at once, at the end; what fills it without."),
+        typer.Option(
+            "--concurrency", min=1, max=512, help="Parallel requests at the end. Default: what fills the endpoint."
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Of each step of the ramp.")] = 30,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Duration of each step.")] = 30,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer; the plan's without.")
+        int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer. Default: the plan's.")
     ] = None,
     timeout: Timeout = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Raise the requests at once step by step, put what was measured beside the quote, and keep it for later quotes."""
+    """Run a load test with more and more parallel requests, and keep the result beside the quote for later quotes."""
     from launcher.answers.endpoint import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
     from launcher.records.load_documents import load_document
@@ -107,7 +113,7 @@ def load(
 
 
 def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = False) -> None:
-    """Print what OpenAI clients take as their base URL."""
+    """Print the base URL for OpenAI clients."""
     from launcher.workflow.cluster.endpoint import served
 
     found = served(name, _session(name, region, sandbox=sandbox))
@@ -123,10 +129,10 @@ def token(
     name: Name,
     *,
     region: Where = None,
-    hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="How long it holds.")] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="How long the token is valid.")] = 1,
     sandbox: options.AttachSandbox = False,
 ) -> None:
-    """Print a short-lived bearer token for the region's endpoints, signed here with your credentials."""
+    """Print a short-lived bearer token for the region's endpoints, signed with your credentials."""
     from launcher.aws.endpoints import bearer_token
 
     output.result([bearer_token(_session(name, region, sandbox=sandbox), round(hours * 3600))])

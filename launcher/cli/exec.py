@@ -17,11 +17,11 @@ def register(app: typer.Typer) -> None:
 
 def execute(
     run: options.RunName,
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its words.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
     *,
     node: options.Node = None,
 ) -> None:
-    """Run a command on a node that a plan's job runs on, the first without --node, and end with its exit code."""
+    """Run a command on a node of a plan's running job (default: the first), and exit with its exit code."""
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)

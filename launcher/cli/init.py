@@ -25,7 +25,7 @@ def init(
     name: Annotated[str, typer.Option("--name", help="Name of the plan: a-z, 0-9 and -.")] = "my-job",
     serve: Annotated[bool, typer.Option("--serve", help="For a serving load instead of a training job.")] = False,
 ) -> None:
-    """Write a plan file that works as it is, every other key in it as a comment."""
+    """Write a plan file that works unchanged, with every other key as a comment."""
     if not re.fullmatch(NAME.pattern or "", name):
         raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
     if file.exists():

@@ -19,12 +19,10 @@ InterruptAfter = Annotated[
         "--interrupt-after",
         min=0,
         metavar="SECONDS",
-        help="Play a spot interruption, on HyperPod the failure of a node (sandbox).",
+        help="Simulate a spot interruption, on HyperPod a node failure (sandbox).",
     ),
 ]
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Begin anew under a new prefix of the checkpoints; nothing is deleted.")
-]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start at step 0 under a new checkpoint prefix; deletes nothing.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,19 +45,19 @@ def launch(
     despite_verdict: options.DespiteVerdict = False,
     max_usd: options.MaxUsd = None,
 ) -> None:
-    """Price a plan, deploy its cluster, run its job to the end, and report. Nothing starts without an allowed quote.
+    """Price a plan, deploy its cluster, run its job to the end, and report. The gate must allow the quote.
 
-    What would change in the account is shown before the question; --dry-run ends there. A saved plan (slipway plan -o)
-    is carried out as it was saved, or refused because something moved.
+    The command shows the changes in the account before it asks; --dry-run ends there. A saved plan (slipway plan -o) is
+    deployed exactly as saved, or refused if something changed.
 
-    Where the plan names a cluster (target.cluster) or a head node (target.ssh_host), nothing is deployed: the job goes
-    there. Ctrl-C stops following; the job goes on.
+    If the plan names a cluster (target.cluster) or a head node (target.ssh_host), the job runs there and nothing is
+    deployed. Ctrl-C stops following; the job continues.
 
-    A job that the guard in the account has stopped at budget.stop_at_usd ends with 6. To go on, raise the sum in the
-    plan file and launch it again: machines that the guard has ended come back, the count goes on, and the job resumes
-    from its newest whole checkpoint.
+    If the guard in the account stopped the job at budget.stop_at_usd, the command exits with 6. To continue, raise the
+    limit in the plan file and launch again: the nodes start again, the guard counts on, and the job resumes from its
+    newest whole checkpoint.
 
-    Of a serving plan the endpoint is deployed as by slipway deploy, and then sent one real request of its kind.
+    For a serving plan, the command deploys the endpoint like slipway deploy and sends it one real request.
     """
     asked = options.price_options(
         region=region,

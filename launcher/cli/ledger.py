@@ -22,20 +22,21 @@ def register(app: typer.Typer) -> None:
 def ledger(
     *,
     since: Annotated[
-        date | None, typer.Option("--since", parser=options.day, metavar="DATE", help="Runs that began then or later.")
+        date | None,
+        typer.Option("--since", parser=options.day, metavar="DATE", help="Only runs that began on this day or later."),
     ] = None,
-    by: Annotated[Grouping | None, typer.Option("--by", help="Add them up by what they have in common.")] = None,
+    by: Annotated[Grouping | None, typer.Option("--by", help="Group the totals.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every run, not only the newest.")] = False,
     json: options.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a line a run.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, 1 line per run.")] = False,
     focus: Annotated[bool, typer.Option("--focus", help="Print CSV in the columns of FOCUS 1.0.")] = False,
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Every run of this folder, or of a shared bucket: quoted, used, billed, and what a million tokens cost.
+    """Every run of this folder, or of a shared bucket: dollars quoted, used, billed, and per million tokens.
 
     SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
-    ends; what it lacks of this folder is sent when this command is run.
+    ends; this command also sends missing entries of this folder.
     """
     if json + csv + focus > 1:
         raise UnreadableInputError("--json, --csv and --focus are forms of one answer", hint="ask for one")

@@ -51,7 +51,7 @@ RunName = Annotated[
 ]
 PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="The plan file.", autocompletion=completion.plan_files)]
 Node = Annotated[
-    str | None, typer.Option("--node", metavar="N", help="A node's number in the job, from 0, or its name.")
+    str | None, typer.Option("--node", metavar="N", help="The node's number in the job, from 0, or its name.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Region = Annotated[
@@ -63,12 +63,12 @@ Pick = Annotated[
     typer.Option(
         "--pick",
         metavar="RANK|DIGEST",
-        help="Which candidate; the cheapest without.",
+        help="The candidate. Default: the cheapest.",
         autocompletion=completion.ranks,
     ),
 ]
 PricesAsOf = Annotated[
-    date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Price with what was known then.")
+    date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Use the prices known on this day.")
 ]
 MaxPriceAge = Annotated[
     int | None, typer.Option("--max-price-age", min=0, metavar="DAYS", help="Replaces the allowed age of prices.")
@@ -85,30 +85,30 @@ Sweep = Annotated[
     typer.Option(
         "--sweep",
         metavar="KEY=V,V",
-        help="Price the plan at each value of a key; may be given several times.",
+        help="Price the plan at each value of a key; may be repeated.",
         autocompletion=completion.swept_keys,
     ),
 ]
 Live = Annotated[
-    bool, typer.Option("--live", help="Ask AWS what it offers at this moment: blocks, training plans, reservations.")
+    bool, typer.Option("--live", help="Read the current offers from AWS: blocks, training plans, reservations.")
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a page to look at instead; it asks no host.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page; it loads nothing from the network.")
 ]
-Open = Annotated[bool, typer.Option("--open", help="Show the page in a browser; with --html or without.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser, with or without --html.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
 DespiteVerdict = Annotated[
     bool,
     typer.Option(
         "--despite-verdict",
-        help="Deploy an endpoint although slipway compare FILE says not to; training plans have no such gate.",
+        help="Deploy an endpoint although the verdict of slipway compare FILE is not to; serving plans only.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 AttachSandbox = Annotated[
-    bool, typer.Option("--sandbox", help="In the sandbox that slipway sandbox start has started, instead of AWS.")
+    bool, typer.Option("--sandbox", help="Use the sandbox of slipway sandbox start instead of AWS.")
 ]
-InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an embedded AWS on this machine.")]
+InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
 
 
 def environment(*, sandbox: bool) -> dict[str, str]:

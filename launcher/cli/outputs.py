@@ -19,13 +19,13 @@ def register(app: typer.Typer) -> None:
 def outputs(
     source: Source,
     *,
-    target: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder to bring them to.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="The id of a run; the newest with outputs without.")] = None,
+    target: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder to download them to.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="The id of a run. Default: the newest with outputs.")] = None,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """List the files that a job has stored as its outputs (`run.outputs`), or bring them here."""
+    """List the files that a job stored as its outputs (`run.outputs`), or download them."""
     from launcher.answers.outputs import document, page, summary
     from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
 

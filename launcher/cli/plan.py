@@ -32,7 +32,7 @@ def plan(
     explained: options.Explain = None,
     saved: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="SAVED", help="Save a candidate: slipway deploy SAVED does just that."),
+        typer.Option("-o", "--output", metavar="SAVED", help="Save a candidate, for slipway deploy SAVED."),
     ] = None,
     wanted: options.Pick = None,
     region: options.Region = None,
@@ -44,10 +44,10 @@ def plan(
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Total dollars to finish, for every way to buy the same job. Calls nothing and spends nothing.
+    """Total dollars to finish a job, for every purchase option. Calls nothing and spends nothing.
 
-    With --live and credentials AWS is asked what it offers at this moment, and each offer is a row; nothing is bought.
-    With -o one candidate is saved, with its stacks: slipway deploy and slipway launch of that file do just that.
+    With --live and credentials, each offer that AWS has at this moment is a row; nothing is bought.
+    -o saves one candidate with its stacks; slipway deploy and slipway launch of that file deploy exactly these.
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.workflow.quote.price import price

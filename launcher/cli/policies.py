@@ -17,16 +17,16 @@ def register(app: typer.Typer) -> None:
 
 def policies(
     *,
-    account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id, twelve digits.")],
+    account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id (12 digits).")],
     region: Annotated[
         str, typer.Option("--region", help="The region that is bootstrapped.", autocompletion=completion.regions)
     ],
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     file: Annotated[
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="A plan file: its target's policies alone, with its boundary.",
+            help="A plan file: only its target's policies, with its boundary.",
             autocompletion=completion.plan_files,
         ),
     ] = None,
@@ -37,11 +37,11 @@ def policies(
     ] = None,
     data_bucket: Annotated[
         list[str] | None,
-        typer.Option("--data-bucket", metavar="NAME", help="A bucket that a file system is linked to."),
+        typer.Option("--data-bucket", metavar="NAME", help="A data bucket linked to a file system."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the policies of whoever deploys and of CloudFormation, and print the commands that put them in place."""
+    """Write the IAM policies of the deployer and of CloudFormation, and print the commands that install them."""
     from launcher import plan_file
     from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.records.run_folder import write_whole

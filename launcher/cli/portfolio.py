@@ -23,7 +23,7 @@ def portfolio(
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
-    """Several plans, each routed to its best option, with one total a month. Calls nothing and spends nothing."""
+    """The best option for each of several plans, with one monthly total. Calls nothing and spends nothing."""
     from launcher.answers import portfolio as answer
     from launcher.workflow.quote import portfolio as story
 

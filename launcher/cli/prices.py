@@ -15,7 +15,7 @@ Type = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help="One instance type, its ml. prices included.",
+        help="One instance type, including its ml. prices.",
         autocompletion=completion.instance_types,
     ),
 ]
@@ -35,7 +35,7 @@ Every = Annotated[bool, typer.Option("--all", help="Every row, not only the firs
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(
-        help="Known prices: show them, compare two days, read fresh ones from AWS.", no_args_is_help=True
+        help="Show the known prices, compare two days, read current prices from AWS.", no_args_is_help=True
     )
     group.command("show")(show)
     group.command("diff")(diff)
@@ -51,7 +51,7 @@ def show(
     instance_type: Type = None,
     region: Place = None,
     option: Kind = None,
-    history: Annotated[bool, typer.Option("--history", help="Older prices too, by date.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Also older prices, by date.")] = False,
     everything: Every = False,
     prices_as_of: options.PricesAsOf = None,
     json: options.Json = False,
@@ -73,7 +73,7 @@ def show(
 
 def diff(
     before: Annotated[
-        date, typer.Argument(parser=options.calendar_day, metavar="BEFORE", help="A day, such as 2025-04-01.")
+        date, typer.Argument(parser=options.calendar_day, metavar="BEFORE", help="A day, for example 2025-04-01.")
     ],
     after: Annotated[date, typer.Argument(parser=options.calendar_day, metavar="AFTER", help="A later day.")],
     *,
@@ -83,7 +83,7 @@ def diff(
     everything: Every = False,
     json: options.Json = False,
 ) -> None:
-    """What became of prices between two days: added, removed, changed. Calls nothing and spends nothing."""
+    """Price changes between two days: added, removed, changed. Calls nothing and spends nothing."""
     from launcher.answers.prices import diff_document, diff_page
     from launcher.workflow.quote import prices
 
@@ -101,24 +101,24 @@ def refresh(
         typer.Argument(metavar="FILE", help="Only what this plan file needs.", autocompletion=completion.plan_files),
     ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Every price, as without a plan file.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every price, in every region.")] = False,
     region: Annotated[
         list[str] | None,
         typer.Option("--region", help="Only this region; may be repeated.", autocompletion=completion.regions),
     ] = None,
     snapshot: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="A snapshot of prices instead, with FILE.sha256 beside it."),
+        typer.Option("--from", metavar="FILE", help="Import a snapshot file, with FILE.sha256 beside it."),
     ] = None,
     digest: Annotated[
-        str | None, typer.Option("--sha256", metavar="DIGEST", help="The snapshot's, in place of FILE.sha256.")
+        str | None, typer.Option("--sha256", metavar="DIGEST", help="The snapshot's SHA-256, in place of FILE.sha256.")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Read prices from AWS into your cache, beside the shipped ones. Changes nothing in AWS.
 
-    With credentials AWS's APIs are asked; without them the files that AWS publishes for everybody are read. With
-    --from nothing is asked: the prices of a snapshot file are taken, once its SHA-256 is the stated one.
+    With credentials it calls AWS's APIs; without them it reads the files that AWS publishes. With --from it calls
+    nothing: it imports the prices of a snapshot file after it has verified the file's SHA-256.
     """
     from launcher.answers.refresh import refresh_document, refresh_page
     from launcher.workflow.quote import refresh as story

@@ -35,19 +35,19 @@ def quote(
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
     verify: Annotated[
-        bool, typer.Option("--verify-with-aws", help="Hold it against AWS's calculator, with the account's discounts.")
+        bool, typer.Option("--verify-with-aws", help="Compare it with AWS's calculator, with the account's discounts.")
     ] = False,
     credits_too: Annotated[
-        bool, typer.Option("--credits", help="Cash after the credits that AWS says the account has.")
+        bool, typer.Option("--credits", help="Cash after the credits that AWS reports for the account.")
     ] = False,
     explained: options.Explained = False,
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """One candidate: lines by group, safety policies, what the gate says; assumptions by --explain.
+    """Quote one candidate: cost lines, safety policies, gate result; --explain adds assumptions.
 
-    --verify-with-aws makes a workload estimate of the same lines, deletes it again, and ends with 5 where the lines are
-    more than 1 % apart.
+    --verify-with-aws creates a workload estimate of the same lines in AWS and deletes it again. It exits with 5 if the
+    lines differ by more than 1 %.
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.documents import quote_document

@@ -21,14 +21,14 @@ def register(app: typer.Typer) -> None:
 def render(
     file: options.PlanPath,
     *,
-    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")],
+    folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     wanted: options.Pick = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Write the files a plan would deploy and submit, and execute nothing."""
+    """Write the files that a plan would deploy and submit. Executes nothing."""
     from launcher.records.run_folder import write_bundle
     from launcher.workflow.deploy.render import render_any, shown
     from launcher.workflow.quote.price import pick, price

@@ -25,13 +25,13 @@ def register(app: typer.Typer) -> None:
 def report(
     run: options.RunName,
     *,
-    billed: Annotated[bool, typer.Option("--billed", help="What AWS billed for it, line by line.")] = False,
+    billed: Annotated[bool, typer.Option("--billed", help="What AWS billed for the run, line by line.")] = False,
     export: Annotated[
         str | None,
         typer.Option("--export", metavar="PLACE", help="A billing export: file, folder or s3://, CUR 2.0 or FOCUS."),
     ] = None,
     upfront: Annotated[
-        Upfront, typer.Option("--upfront", help="Fees paid at once: when they were paid, or spread.")
+        Upfront, typer.Option("--upfront", help="Upfront fees: on the day they were paid, or spread over the term.")
     ] = Upfront.PAID,
     json: options.Json = False,
     html: options.Html = None,

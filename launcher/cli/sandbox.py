@@ -22,7 +22,7 @@ SCHEMA = "slipway.sandbox/1"
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(help="An embedded AWS that stays: start it, look at it, end it.", no_args_is_help=True)
+    group = typer.Typer(help="Start, show and stop an emulated AWS that keeps running.", no_args_is_help=True)
     group.command("start")(start)
     group.command("status")(status)
     group.command("stop")(stop)
@@ -32,10 +32,13 @@ def register(app: typer.Typer) -> None:
 def start(
     *,
     scheduler: Annotated[
-        str, typer.Option("--scheduler", metavar="NAME", help="slurm, local, or auto: Slurm where it is installed.")
+        str, typer.Option("--scheduler", metavar="NAME", help="slurm, local, or auto: Slurm if it is installed.")
     ] = "auto",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Of its AWS; 0: any that is free.", show_default=False)
+        int,
+        typer.Option(
+            "--port", min=0, max=65535, help="Port of the emulated AWS; 0: any free port.", show_default=False
+        ),
     ] = 0,
     name: Annotated[
         str | None,
@@ -43,9 +46,9 @@ def start(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Start it. From here on --sandbox uses it, from every terminal, until slipway sandbox stop ends it.
+    """Start a sandbox. --sandbox then uses it, from every terminal, until slipway sandbox stop ends it.
 
-    Folders share one sandbox, unless --name gives a folder another. The folder remembers the name in .slipway/sandbox.
+    Folders share one sandbox, unless --name assigns another to a folder, which keeps the name in .slipway/sandbox.
     """
     from launcher.sandbox import staying
 
@@ -71,7 +74,7 @@ def start(
 
 
 def status(*, json: options.Json = False) -> None:
-    """Show whether it runs, and the stacks and clusters in it."""
+    """Show whether the sandbox runs, and its stacks and clusters."""
     from launcher.sandbox import staying
 
     found, running = staying.find(os.environ), staying.every(os.environ)
@@ -160,7 +163,7 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
 
 
 def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
-    """End it, with everything that runs in it; no process, port or file of it is left. It asks while jobs run."""
+    """Stop the sandbox and everything in it; no process, port or file stays. Asks first while jobs run."""
     from launcher.sandbox import staying
     from launcher.sandbox.sandbox import Sandbox
 

@@ -23,12 +23,12 @@ def spike(
         typer.Option(
             "--type",
             metavar="TYPE",
-            help="On this type; the plan's, or the best GPU and Trainium, without.",
+            help="The type. Default: the plan's, or the best GPU and the best Trainium.",
             autocompletion=completion.accelerated_types,
         ),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="End it after so many steps.")] = 100,
-    minutes: Annotated[float, typer.Option("--minutes", min=1, help="End it after so many minutes at most.")] = 30,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Stop after this many steps.")] = 100,
+    minutes: Annotated[float, typer.Option("--minutes", min=1, help="Stop after this many minutes at most.")] = 30,
     sandbox: options.InSandbox = False,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
@@ -37,10 +37,10 @@ def spike(
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
 ) -> None:
-    """A short measured run of the plan's own command on each kind of machine, priced first and gated as any launch.
+    """Measure the plan's own command in a short run on each instance type. Priced and gated like any launch.
 
-    On the smallest number of machines that the job fits. What is measured goes into measurements.jsonl, and the next
-    plan, quote and compare in this folder know of it. A spike of the sandbox is marked as one, and counts for nothing.
+    It uses the smallest number of nodes that the job fits on. The result goes into measurements.jsonl, and the next
+    plan, quote and compare in this folder use it. A spike in the sandbox is marked, and no quote uses it.
     """
     from launcher.answers import spike as answer
     from launcher.cli.console import Console

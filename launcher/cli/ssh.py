@@ -21,7 +21,7 @@ def ssh(
     *,
     by_option: options.Node = None,
 ) -> None:
-    """Open a shell on a node that a plan's job runs on, the first without NODE. No port is opened for it."""
+    """Open a shell on a node of a plan's running job (default: the first). Opens no port."""
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)

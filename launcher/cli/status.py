@@ -27,14 +27,14 @@ def status(
     run: options.RunName,
     *,
     json: options.Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again until the job is over.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until the job ends.")] = False,
 ) -> None:
-    """Ask the cluster for the state of a plan's newest run: its job, attempts, steps, checkpoints.
+    """Show the state of a plan's newest run: its job, attempts, steps, checkpoints.
 
-    While the job runs: tokens a second, when it will be done, what it has cost and will have cost, beside the quote.
-    "stopped" is a job that the guard ended at budget.stop_at_usd, with the step that it can go on from.
+    For a running job it shows tokens per second, the expected end, the cost so far and the forecast beside the quote.
+    "stopped" is a job that the guard ended at budget.stop_at_usd; the step is where it can resume.
 
-    Of the plan's runs that are over it is asked how long their nodes stayed: later quotes learn from it.
+    It also reads how long the nodes of ended runs stayed; later quotes use it.
     """
     if json and watch:
         raise UnreadableInputError("--watch goes on and --json is one object", hint="ask for one of them")

@@ -21,10 +21,11 @@ def tunnel(
     *,
     node: options.Node = None,
     here: Annotated[
-        int | None, typer.Option("--local", min=1, max=65535, metavar="PORT", help="The port here; the same without.")
+        int | None,
+        typer.Option("--local", min=1, max=65535, metavar="PORT", help="The local port. Default: the same number."),
     ] = None,
 ) -> None:
-    """Lead a port of this machine to a port of a node (TensorBoard, Jupyter), until Ctrl-C. Nobody else can use it."""
+    """Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Only you can use it."""
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name, local = options.plan_name(run), port if here is None else here

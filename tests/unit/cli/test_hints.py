@@ -27,7 +27,7 @@ VALUE = "VALUE"
 A_DAY = "2026-11-20"
 ARGUMENT = re.compile(r"--?[a-z]|[A-Z]{4,}|main$|\d+$|.*[/:>=]|[\w-]+\.(yaml|json)$|--$")
 """A word that belongs to a command, where no option comes before it; the first other one goes on with the sentence."""
-SAID = {"did", "makes", "made", "wrote", "does", "deployed"}
+SAID = {"did", "gave", "makes", "made", "wrote", "does", "deployed"}
 """What follows the program's name where it is no command."""
 BY_MAIL = ("templates",)
 """Whose messages reach people who may have no plan file at hand: the command without it."""
