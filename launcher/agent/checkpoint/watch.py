@@ -130,6 +130,8 @@ class CheckpointWatch:
         self._on_layout = on_layout
         self._lead = lead
         self._renames = RenameWatch(checkpoints)
+        if self._renames.trouble:
+            on_trouble("renames-not-reported", f"a rename finishes no checkpoint: {self._renames.trouble}")
         self._marked = marked
         self._on_mark = on_mark
         self._reported: dict[int, FinishedFolder | None] = {}
@@ -183,7 +185,10 @@ class CheckpointWatch:
             return {}
         never = "it was not finished when the command ended"
         reasons = {}
+        finished = {name for folder in self._reported.values() if folder is not None for name in folder.names}
         for (name, _), candidate in sorted(self._candidates.items(), key=lambda item: item[0]):
+            if name in finished:
+                continue  # by another line of its layout
             lacks = f": {candidate.lacks}" if candidate.lacks else ""
             holds = candidate.found.files or candidate.found.obstacle
             reasons[name] = f"{never}{lacks}" if holds else "it holds no file"

@@ -21,16 +21,17 @@ class RenameWatch:
 
     def __init__(self, folder: Path) -> None:
         """Begin to watch; what is in the folder already was not renamed."""
-        self._descriptor = _watch(folder)
-        if self._descriptor is not None:
+        self.trouble = ""
+        """Why the kernel reports no renames; empty: it does."""
+        self._descriptor: int | None = None
+        self._names: set[str] = set()
+        try:
+            self._descriptor = _watch(folder)
+        except OSError as error:
+            self.trouble = str(error)
+        else:
             # A user may have 128 of them (fs.inotify.max_user_instances).
             self._close = weakref.finalize(self, os.close, self._descriptor)
-        self._names: set[str] = set()
-
-    @property
-    def works(self) -> bool:
-        """Whether the kernel tells renames."""
-        return self._descriptor is not None
 
     def names(self) -> frozenset[str]:
         """Every name that a rename put there and that was neither created anew nor taken away since."""
@@ -61,15 +62,21 @@ class RenameWatch:
                 self._names.discard(name)
 
 
-def _watch(folder: Path) -> int | None:
+def _watch(folder: Path) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "inotify_init1"):
-        return None
+        raise OSError("this system has no inotify")
     descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:
-        return None
+        raise _error("inotify_init1")
     mask = _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE | _IN_ONLYDIR
     if libc.inotify_add_watch(descriptor, os.fsencode(folder), ctypes.c_uint32(mask)) < 0:
+        error = _error("inotify_add_watch")
         os.close(descriptor)
-        return None
+        raise error
     return descriptor
+
+
+def _error(function: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{function}: {os.strerror(number)}")

@@ -26,6 +26,7 @@ _TROUBLES = (
     "restore-skipped",
     "read-back-failed",
     "read-back-skipped",
+    "renames-not-reported",
     "retention-failed",
     "scratch-trouble",
     "store-trouble",

@@ -125,6 +125,15 @@ def test_torchtune_of_2026_keeps_its_state_in_the_checkpoint(tmp_path, name):
     assert [found.layout for found in taken(tmp_path)] == ["torchtune"]
 
 
+def test_a_checkpoint_that_is_stored_is_not_said_to_be_unfinished_by_another_line_of_its_layout(tmp_path):
+    watch = CheckpointWatch(tmp_path)
+    play(tmp_path, "torchtune")
+    assert [found.layout for found in watch.poll(0) + watch.poll(10)] == ["torchtune"]
+    assert watch.settle(11, clean=False) == []
+    assert watch.wrote
+    assert watch.unfinished() == {}
+
+
 def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
     play(tmp_path, "hf")
     watch = CheckpointWatch(tmp_path)

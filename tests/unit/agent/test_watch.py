@@ -1,4 +1,6 @@
+import gc
 import os
+from pathlib import Path
 
 import pytest
 
@@ -269,12 +271,32 @@ def test_without_the_kernels_word_two_rules_remain(tmp_path):
 
 def test_renames_are_told_in_a_crowd(tmp_path):
     watch = RenameWatch(tmp_path)
-    assert watch.works
+    assert watch.trouble == ""
     for number in range(2000):
         (tmp_path / f"a{number}").mkdir()
         (tmp_path / f"a{number}").rename(tmp_path / f"step-{number}")
     assert len(watch.names()) == 2000
     watch.close()
+
+
+def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
+    def watches():
+        links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        return [path for path in links if "inotify" in path.readlink().name]
+
+    gc.collect()
+    before = len(watches())
+    watch = RenameWatch(tmp_path)
+    assert len(watches()) == before + 1
+    del watch
+    assert len(watches()) == before
+
+
+def test_renames_that_the_kernel_does_not_report_are_told(tmp_path):
+    told = []
+    CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: told.append((event, reason)))
+    reason = "a rename finishes no checkpoint: [Errno 2] inotify_add_watch: No such file or directory"
+    assert told == [("renames-not-reported", reason)]
 
 
 class TestNothingPassesInSilence:
