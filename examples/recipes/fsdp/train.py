@@ -181,7 +181,9 @@ def train(run: Run, options: argparse.Namespace, stop: Stop, checkpoints: Checkp
             written_s = checkpoints.begin(run.step, run) or written_s
             saved_at = time.monotonic()
         time.sleep(options.pause_s)
-    checkpoints.wait()
+    written_s = checkpoints.wait() or written_s
+    if written_s is not None:
+        append({"step": run.step, "checkpoint_seconds": round(written_s, 3)})
     if run.step < options.steps:
         say(f"asked to stop after step {run.step}")
 
