@@ -10,7 +10,7 @@ DATA = Path(__file__).parent / "data" / "training" / "images.csv"
 
 
 @lru_cache(maxsize=1)
-def _rows() -> tuple[dict[str, str], ...]:
+def _pinned() -> tuple[dict[str, str], ...]:
     """The rows of the table, read once."""
     with DATA.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
@@ -22,5 +22,5 @@ def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
         return None
     stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
     wanted = (service, facts.chip.family, stack)
-    row = next((each for each in _rows() if (each["service"], each["family"], each["training_stack"]) == wanted), None)
+    row = next((each for each in _pinned() if (each["service"], each["family"], each["training_stack"]) == wanted), None)
     return None if row is None else f"{row['repository']}:{row['tag']}"

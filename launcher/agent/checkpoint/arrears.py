@@ -24,7 +24,7 @@ from launcher.agent.manifest import Manifest, commit_keys, step_of_folder
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
 
-_LOOK_S = 0.5
+_ANSWER_LOOK_S = 0.5
 _SILENCE_S = 180.0
 """As in `agreement`: an agent that has not begun to beat by then will not come."""
 
@@ -108,7 +108,7 @@ class Arrears:
                 return False
             if answered and found.confirmed & others == others:
                 return True
-            time.sleep(_LOOK_S)
+            time.sleep(_ANSWER_LOOK_S)
         return False
 
     # ------------------------------------------------------------------------------------------------------ the others
@@ -124,7 +124,7 @@ class Arrears:
                 case [int(number), int(step), str(life)] if not answered:
                     answered = True
                     self.peers.say(answer=[number, self._gives(held, step, life)])
-            time.sleep(_LOOK_S)
+            time.sleep(_ANSWER_LOOK_S)
 
     def _gives(self, held: FinishedFolder | None, step: int, life: str) -> bool:
         """Whether this node has that checkpoint and has sent its part."""

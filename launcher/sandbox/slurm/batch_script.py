@@ -46,7 +46,7 @@ class BatchOptions:
     requeue: bool | None
 
 
-def options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
+def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
     """What a script asks for.
 
     Args:
@@ -57,7 +57,7 @@ def options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
     Raises:
         SchedulerError: an option that is not known, or makes no sense.
 
-    >>> options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
+    >>> batch_options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """
     found = _found(text) | _read(list(given))

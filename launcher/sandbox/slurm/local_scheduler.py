@@ -110,7 +110,7 @@ class LocalScheduler:
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
             raise SchedulerError(f"{script.name} does not begin with #!, as a batch script has to")
-        options = batch_script.options(text, script.name, given)
+        options = batch_script.batch_options(text, script.name, given)
         suitable = [node for node in self._nodes_now() if options.partition in ("", node.partition)]
         if options.nodes > len(suitable):
             there = f"{len(suitable)} in partition {options.partition or 'any'}"

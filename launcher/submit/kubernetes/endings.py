@@ -107,9 +107,9 @@ def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[bool, str, str]]:
     if whole:
         yield True, at, f"pod {name} {whole}"
         return
-    for moment, code, words in ended:
+    for moment, code, text in ended:
         deleted = " after it was deleted" if "deletionTimestamp" in pod["metadata"] else ""
-        yield code != INTERRUPTED, moment, f"pod {name}: {words}{deleted}"
+        yield code != INTERRUPTED, moment, f"pod {name}: {text}{deleted}"
 
 
 def _whole(status: Mapping[str, Any], node: str) -> str:

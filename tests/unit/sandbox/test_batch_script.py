@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.sandbox.slurm.batch_script import options
+from launcher.sandbox.slurm.batch_script import batch_options
 from launcher.submit.jobs import SchedulerError
 
 SCRIPT = """#!/bin/bash
@@ -19,7 +19,7 @@ echo started
 
 class TestOptions:
     def test_of_a_rendered_script(self):
-        found = options(SCRIPT, "job.sbatch")
+        found = batch_options(SCRIPT, "job.sbatch")
 
         assert (found.job_name, found.partition, found.nodes, found.tasks_per_node) == ("gpt", "p5-48xlarge", 2, 1)
         assert found.append
@@ -27,7 +27,7 @@ class TestOptions:
         assert found.time_limit_s is None
 
     def test_defaults(self):
-        found = options("#!/bin/sh\ntrue\n", "job.sh")
+        found = batch_options("#!/bin/sh\ntrue\n", "job.sh")
 
         assert (found.job_name, found.nodes, found.output, found.requeue) == ("job.sh", 1, "slurm-%j.out", None)
 
@@ -36,14 +36,14 @@ class TestOptions:
         [("30", 1800), ("1:30", 90), ("2:00:00", 7200), ("1-01:30:00", 91800), ("1-0", 86400), ("UNLIMITED", None)],
     )
     def test_time_limits(self, text, seconds):
-        assert options(f"#!/bin/sh\n#SBATCH --time={text}\n", "x").time_limit_s == seconds
+        assert batch_options(f"#!/bin/sh\n#SBATCH --time={text}\n", "x").time_limit_s == seconds
 
     def test_short_options(self):
-        found = options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
+        found = batch_options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
 
         assert (found.nodes, found.job_name, found.output, found.partition) == (3, "deep", "out.%j", "gpu")
 
     @pytest.mark.parametrize("line", ["--array=1-4", "-Z", "--time=soon"])
     def test_what_is_not_known_is_refused(self, line):
         with pytest.raises(SchedulerError):
-            options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
+            batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
