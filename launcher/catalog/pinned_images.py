@@ -22,5 +22,7 @@ def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
         return None
     stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
     wanted = (service, facts.chip.family, stack)
-    row = next((each for each in _pinned() if (each["service"], each["family"], each["training_stack"]) == wanted), None)
+    row = next(
+        (each for each in _pinned() if (each["service"], each["family"], each["training_stack"]) == wanted), None
+    )
     return None if row is None else f"{row['repository']}:{row['tag']}"

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 MARK = "SLIPWAY_SANDBOX_ID"
 """Environment variable of every process that a sandbox starts; its value is the sandbox's own word."""
@@ -83,6 +85,39 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
             send(pid, signal.SIGKILL)
         killed |= left
         time.sleep(_PAUSE_S)
+
+
+def start(
+    words: Sequence[str], *, folder: Path, environment: Mapping[str, str], output: Any = subprocess.PIPE
+) -> "subprocess.Popen[bytes]":
+    """Start a program of the sandbox: nothing to read, one stream for all that it prints, a session of its own.
+
+    Args:
+        words: the program and its arguments.
+        folder: where it runs.
+        environment: all of its variables.
+        output: an open file in place of the pipe.
+
+    Raises:
+        OSError: there is no such program or folder.
+    """
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def each_line(process: "subprocess.Popen[bytes]", take: Callable[[bytes], object]) -> None:
+    """Hand on what a program prints, line by line, until it has closed its output or nobody takes a line any more."""
+    assert process.stdout is not None  # noqa: S101 - `start` made a pipe
+    with process.stdout, suppress(OSError, ValueError):
+        for line in process.stdout:
+            take(line)
 
 
 def send(pid: int, number: int) -> None:

@@ -15,7 +15,7 @@ from launcher.sandbox.kubernetes.judge import judge
 from launcher.sandbox.kubernetes.kinds import Kind, Kinds
 from launcher.sandbox.kubernetes.pod_defaults import with_job_defaults, with_pod_defaults
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, Objects, now
+from launcher.sandbox.kubernetes.store import Object, Objects, conditioned, now
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """What a generated name ends in (apimachinery, util/rand)."""
@@ -188,12 +188,12 @@ def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, m
     Raises:
         RefusedError: it is not there.
     """
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
-    condition["lastTransitionTime"] = now()
 
     def apply(found: Object) -> Object:
-        others = [each for each in found.get("status", {}).get("conditions", []) if each["type"] != condition["type"]]
-        return {**found, "status": {**found.get("status", {}), "conditions": [*others, condition]}}
+        return {
+            **found,
+            "status": conditioned(found.get("status", {}), "DisruptionTarget", reason=reason, message=message),
+        }
 
     objects.update(pods, place[0], apply, place[1])
 

@@ -23,7 +23,7 @@ from launcher.sandbox.kubernetes.kubelet import FORCED_GRACE_S, PodRun
 from launcher.sandbox.kubernetes.logs import read_log
 from launcher.sandbox.kubernetes.server import Server
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, now, owned
+from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
 from launcher.sandbox.kubernetes.tokens import Tokens
 
 _LOOK_S = 0.2
@@ -126,14 +126,8 @@ class KubernetesCluster:
         }
         kind = self._cluster.kind("", "nodes")
         made = self.api.create(kind, "", node)
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "",
-            "lastTransitionTime": now(),
-        }
-        self._cluster.set_status("", "nodes", made, {"allocatable": room, "capacity": room, "conditions": [ready]})
+        status = conditioned({"allocatable": room, "capacity": room}, "Ready", reason="KubeletReady", message="")
+        self._cluster.set_status("", "nodes", made, status)
 
     def nodes(self) -> list[Object]:
         """The nodes that have said how they are: one that joins is there a moment before its status."""
@@ -304,11 +298,9 @@ class KubernetesCluster:
             self._cluster.event(pod, "Normal", "Scheduled", text, source="default-scheduler")
 
     def _bind(self, namespace: str, name: str, node: str) -> None:
-        told = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now()}
 
         def apply(found: Object) -> Object:
-            others = [each for each in found["status"].get("conditions", []) if each["type"] != "PodScheduled"]
-            status = {**found["status"], "conditions": [*others, told]}
+            status = conditioned(found["status"], "PodScheduled")
             return {**found, "spec": {**found["spec"], "nodeName": node}, "status": status}
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
@@ -318,10 +310,8 @@ class KubernetesCluster:
         conditions = pod["status"].get("conditions", [])
         if any(each["type"] == "PodScheduled" and each.get("message") == why for each in conditions):
             return
-        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
-        told["lastTransitionTime"] = now()
-        others = [each for each in conditions if each["type"] != "PodScheduled"]
-        self._cluster.set_status("", "pods", pod, {**pod["status"], "conditions": [*others, told]})
+        status = conditioned(pod["status"], "PodScheduled", held=False, reason="Unschedulable", message=why)
+        self._cluster.set_status("", "pods", pod, status)
         self._cluster.event(pod, "Warning", "FailedScheduling", why, source="default-scheduler")
 
     def _run(self) -> None:

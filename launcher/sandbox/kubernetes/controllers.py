@@ -9,7 +9,7 @@ from typing import Any
 from launcher.sandbox.kubernetes.api import Api
 from launcher.sandbox.kubernetes.kinds import Kind
 from launcher.sandbox.kubernetes.statuses import RefusedError
-from launcher.sandbox.kubernetes.store import Object, now, owned
+from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
 
 REPLACE_S = 1.0
 """Before a pod that failed is replaced: ten seconds, doubled each time, in a cluster (pkg/controller/job); here one."""
@@ -137,12 +137,10 @@ def condition(found: Mapping[str, Any], kind: str) -> Object | None:
 
 
 def with_condition(status: Object, kind: str, reason: str, message: str) -> Object:
-    """A status with one more condition; one that is true already stays as it is."""
+    """A job's status with one more condition; one that is true already stays as it is."""
     if condition({"status": status}, kind) is not None:
         return status
-    made = {"type": kind, "status": "True", "reason": reason, "message": message}
-    made |= {"lastTransitionTime": now(), "lastProbeTime": now()}
-    return {**status, "conditions": [*(each for each in status.get("conditions", []) if each["type"] != kind), made]}
+    return conditioned(status, kind, reason=reason, message=message, lastProbeTime=now())
 
 
 def is_over(job: Mapping[str, Any]) -> bool:

@@ -1,7 +1,5 @@
 """One pod on its node: its containers as processes of this machine, from the first init container to the last end."""
 
-import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -190,15 +188,7 @@ class PodRun(threading.Thread):
         containers.program_of({**container, "command": words if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
-            return subprocess.Popen(
-                words,
-                cwd=workdir,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            return processes.start(words, folder=workdir, environment=environment)
         except OSError as problem:
             raise ContainerError("RunContainerError", str(problem)) from problem
 
@@ -219,8 +209,7 @@ class PodRun(threading.Thread):
         while (code := process.poll()) is None:
             if self._leaving.is_set() and not told:
                 told = True
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGTERM)
+                processes.send(process.pid, signal.SIGTERM)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 processes.end(self._processes)
                 return process.wait()
@@ -229,11 +218,8 @@ class PodRun(threading.Thread):
 
     def _pump(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         """Keep what a container prints, each line with its time."""
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        with process.stdout, contextlib.suppress(OSError, ValueError), log.open("ab", buffering=0) as file:
-            for line in process.stdout:
-                stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "000Z")
-                file.write(stamp.encode() + b" " + line)
+        with log.open("ab", buffering=0) as file:
+            processes.each_line(process, lambda line: file.write(_stamp() + b" " + line))
 
     def _last_word(self, container: str) -> Path:
         """Where a container leaves its termination message, anew at each start."""
@@ -264,6 +250,10 @@ class PodRun(threading.Thread):
         }
         status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
         self._report({**status, **{name: [dict(each) for each in value] for name, value in parts.items() if value}})
+
+
+def _stamp() -> bytes:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "000Z").encode()
 
 
 def _waiting(container: Mapping[str, Any], reason: str) -> Object:

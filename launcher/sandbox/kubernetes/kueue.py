@@ -15,7 +15,7 @@ from launcher.sandbox.kubernetes.controllers import Cluster, is_over
 from launcher.sandbox.kubernetes.held_jobs import QUEUE_LABEL, suspended
 from launcher.sandbox.kubernetes.placing import requests_of
 from launcher.sandbox.kubernetes.pod_rules import quantity
-from launcher.sandbox.kubernetes.store import Object, now
+from launcher.sandbox.kubernetes.store import Object, conditioned
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 UID_LABEL = "kueue.x-k8s.io/job-uid"
@@ -240,16 +240,14 @@ def _set_condition(
     admission: Object | None = None,
 ) -> None:
     """Write a condition of a workload."""
-    metadata, status = workload["metadata"], "True" if held else "False"
+    metadata = workload["metadata"]
 
     def apply(found: Object) -> Object:
         before = found.get("status", {})
         same = [each for each in before.get("conditions", ()) if each["type"] == kind]
-        if same and (same[0]["status"], same[0]["message"]) == (status, message):
+        if same and (same[0]["status"], same[0]["message"]) == (str(held), message):
             return found
-        told = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now()}
-        others = [each for each in before.get("conditions", ()) if each["type"] != kind]
-        whole = {**before, "conditions": [*others, told]}
+        whole = conditioned(before, kind, held=held, reason=reason, message=message)
         return {**found, "status": whole if admission is None else {**whole, "admission": admission}}
 
     cluster.api.objects.update(

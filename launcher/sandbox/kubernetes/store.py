@@ -18,6 +18,20 @@ _HISTORY = 4096
 """Changes that a watch can still be resumed from; a real etcd is compacted every five minutes."""
 
 
+def conditioned(status: Object, kind: str, *, held: bool = True, **words: str) -> Object:
+    """A status with a condition, in place of an earlier one of its type.
+
+    Args:
+        status: of an object.
+        kind: the condition's type.
+        held: whether it is true.
+        words: its further keys, such as reason and message.
+    """
+    made = {"type": kind, "status": str(held), **words, "lastTransitionTime": now()}
+    others = [each for each in status.get("conditions", ()) if each["type"] != kind]
+    return {**status, "conditions": [*others, made]}
+
+
 def now() -> str:
     """The time as objects say it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -205,13 +205,8 @@ class PrivateSlurm:
         if found is None:
             raise SlurmError(f"{program or name} is not installed")
         with (self.places.folder / "log" / f"{name}.out").open("ab") as out:
-            self._daemons[name] = subprocess.Popen(
-                [found, *arguments],
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            self._daemons[name] = processes.start(
+                [found, *arguments], folder=Path.cwd(), environment=self._environment(), output=out
             )
 
     def _environment(self) -> dict[str, str]:

@@ -249,14 +249,11 @@ class LocalScheduler:
         mode = "ab" if job.options.append else "wb"
         output = batch_script.file_name(job.options.output, values, job.folder)
         with output.open(mode) as out:
-            process = subprocess.Popen(
+            process = processes.start(
                 [*interpreter, str(job.script)],
-                cwd=job.folder,
-                env=self._environment(job, nodes, number),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                folder=job.folder,
+                environment=self._environment(job, nodes, number),
+                output=out,
             )
         with self._lock:
             job.state = JobState.RUNNING

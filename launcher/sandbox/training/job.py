@@ -8,14 +8,12 @@ images, whose programs are this machine's; warm pools; metrics; uploads of /opt/
 """
 
 import json
-import os
 import re
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -339,15 +337,7 @@ class TrainingJob(threading.Thread):
             NODE: self._word(folder),
         }
         try:
-            return subprocess.Popen(
-                placed,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            return processes.start(placed, folder=folder, environment=environment)
         except OSError as problem:
             raise _EndedError("Failed", "Failed", f"AlgorithmError: {problem}, exit code: 127") from problem
 
@@ -363,18 +353,16 @@ class TrainingJob(threading.Thread):
         """SIGTERM to the containers' first processes, and 120 seconds for them."""
         for each in self._nodes:
             if each.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.kill(each.pid, signal.SIGTERM)
+                processes.send(each.pid, signal.SIGTERM)
         end = time.monotonic() + GRACE_S
         while any(each.poll() is None for each in self._nodes) and time.monotonic() < end and not self._lost.is_set():
             time.sleep(LOOK_S)
 
     def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:
         """Pass on what a node prints, line by line."""
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        with process.stdout, suppress(OSError, ValueError):
-            for line in process.stdout:
-                self._say(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
+        processes.each_line(
+            process, lambda line: self._say(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
+        )
 
     def _move(self, secondary: str, message: str, *, status: str | None = None) -> None:
         with self._lock:
