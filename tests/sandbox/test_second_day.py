@@ -289,3 +289,42 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         last = changed(again, ("run", "command", ["sh", "-c", SAVE.format(3)]))
         assert account.launch(last).status is RunStatus.SUCCEEDED
         assert any(words in line for line in account.told), "\n".join(account.told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [each for each in KEYS if "hyperpod" not in each])
+def test_an_open_reservation_that_its_own_nodes_fill_is_used_again(kind, tmp_path):
+    """HyperPod's instances run in AWS's account, and in no reservation of this one."""
+    with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
+        account = Account(kind, sandbox, front, tmp_path)
+        del front.canned["ec2.DescribeCapacityReservations"]
+        ec2 = client(sandbox, "ec2", region_name=REGION)
+        words = {"InstanceType": "p5.48xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZoneId": "use2-az1"}
+        made = ec2.create_capacity_reservation(**words, InstanceCount=2)["CapacityReservation"]
+        name = made["CapacityReservationId"]
+        assert (made["InstanceMatchCriteria"], made["AvailableInstanceCount"]) == ("open", 2)
+
+        def free():
+            (found,) = ec2.describe_capacity_reservations(CapacityReservationIds=[name])["CapacityReservations"]
+            return found["AvailableInstanceCount"]
+
+        run = ("run", "command", ["sh", "-c", SAVE.format(1)])
+        wanted = changed(account.plan, run, ("purchase", "reservation", {"id": name}))
+        assert account.launch(wanted).status is RunStatus.SUCCEEDED
+        assert free() == 0
+        again = changed(wanted, ("run", "command", ["sh", "-c", SAVE.format(2)]))
+        assert account.launch(again).status is RunStatus.SUCCEEDED
+        said = "reservation: active, 0 of 2 x p5.48xlarge in use2-az1 and 2 of this plan's own cluster, no end"
+        assert said in account.told, "\n".join(account.told)
+
+        found = survey(Subject(cluster="second", region=REGION, network=None), account.session, load(), erase=False)
+        take_down(found, account.session, load(), account.told.append)
+        assert free() == 2
+        # Another's instances of that type in that zone run in it: it is open.
+        subnets = ec2.describe_subnets(Filters=[{"Name": "availability-zone-id", "Values": ["use2-az1"]}])["Subnets"]
+        ec2.run_instances(
+            ImageId="ami-12c6146b", InstanceType="p5.48xlarge", SubnetId=subnets[0]["SubnetId"], MinCount=2, MaxCount=2
+        )
+        assert free() == 0
+        with pytest.raises(AssertionError, match="0 of its instances are free"):
+            account.launch(again)

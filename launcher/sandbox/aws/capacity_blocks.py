@@ -2,13 +2,13 @@
 
 Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json), the EC2 user guide (Capacity Blocks for ML) and the EC2
 error codes: PurchaseCapacityBlock, DescribeCapacityReservations, DescribeCapacityBlockExtensionOfferings with what they
-refuse. Nothing is paid. Not emulated: the payment's own state, on-demand reservations, the purchase of an extension.
+refuse. Nothing is paid. Not emulated: the payment's own state, the purchase of an extension.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model
@@ -17,8 +17,10 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.responses import EC2Response
 
 from launcher.pricing.blocks import LONGEST_DAYS
+from launcher.sandbox.aws import on_demand_reservations
 from launcher.sandbox.aws.offerings import Offered, fee_words, is_sold, offered_blocks, short_id, whole
 
+_Reservation = TypeVar("_Reservation")
 _RESERVATION = re.compile(r"cr-[0-9a-f]{17}")
 _FILTERS: dict[str, Callable[[dict[str, Any]], str]] = {
     "instance-type": lambda block: block["InstanceType"],
@@ -52,17 +54,18 @@ def purchase_capacity_block(response: Any) -> ActionResult:
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
-    """The blocks that were bought.
+    """The blocks that were bought, and the on-demand reservations.
 
     Raises:
         EC2ClientError: an id is malformed, or unknown.
         InvalidParameterValueError: a filter that is not emulated.
     """
-    blocks = {each.bought: each for each in offered_blocks(response).values() if each.bought}
+    blocks = {each.bought: _described(response, each) for each in offered_blocks(response).values() if each.bought}
+    known = blocks | on_demand_reservations.described(response.ec2_backend)
     wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
     for each in wanted:
-        _known(blocks, each)
-    found = [_described(response, block) for key, block in blocks.items() if not wanted or key in wanted]
+        _known(known, each)
+    found = [each for key, each in known.items() if not wanted or key in wanted]
     for each in response._get_param("Filters") or []:  # noqa: SLF001
         if each["Name"] not in _FILTERS:
             raise InvalidParameterValueError(f"({each['Name']}) for parameter Filter")
@@ -119,7 +122,9 @@ def _described(response: Any, block: Offered) -> dict[str, Any]:
         "InstancePlatform": block.platform,
         "Tenancy": "default",
         "TotalInstanceCount": block.count,
-        "AvailableInstanceCount": block.count if state == "active" else 0,
+        "AvailableInstanceCount": block.count - on_demand_reservations.running_in(backend, block.bought)
+        if state == "active"
+        else 0,
         "State": state,
         "StartDate": block.starts_at,
         "EndDate": block.ends_at,
@@ -129,14 +134,14 @@ def _described(response: Any, block: Offered) -> dict[str, Any]:
     }
 
 
-def _known(blocks: dict[str, Offered], name: str) -> Offered:
-    """A block that was bought."""
+def _known(known: Mapping[str, _Reservation], name: str) -> _Reservation:
+    """A reservation that is there."""
     if not _RESERVATION.fullmatch(name):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The Capacity Reservation ID '{name}' is bad.")
-    if name not in blocks:
+    if name not in known:
         message = f"The Capacity Reservation ID '{name}' does not exist."
         raise EC2ClientError("InvalidCapacityReservationId.NotFound", message)
-    return blocks[name]
+    return known[name]
 
 
 def _asked(response: Any, name: str) -> str:

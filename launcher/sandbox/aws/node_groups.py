@@ -38,7 +38,8 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
             lifecycle=_LIFECYCLES.get(found.capacity_type),
             tags={"instance": {**_tags(cluster, group), "Name": f"{cluster}-{group}-Node"}},
         )
-        made.instances[0].capacity_reservation_id = target.get("CapacityReservationId")
+        if "CapacityReservationId" in target:
+            made.instances[0].capacity_reservation_id = target["CapacityReservationId"]
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:

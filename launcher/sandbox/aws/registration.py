@@ -18,6 +18,7 @@ from launcher.sandbox.aws import (
     intrinsics,
     network,
     offerings,
+    on_demand_reservations,
     roles,
     scaling,
     security_groups,
@@ -103,3 +104,4 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
     publish_image()
     offerings.install()
     capacity_blocks.install()
+    on_demand_reservations.install()

@@ -1,0 +1,131 @@
+"""On-demand capacity reservations, which moto lacks: they are made, and instances run in them.
+
+Emulated, after botocore 1.44.5 (ec2/2016-11-15 service-2.json) and the EC2 user guide (Capacity Reservations):
+CreateCapacityReservation, active at once and without an end; an on-demand instance runs in an open reservation of its
+type and zone that has room, unless it names another one. Not emulated: dates, tenancy, what their instances cost.
+"""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import get_service_model
+from moto.ec2.exceptions import InvalidParameterValueError, MissingParameterError
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.instances import InstanceBackend
+from moto.ec2.responses import EC2Response
+
+_LIVING = ("pending", "running", "stopping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDemandReservation:
+    """A reservation; `match` is open or targeted."""
+
+    id: str
+    instance_type: str
+    platform: str
+    zone: str
+    count: int
+    match: str
+    made_at: datetime
+
+
+def running_in(backend: Any, identifier: str) -> int:
+    """How many instances run in a reservation of any kind."""
+    return sum(
+        each.state in _LIVING and getattr(each, "capacity_reservation_id", None) == identifier
+        for each in backend.all_instances()
+    )
+
+
+def described(backend: Any) -> dict[str, dict[str, Any]]:
+    """The on-demand reservations of an account and region, as EC2 describes them, by their ids."""
+    zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
+    return {
+        each.id: {
+            "CapacityReservationId": each.id,
+            "OwnerId": backend.account_id,
+            "AvailabilityZone": each.zone,
+            "AvailabilityZoneId": zones[each.zone],
+            "InstanceType": each.instance_type,
+            "InstancePlatform": each.platform,
+            "Tenancy": "default",
+            "TotalInstanceCount": each.count,
+            "AvailableInstanceCount": each.count - running_in(backend, each.id),
+            "State": "active",
+            "StartDate": each.made_at,
+            "EndDateType": "unlimited",
+            "InstanceMatchCriteria": each.match,
+            "ReservationType": "default",
+        }
+        for each in _made(backend)
+    }
+
+
+def create_capacity_reservation(response: Any) -> ActionResult:
+    """Reserve instances of a type in a zone.
+
+    Raises:
+        MissingParameterError: type, platform, count or zone is not named.
+        InvalidParameterValueError: the platform, the match criteria or the zone is none of the service's.
+    """
+    given, backend = response._get_param, response.ec2_backend  # noqa: SLF001  the way moto's own responses read
+    zones = {each.zone_id: each.name for each in RegionsAndZonesBackend.zones[backend.region_name]}
+    asked = {name: given(name) for name in ("InstanceType", "InstancePlatform", "InstanceCount")}
+    asked["AvailabilityZone"] = given("AvailabilityZone") or zones.get(str(given("AvailabilityZoneId")))
+    for name, value in asked.items():
+        if not value:
+            raise MissingParameterError(name)
+    match = given("InstanceMatchCriteria") or "open"
+    known = {
+        "InstancePlatform": get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum,
+        "InstanceMatchCriteria": ("open", "targeted"),
+        "AvailabilityZone": tuple(zones.values()),
+    }
+    for name, values in known.items():
+        value = {**asked, "InstanceMatchCriteria": match}[name]
+        if value not in values:
+            raise InvalidParameterValueError(f"({value}) for parameter {name}")
+    made = OnDemandReservation(
+        id=f"cr-{secrets.token_hex(9)[:17]}",
+        instance_type=asked["InstanceType"],
+        platform=asked["InstancePlatform"],
+        zone=asked["AvailabilityZone"],
+        count=int(asked["InstanceCount"]),
+        match=match,
+        made_at=datetime.now(UTC).replace(microsecond=0),
+    )
+    _made(backend).append(made)
+    return ActionResult({"CapacityReservation": described(backend)[made.id]})
+
+
+def _made(backend: Any) -> list[OnDemandReservation]:
+    found: list[OnDemandReservation] = vars(backend).setdefault("on_demand_reservations", [])
+    return found
+
+
+def _fitting(backend: Any, instance: Any) -> Iterator[str]:
+    """The open reservations that have room for an instance."""
+    for each in _made(backend):
+        fits = (each.instance_type, each.zone) == (instance.instance_type, instance.placement.zone)
+        if fits and each.match == "open" and running_in(backend, each.id) < each.count:
+            yield each.id
+
+
+def install() -> None:
+    """Give the call to moto's EC2, and have its instances run in open reservations."""
+    run_instances = InstanceBackend.run_instances
+
+    def run_in_reservations(backend: Any, *arguments: Any, **options: Any) -> Any:
+        made = run_instances(backend, *arguments, **options)
+        for each in made.instances:
+            there = getattr(each, "capacity_reservation_id", None)
+            each.capacity_reservation_id = there or (None if each.lifecycle else next(_fitting(backend, each), None))
+        return made
+
+    setattr(InstanceBackend, run_instances.__name__, run_in_reservations)
+    setattr(EC2Response, create_capacity_reservation.__name__, create_capacity_reservation)
