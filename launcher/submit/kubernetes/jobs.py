@@ -243,6 +243,7 @@ class KubernetesJobs:
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         """Why a job waits: the first reason of a pod, or why it has none."""
         reasons = [reason for each in pods if (reason := words.waiting(each))]
+        reasons.sort(key=words.ON_ITS_WAY.__contains__)  # one that waits for machines says more
         if reasons:
             more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
             return f"{reasons[0]}{more}"

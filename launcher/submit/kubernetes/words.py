@@ -21,6 +21,8 @@ UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
 """HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
 CHECKED = "health checks: "
 """What begins the words of a pod that waits for nodes under HyperPod's health checks: they are there."""
+ON_ITS_WAY = ("being placed", "its image is pulled and its files are fetched")
+"""What is said of a pod that waits for nothing."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
     "aws.amazon.com/neuron": "Neuron devices",
@@ -50,7 +52,7 @@ def waiting(pod: Mapping[str, Any]) -> str:
             return found
     if status.get("phase") == "Running":
         return ""
-    return "being placed" if scheduled is None else "its image is pulled and its files are fetched"
+    return ON_ITS_WAY[0] if scheduled is None else ON_ITS_WAY[1]
 
 
 def unplaced(message: str) -> str:

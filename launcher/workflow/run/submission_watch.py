@@ -142,6 +142,7 @@ class RemoteWatch:
     silent_since: float | None = None
     released_at: float | None = None
     waiting: Stage | None = None
+    taken_back: str = ""
 
     def __post_init__(self) -> None:
         """Waiting is counted from here."""
@@ -237,14 +238,15 @@ class RemoteWatch:
         other = facts.reason.startswith(_NOT_CAPACITY) and not requeued
         if self.waits_s is None or now - self.begun < self.waits_s or other:
             return
-        minutes = self.waits_s / 60
-        if not self.give_up():
+        if not self.taken_back and not self.give_up():
             self.waits_s = None
             return
+        # Pods take their time to go, and have no reason any more while they do.
+        self.taken_back = self.taken_back or facts.reason or "no reason given"
         self.source.cancel(self.job, only_pending=True)
         self.facts = self.source.facts(self.job)
         if self.facts is None or self.facts.state is JobState.CANCELLED:
-            why = f"no machines came within {minutes:g} minutes ({facts.reason or 'no reason given'})"
+            why = f"no machines came within {self.waits_s / 60:g} minutes ({self.taken_back})"
             raise NoCapacityError(
                 f"{why}; the job was taken back",
                 hint="purchase.wait_for_capacity_minutes waits longer; slipway plan FILE shows the other candidates",

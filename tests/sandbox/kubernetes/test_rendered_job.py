@@ -24,7 +24,7 @@ from launcher.rendering.names import ClusterNames, journal_uri
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.shipping import job_archive, ship_work
-from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 from tests.plans import request_of
 from tests.stand_ins.loopback import listening
 
@@ -64,7 +64,19 @@ def submitted(cluster, endpoint, catalog, tmp_path):
     """Submits a job as it is rendered; gives what looks at it, the job, and what reads its first pod's log."""
     connections = []
 
-    def submit(operator, trainer, *, nodes=2, submission=RUN, digest=None, lost=False, pods=None, change=None, **run):
+    def submit(
+        operator,
+        trainer,
+        *,
+        nodes=2,
+        submission=RUN,
+        digest=None,
+        lost=False,
+        pods=None,
+        change=None,
+        machines=3,
+        **run,
+    ):
         session = Session(environment={**KEYS, "AWS_ENDPOINT_URL": endpoint}, region="us-east-1")
         bucket = f"rendered-{secrets.token_hex(4)}"
         style = Config(s3={"addressing_style": "path"})
@@ -91,7 +103,8 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
-        for name in {"n1", "n2", "n3"} - {each["metadata"]["name"] for each in cluster.nodes()}:
+        names = {f"n{number}" for number in range(machines)}
+        for name in names - {each["metadata"]["name"] for each in cluster.nodes()}:
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
         own = cluster.tokens.own
         connections.append(
@@ -200,6 +213,22 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
     assert "no life of the job is counted" in facts.reason
     assert "AccessDenied" in facts.reason
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("machines, why", [(0, "the cluster has no nodes yet"), (1, "too few free")])
+def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
+    submitted, until, tmp_path, operator, machines, why
+):
+    jobs, job, _ = submitted(operator, TRAINER, nodes=2, machines=machines)
+    mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
+    watch = RemoteWatch(mirror=mirror, look_s=0.1, tell=lambda _: None, waits_s=3.0, give_up=lambda: True)
+    with pytest.raises(NoCapacityError, match=rf"no machines came within 0.05 minutes \(no capacity: {why}") as told:
+        until(watch.ended)
+    assert "purchase.wait_for_capacity_minutes waits longer" in told.value.hint
+    assert told.value.exit_code == 6
+    until(lambda: not jobs.left(job))
+    assert jobs.facts(job) is None
 
 
 def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submitted, until, tmp_path):
