@@ -19,6 +19,8 @@ from launcher.model.record import record
 RUNS = Path(".slipway") / "runs"
 JOB_FOLDER = "job"
 """In the run folder: copies of what the job writes on the cluster."""
+SANDBOX_LOG = "logs/sandbox.log"
+"""In the run folder of a launch in a sandbox: what its server has written, where it has."""
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 LATEST = "latest"
 STAMP = "%Y%m%dT%H%M%SZ"

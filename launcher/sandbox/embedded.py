@@ -50,7 +50,7 @@ class EmbeddedServer:
         self.short = link or self.folder
         self._paths = [self.folder, *([link] if link is not None else [])]
         # Read by its descriptor: when the server is gone the keeper removes the folder, and the file's name with it.
-        self._log = (self.folder / "server.log").open("w+b", buffering=0)
+        self._log = (self.folder / environment.SERVER_LOG).open("w+b", buffering=0)
         words = ["--folder", str(self.folder), "--short", str(self.short), "--mark", mark, "--port", str(port)]
         words.append("--slurm" if with_slurm else "--no-slurm")
         own = {**environment.without_aws(os.environ), MARK: mark}

@@ -6,6 +6,8 @@ from launcher.sandbox.keys import AccessKey
 
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
+SERVER_LOG = "server.log"
+"""In a sandbox's folder: faults of its server, and calls that it does not emulate."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

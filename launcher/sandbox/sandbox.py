@@ -225,6 +225,10 @@ class Sandbox:
         """Every request to its S3 so far, oldest first."""
         return access_log.read(self._folder / ACCESS_LOG)
 
+    def server_log(self) -> str:
+        """What its server has written: faults of its own, and calls that it does not emulate."""
+        return (self._folder / environment.SERVER_LOG).read_text(encoding="utf-8", errors="replace")
+
     def stacks(self) -> tuple[Mapping[str, str], ...]:
         """The stacks that exist: `name`, `status` and `region` of each."""
         return tuple(self._call("stacks"))

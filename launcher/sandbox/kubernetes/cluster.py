@@ -185,10 +185,13 @@ class KubernetesCluster:
 
     def _control(self) -> None:
         """Bring everything on, at every change and now and then."""
-        while not self._over.is_set():
-            version = self.api.objects.version
-            self._step()
-            self.api.objects.wait(max(version, 0), _LOOK_S)
+        try:
+            while not self._over.is_set():
+                version = self.api.objects.version
+                self._step()
+                self.api.objects.wait(max(version, 0), _LOOK_S)
+        except Exception as problem:  # noqa: BLE001 - nothing is brought on any more, whatever it was
+            self.server.fail("Kubernetes controllers", problem)
 
     def _step(self) -> None:
         """One round of every controller."""
@@ -390,6 +393,7 @@ class KubernetesCluster:
             find=find,
             services=frozenset(each["metadata"]["name"] for each in services),
             report=report,
+            fail=lambda problem: self.server.fail(f"kubelet of pod {name}", problem),
             event=lambda kind, reason, text: self._cluster.event(pod, kind, reason, text, source="kubelet"),
         )
 

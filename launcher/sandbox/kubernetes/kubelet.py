@@ -41,6 +41,7 @@ class PodRun(threading.Thread):
         find: Find,
         services: frozenset[str],
         report: Callable[[Object], None],
+        fail: Callable[[Exception], None],
         event: Callable[[str, str, str], None],
     ) -> None:
         """Prepare it.
@@ -54,6 +55,7 @@ class PodRun(threading.Thread):
             find: reads ConfigMaps and Secrets.
             services: the names of headless services.
             report: takes the pod's status whenever it changes.
+            fail: takes a fault of this thread's own.
             event: takes type, reason and message of what happens.
         """
         super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
@@ -62,6 +64,7 @@ class PodRun(threading.Thread):
         self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", processes.MARK: mark}
         self._word = self._environment[POD_MARK]
         self._find, self._services, self._report, self._tell = find, services, report, event
+        self._fail = fail
         self._volumes: dict[str, Path] = {}
         self._statuses: dict[str, Object] = {}
         self._started_at = now()
@@ -93,6 +96,9 @@ class PodRun(threading.Thread):
             phase = self._live()
         except ContainerError as problem:
             self._tell("Warning", "Failed", str(problem))
+            phase = "Failed"
+        except Exception as problem:  # noqa: BLE001 - the pod would be said to run for ever, whatever it was
+            self._fail(problem)
             phase = "Failed"
         finally:
             processes.end(self._processes)

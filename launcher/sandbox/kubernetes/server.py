@@ -5,6 +5,7 @@ The server can be taken away and brought back: the objects, and the pods that ru
 
 import contextlib
 import json
+import logging
 import re
 import socket
 import threading
@@ -15,7 +16,9 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from launcher.agent import safe_json
+from launcher.records.run_folder import SANDBOX_LOG
 from launcher.sandbox import signed
+from launcher.sandbox.environment import SERVER_LOG
 from launcher.sandbox.kubernetes import channels
 from launcher.sandbox.kubernetes.api import Api, matching
 from launcher.sandbox.kubernetes.kinds import Kind
@@ -62,6 +65,7 @@ class Server:
         self.rights = Rights()
         self.port = 0
         self.epoch = 0
+        self.fault = ""
         self._server: _Listener | None = None
 
     @property
@@ -89,6 +93,15 @@ class Server:
             server.shutdown()
             server.server_close()
             server.cut()
+
+    def fail(self, part: str, problem: Exception) -> None:
+        """Refuse every request from here on, because a part of the sandbox has failed: whoever waits hears of it."""
+        logging.getLogger(__name__).error("the sandbox's %s failed", part, exc_info=problem)
+        self.fault = (
+            f"the sandbox's {part} failed: {problem!r}; the traceback is in the sandbox's {SERVER_LOG}, which a launch"
+            f" keeps as {SANDBOX_LOG} in its run folder"
+        )
+        self.break_watches()
 
     def break_watches(self) -> None:
         """End every watch, as a server does that is rolled over."""
@@ -164,8 +177,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(refused.code, refused.status())
         except RefusedError as refused:
             self._send(refused.code, refused.status())
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:
             self.close_connection = True
+        except Exception as problem:
+            if self.server.owner.up:  # else its connections were cut off
+                self.server.owner.fail("Kubernetes API", problem)
+            raise
 
     def _authenticate(self) -> None:
         scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
@@ -174,6 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _route(self, path: str, query: dict[str, str], body: bytes) -> None:
         api = self.server.owner.api
+        if self.server.owner.fault:
+            raise RefusedError("NotImplemented", self.server.owner.fault)
         if path in ("/version", "/version/"):
             self._send(200, VERSION)
             return

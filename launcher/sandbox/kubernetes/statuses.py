@@ -14,9 +14,13 @@ _CODES = {
     "UnsupportedMediaType": 415,
     "Invalid": 422,
     "TooManyRequests": 429,
+    "NotImplemented": 501,
     "ServiceUnavailable": 503,
 }
-"""HTTP codes by reason (Kubernetes API reference, `Status`; apimachinery, pkg/apis/meta/v1/types.go)."""
+"""HTTP codes by reason (Kubernetes API reference, `Status`; apimachinery, pkg/apis/meta/v1/types.go).
+
+501 is a fault of the sandbox's own: what Kubernetes answers then, 500, a client asks for again and again.
+"""
 
 
 class RefusedError(Exception):

@@ -32,10 +32,11 @@ from launcher.model.target import SLURM, target_of
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.run_folder import JOB_FOLDER, RunFolder, undone_if_declined, write_whole
+from launcher.records.run_folder import JOB_FOLDER, SANDBOX_LOG, RunFolder, undone_if_declined, write_whole
 from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import checkpoint_uri
+from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.shell import Shell
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import connect, refuse_unless_answered
@@ -236,6 +237,8 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
     launch = _Launch(
         priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
     )
+    if target.box is not None:
+        stack.callback(_keep_logs, target.box, folder)
     with ExitStack() as unsubmitted:
         if (target.box is None or target.box.stays is not None) and deploys(quoted.plan):
             keep, aws = partial(setattr, story, "stacks"), target.context.environment
@@ -245,7 +248,7 @@ def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: 
             unsubmitted.enter_context(told)
         handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
         _take_note(story, handle, target, quoted.plan)
-        submission = _ready(launch, story, handle, stack)
+        submission = _ready(launch, story, handle)
     story.status = RunStatus.RUNNING
     _follow(launch, story, submission)
 
@@ -259,11 +262,9 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
     return replace(target, context=replace(context, reach=reach))
 
 
-def _ready(launch: _Launch, story: Story, handle: ClusterHandle, stack: ExitStack) -> Submission:
+def _ready(launch: _Launch, story: Story, handle: ClusterHandle) -> Submission:
     """The job in the queue of a cluster that is there."""
-    target, folder = launch.target, launch.folder
-    if target.box is not None:
-        stack.callback(_keep_requests, target, folder)
+    target = launch.target
     if target.box is None or target.box.stays is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
         story.status = RunStatus.RUNNING
@@ -314,11 +315,12 @@ def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget, plan: 
             story.scheduler = target.box.scheduler_name(handle.deployed.cluster_name)
 
 
-def _keep_requests(target: DeployTarget, folder: RunFolder) -> None:
-    """Keep the log of a sandbox's S3: it shows the uploads and the restore."""
-    if target.box is not None:
-        lines = [json.dumps(asdict(each), default=str) for each in target.box.s3_requests()]
-        write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
+def _keep_logs(box: Sandbox, folder: RunFolder) -> None:
+    """Keep the logs of a sandbox: of its S3, which shows the uploads and the restore, and of its faults."""
+    lines = [json.dumps(asdict(each), default=str) for each in box.s3_requests()]
+    write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
+    if faults := box.server_log():
+        write_whole(folder.path / SANDBOX_LOG, faults)
 
 
 def waits_s(plan: Plan) -> float:

@@ -71,6 +71,28 @@ def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(clust
         jobs.submit([job("true")], "k")
 
 
+@pytest.mark.parametrize(
+    "part, name",
+    [("kueue.reconcile", "Kubernetes controllers"), ("kubelet.PodRun._live", r"kubelet of pod train-0-\w+")],
+)
+def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, job, monkeypatch, tmp_path, part, name):  # noqa: PLR0917
+    """Nothing would happen any more, and whoever follows would wait."""
+
+    def broken(*_):
+        raise TypeError("a fault")
+
+    jobs = replace(jobs, kept=Nothing())
+    submitted = jobs.submit([job("sleep 60")], "k")
+    watch = RemoteWatch(mirror=Mirror(source=jobs, job=submitted, folder=tmp_path), look_s=0.1, tell=lambda _: None)
+    assert not watch.ended()
+    monkeypatch.setattr(f"launcher.sandbox.kubernetes.{part}", broken)
+    cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
+    with pytest.raises(RefusedError, match=rf"the sandbox's {name} failed: TypeError\('a fault'\)") as told:
+        waiting.until(watch.ended)
+    assert "server.log, which a launch keeps as logs/sandbox.log in its run folder" in told.value.message
+    assert told.value.exit_code == 1
+
+
 def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, job, until):
     done = jobs.submit([job("sleep 30", gpus="8")], "k")
     until(lambda: jobs.facts(done).reason == "no capacity: the cluster has no nodes yet")
