@@ -122,7 +122,8 @@ def install() -> None:
 
     def run_in_reservations(backend: Any, *arguments: Any, **options: Any) -> Any:
         made = run_instances(backend, *arguments, **options)
-        for each in made.instances:
+        instances: list[Any] = made.instances
+        for each in instances:
             there = getattr(each, "capacity_reservation_id", None)
             each.capacity_reservation_id = there or (None if each.lifecycle else next(_fitting(backend, each), None))
         return made
