@@ -54,7 +54,7 @@ def test_every_row_is_of_something_that_a_plan_can_rest_on():
     for each in load_images().images:
         usable |= {f"image/{each.repository.rpartition('/')[2]}:{each.tag}", f"ami/{each.ami}"}
     assert set(catalog.announced_ends) <= usable
-    assert {f"kubernetes/{VERSION}", "slurm/25.11", "stack/xla"} <= set(catalog.announced_ends)
+    assert {f"kubernetes/{VERSION}", "parallelcluster/3.16", "slurm/25.11", "stack/xla"} <= set(catalog.announced_ends)
     assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in PARALLELCLUSTER.software
 
 
