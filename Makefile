@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   the interpreter that .venv is made with
 #   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
-#   WORKERS=4           pytest processes
+#   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons
 #   ARGS="-k network"   further words for pytest
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
 
@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 SLURM ?= 1
 TORCH ?= 1
-WORKERS ?= 3
+WORKERS ?= 4
 ARGS ?=
 export SLURM TORCH
 

@@ -209,7 +209,7 @@ ORDERED = """
     def test_launch():
         pass
 
-    @pytest.mark.xdist_group("slurm")
+    @pytest.mark.xdist_group("slurm-job")
     def test_slurm():
         pass
 """

@@ -1,7 +1,8 @@
 """The CDK app in a process that stays, for the launches of tests: every plan is synthesised, jsii starts once.
 
 A first synthesis takes 4 to 5 s of processor time to start jsii and load aws-cdk-lib, each further one 0.3 s. The CDK
-CLI is the real one. It starts this file as its app, which hands its environment to the process that stays.
+CLI is the real one. It starts this file as its app, which hands its environment to the process that stays. The CDK's
+validation of templates is off: its rules take 3.5 s to load, and tests/infra reads its report of every example.
 """
 
 import json
@@ -18,6 +19,8 @@ from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 OVERFLOW = "CONTEXT_OVERFLOW_LOCATION_ENV"
+WITHOUT_VALIDATION = {"CDK_VALIDATION": "false"}
+"""Read by synthesis-validation.js of aws-cdk-lib 2.275.0."""
 
 
 class WarmApp:
@@ -33,7 +36,7 @@ class WarmApp:
             folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
             address = str(Path(folder, "app"))
             words = [sys.executable, "-P", "-m", "tests.warm_app", "serve", address]
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            environment = {**os.environ, **WITHOUT_VALIDATION, "PYTHONPATH": str(ROOT)}
             # It ends when its standard input does, however this process ends.
             child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self._lasting.enter_context(child)

@@ -17,7 +17,7 @@ from tests.attack.test_kills import Bucket
 from tests.sandbox.agent.test_slurm_job import agent, cluster, job  # noqa: F401  fixtures
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm-job")]
 WAYS = ("a node is lost", "a rank is killed", "put back by hand")
 
 

@@ -12,12 +12,13 @@ from launcher.cdk.runner import SubprocessRunner
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from tests.plans import ROOT
+from tests.warm_app import WITHOUT_VALIDATION
 
 PLAN = ROOT / "examples/p5-spot.yaml"
 AMOUNTS = {"usd_per_hour": Decimal("98.32")}
 TRACES, TIMES = "*.metadata.json", "perf*"
 """Where in the program a construct was made, and how long it took."""
-ENVIRONMENT = {"CDK_DEFAULT_ACCOUNT": "123456789012"}
+ENVIRONMENT = {"CDK_DEFAULT_ACCOUNT": "123456789012", **WITHOUT_VALIDATION}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 
-pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.long, pytest.mark.xdist_group("launch")]
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.long, pytest.mark.xdist_group("budget-stop")]
 
 TRAINER = """
 import os, signal, sys, time

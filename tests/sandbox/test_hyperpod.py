@@ -21,7 +21,7 @@ from tests.sandbox.hyperpod_examples import down, example, remains
 
 REGION = "us-east-2"
 SCHEDULERS = [
-    pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
+    pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm-launch")]),
     pytest.param("local", marks=[pytest.mark.slow, pytest.mark.xdist_group("launch")]),
 ]
 

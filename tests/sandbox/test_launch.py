@@ -28,7 +28,7 @@ checkpoint: {interval: 30, keep: 3, grace_seconds: 20}
 """
 WITH_SLURM = daemons.available() and os.environ.get("SLURM") != "0"
 SCHEDULERS = [
-    pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm")]),
+    pytest.param("slurm", marks=[pytest.mark.slurm, pytest.mark.xdist_group("slurm-launch")]),
     # Only the scheduler differs: it is launched again in make test-all.
     pytest.param("local", marks=[pytest.mark.xdist_group("launch"), *([pytest.mark.slow] if WITH_SLURM else [])]),
 ]

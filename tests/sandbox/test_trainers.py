@@ -125,7 +125,12 @@ STACKS = {
 }
 QUICK = ("hf-jit-1", "lightning-1")
 CASES = [
-    pytest.param(stack, nodes, id=f"{name}-{nodes}", marks=[] if f"{name}-{nodes}" in QUICK else [pytest.mark.slow])
+    pytest.param(
+        stack,
+        nodes,
+        id=f"{name}-{nodes}",
+        marks=[pytest.mark.xdist_group(name), *([] if f"{name}-{nodes}" in QUICK else [pytest.mark.slow])],
+    )
     for name, stack in STACKS.items()
     for nodes in stack.nodes
 ]
@@ -169,7 +174,6 @@ def trained(text):
 
 
 @pytest.mark.trainers
-@pytest.mark.xdist_group("trainers")
 @pytest.mark.parametrize("stack, nodes", CASES)
 def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatch, slipway):  # noqa: PLR0917
     processes = alone(stack, nodes, tmp_path, work)

@@ -15,7 +15,7 @@ from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
 
-pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("launch")]
+pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("training-job")]
 
 STEPS = 300
 TRAINER = """

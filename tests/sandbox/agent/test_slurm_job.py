@@ -38,7 +38,7 @@ from tests.sandbox.slurm_jobs import SlurmJobs
 from tests.sandbox.test_slurm import GROUP, SPEC
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-job")]
 MARK = "test-agent-slurm"
 QUEUE = "p5-48xlarge"
 MACHINES = replace(GROUP, queue=QUEUE, max_count=4)

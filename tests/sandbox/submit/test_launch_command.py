@@ -9,7 +9,7 @@ from tests.sandbox.submit.conftest import BUCKET
 from tests.stand_ins.aws_prices import AwsPrices, served
 from tests.stand_ins.price_entries import ec2_product, term
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-commands")]
 PLAN = f"""
 slipway: 1
 name: far

@@ -23,7 +23,7 @@ from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.sandbox.submit.test_ssm import RUNUSER
 from tests.stand_ins.run_command import Machine, served
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-launch")]
 PLAN = """
 slipway: 1
 name: {name}

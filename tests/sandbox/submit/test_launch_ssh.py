@@ -18,7 +18,7 @@ from tests.sandbox.example_plans import PATIENT, SAVING, TRAINER_STEPS, TRAINER_
 from tests.sandbox.submit.conftest import BUCKET, KEY, KEY_ID
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 SECRET = "hf_the-value-that-nobody-writes-down"
 ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"

@@ -20,7 +20,7 @@ from launcher.workflow.run.launch import LaunchOptions
 from tests.sandbox.submit.conftest import BUCKET
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-commands")]
 TALKER = """import json, os, time
 from pathlib import Path
 for step in range(1, 4):

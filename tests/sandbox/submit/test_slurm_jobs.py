@@ -8,7 +8,7 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from tests.sandbox.submit.conftest import TYPE
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 
 def ended(slurm, job):

@@ -11,7 +11,7 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.ssh import SshShell
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 CUT = """{real} "$@" >/dev/null
 if [ ! -e "$HOME/cut" ]; then

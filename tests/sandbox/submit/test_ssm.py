@@ -16,7 +16,7 @@ from tests.sandbox.submit.test_ssh import archive_of
 from tests.stand_ins.run_command import Machine, served
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 HEAD_NODE = "i-0123456789abcdef0"
 RUNUSER = """[ "$1 $2 $3" = "-l ubuntu -c" ] || exit 64
 exec env -i HOME="$HOME" SLURM_CONF="$SLURM_CONF" PATH="$PATH" bash -c "$4"

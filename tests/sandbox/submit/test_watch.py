@@ -11,7 +11,7 @@ from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.submission_watch import PATIENCE_S, Mirror, RemoteWatch
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def test_nobody_to_ask_is_2_after_the_quote_and_its_warnings(on_plan):
 
 @pytest.mark.cdk
 @pytest.mark.long
-def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(on_plan, monkeypatch):
+def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(on_plan, warm_launches):
     code, _, err = on_plan(["deploy", "--dry-run"], CHAT, "--despite-verdict")
     assert code == 0, err
     said = " ".join(err.split())
