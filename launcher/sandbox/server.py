@@ -108,6 +108,7 @@ def prepare_environment(folder: Path) -> None:
             "AWS_ACCESS_KEY_ID": "none",
             "AWS_SECRET_ACCESS_KEY": "none",
             "AWS_EC2_METADATA_DISABLED": "true",
+            "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # 1,293 for each region that is asked for, and none is used
             "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
         }
     )
