@@ -18,6 +18,7 @@ import pytest
 from launcher.catalog import tables
 from launcher.sandbox import processes
 from tests.plans import EXAMPLES
+from tests.warm_app import WITHOUT_VALIDATION
 
 PATIENCE_S = 300
 STEPS = 9000
@@ -92,7 +93,12 @@ def launch(tmp_path):
             process = subprocess.Popen(
                 [sys.executable, "-m", "launcher", "launch", f"{name}.yaml", "--sandbox", "--yes", "-v"],
                 cwd=folder,
-                env={**os.environ, "TMPDIR": str(temporary), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+                env={
+                    **os.environ,
+                    **WITHOUT_VALIDATION,
+                    "TMPDIR": str(temporary),
+                    "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
