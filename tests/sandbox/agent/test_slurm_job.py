@@ -34,8 +34,8 @@ from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_no
 from launcher.submit.jobs import SchedulerError
 from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.daemons import Slurm
+from tests.sandbox.slurm_cluster import GROUP, SPEC
 from tests.sandbox.slurm_jobs import SlurmJobs
-from tests.sandbox.test_slurm import GROUP, SPEC
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-job")]
