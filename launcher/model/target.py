@@ -146,10 +146,12 @@ class Target:
     rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
     the bill's item of a control plane that the service charges for. `per_job` says that its machines exist for one job,
     in the service's own network unless the plan names a VPC: none idles after the job, and no NAT gateway is made.
+    `shared_log` is the log group of the account that its jobs write to, and that no stack owns.
     `planned_for` is the kind of resource that a training plan for it serves, `plan_lost_minutes` how long before the
     plan's end SageMaker takes its instances.
     `own_outputs` are outputs of its stack by which a removal knows it; where two kinds fit, it is the one with more.
-    `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file.
+    `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
+    `fee_service` a pattern of the service's code in the Price List, which no public source confirms.
     `software` are the keys of what its clusters are made with, by which its announced ends are found; "{os}" and
     "{image}" are the plan's. `policies` name what CloudFormation may do for its stacks beside what it may for all
     (catalog, permissions/).
@@ -182,6 +184,7 @@ class Target:
     spot_like_ec2: bool = False
     managed_spot: bool = False
     per_job: bool = False
+    shared_log: str = ""
     planned_for: str = "hyperpod-cluster"
     # HyperPod's (developer guide, training plans).
     plan_lost_minutes: int = 60
@@ -189,6 +192,7 @@ class Target:
     own_outputs: tuple[str, ...] = ()
     fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
+    fee_service: str = ""
     policies: tuple[str, ...] = ()
     person: tuple[str, ...] = ()
     quotas: tuple[str, ...] = ()

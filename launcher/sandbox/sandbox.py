@@ -326,9 +326,14 @@ class Sandbox:
         """Take the instances of a training job away without notice, as managed spot does; others take their place."""
         self._call("interrupt_job", name=name)
 
-    def limit_training(self, *, quotas: Mapping[str, int] | None = None, free: bool = True) -> None:
-        """Have so many instances of some SageMaker types for training jobs at most, and none free where it is said."""
-        self._call("limit_training", quotas=dict(quotas or {}), free=free)
+    def limit_training(self, *, quotas: Mapping[str, int] | None = None, lacking: Collection[str] = ()) -> None:
+        """Have so many instances of some SageMaker types for training jobs at most, and none by some purchase options.
+
+        Args:
+            quotas: instances by `ml.` type.
+            lacking: "spot" or "on-demand", of which there is no capacity.
+        """
+        self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 
     def answer(self, cluster: str, *, up: bool) -> None:
         """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on.

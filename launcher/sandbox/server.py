@@ -238,7 +238,7 @@ class Server:
 
     def _limit_training(self, args: Mapping[str, Any]) -> None:
         capacity = self._training.capacity
-        capacity.quotas, capacity.free = dict(args["quotas"]), bool(args["free"])
+        capacity.quotas, capacity.lacking = dict(args["quotas"]), frozenset(args["lacking"])
 
     def _arm(self, args: Mapping[str, Any]) -> str:
         return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])

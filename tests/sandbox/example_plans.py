@@ -5,6 +5,9 @@ import re
 import shutil
 from datetime import UTC, date, datetime, timedelta
 
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.plans import EXAMPLES
 
 DAY = re.compile(r"(_at: )(\d{4}-\d\d-\d\d)T")
@@ -60,3 +63,14 @@ def copied(path, root, changes=()):
     copy = root / path.name
     copy.write_text(text)
     return copy
+
+
+def launched(name, root):
+    """An example launched into a sandbox of its own: its folder, its report, and what was told."""
+    plan = copied(EXAMPLES / name, root, patient_changes(root))
+    priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
+    rank, quoted = pick(priced, None)
+    told = []
+    own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
+    folder, report = launch_quote(priced, rank, quoted, LaunchOptions(tell=told.append, progress=lambda _: None, **own))
+    return folder, report, told

@@ -1,15 +1,10 @@
 """Every example of Kubernetes is launched, loses its first node, and ends as if nothing had been."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from launcher.model.report import RunStatus
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from tests.plans import EXAMPLES
-from tests.sandbox.example_plans import TRAINER_STEPS, copied, patient_changes
+from tests.sandbox.example_plans import TRAINER_STEPS, launched
 
 pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("kubernetes-examples")]
@@ -31,17 +26,6 @@ def test_there_are_no_others():
     folders = ("eks", "hyperpod-eks", "kubernetes")
     found = {f"{each}/{path.name}" for each in folders for path in (EXAMPLES / each).glob("*.yaml")}
     assert found == {*STAND, *MADE, *ELSEWHERE}
-
-
-def launched(name, root):
-    """An example launched into a sandbox of its own: its folder, its report, and what was told."""
-    plan = copied(EXAMPLES / name, root, patient_changes(root))
-    priced = price(plan, datetime.now(UTC), PriceOptions(any_age=True))
-    rank, quoted = pick(priced, None)
-    told = []
-    own = {"root": root, "sandbox": True, "scheduler": "local", "interrupt_after_s": 0.1}
-    folder, report = launch_quote(priced, rank, quoted, LaunchOptions(tell=told.append, progress=lambda _: None, **own))
-    return folder, report, told
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,20 @@
 
 import hashlib
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
-from launcher.model.errors import DeploymentFailedError
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.deploy.difference import update_obstacle
+from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
+from launcher.workflow.run.fallback import Fallback
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
 
@@ -55,33 +59,46 @@ slipway: 1
 name: jobbed
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
 target: {{kind: sagemaker-training, region: us-east-2, instance_type: {type}, nodes: {nodes}}}
-purchase: {{option: {option}, wait_for_capacity_minutes: {wait}}}
+purchase: {{option: {option}, wait_for_capacity_minutes: {wait}{bought}}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20{mode}}}
-run: {{command: {command}, workdir: work}}
+run: {{command: {command}, workdir: work{run}}}
 """
+PRICED = PriceOptions(any_age=True, everything=True)
 
 
-def plan(command, *, type_="p5.48xlarge", nodes=2, option="spot", wait=30, mode=""):
-    words = json.dumps(command)
-    return PLAN.format(command=words, type=type_, nodes=nodes, option=option, wait=wait, mode=mode)
+def plan(command, *, type_="p5.48xlarge", nodes=2, option="spot", wait=30, mode="", bought="", run=""):
+    words = {"command": json.dumps(command), "type": type_, "bought": bought, "run": run}
+    return PLAN.format(**words, nodes=nodes, option=option, wait=wait, mode=mode)
+
+
+def small(command, **more):
+    """One node on demand that stores no checkpoint."""
+    return plan(command, type_="g5.xlarge", nodes=1, mode=", mode: none", **{"option": "on-demand", **more})
+
+
+def written(folder, text, script):
+    (folder / "plan.yaml").write_text(text)
+    (folder / "work").mkdir()
+    (folder / "work" / "train.py").write_text(script)
+    return folder / "plan.yaml"
+
+
+def launching(folder, told, **more):
+    own = {"root": folder, "sandbox": True, "scheduler": "local", **more}
+    return LaunchOptions(tell=told.append, progress=lambda now: told.append(str(now)), **own)
 
 
 def launched(folder, text, script, *, told, **more):
     """A launch to its end: the run's folder and its report."""
-    (folder / "plan.yaml").write_text(text)
-    (folder / "work").mkdir()
-    (folder / "work" / "train.py").write_text(script)
-    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
-    rank, quoted = pick(priced, None)
-    options = LaunchOptions(
-        root=folder,
-        sandbox=True,
-        tell=told.append,
-        progress=lambda now: told.append(str(now)),
-        scheduler="local",
-        **more,
-    )
-    return launch_quote(priced, rank, quoted, options)
+    priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
+    return launch_quote(priced, *pick(priced, None), launching(folder, told, **more))
+
+
+def window(begins, ends):
+    """A training plan that was bought."""
+    now, arn = datetime.now(UTC), "arn:aws:sagemaker:us-east-2:123456789012:training-plan/bought"
+    start, end = (f"{now + timedelta(seconds=each):%Y-%m-%dT%H:%M:%SZ}" for each in (begins, ends))
+    return f", training_plan: {{arn: '{arn}', count: 2, fee_usd: 9, starts_at: {start}, ends_at: {end}}}"
 
 
 def undisturbed(part):
@@ -97,13 +114,15 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
     text = plan(["python3", "train.py", str(STEPS)])
     run, report = launched(tmp_path, text, TRAINER, told=told, interrupt_after_s=0.5)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "sagemaker", True)
-    last = report.attempts[-1]
+    first, *_, last = report.attempts
+    assert (first.ended_by, 0 < first.last_step < STEPS) == ("node-lost", True)
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"begins at {last.resumed_from_step}\n" in log
     assert f"ends with {undisturbed(0)}" in log
     assert f"[algo-2] ends with {undisturbed(1)}" in log
     assert "SageMaker takes the instances back, without notice" in told
+    assert report.billable.seconds < report.billable.trained_seconds < report.billable.quoted_seconds
     kept = run.read_json(FILE)
     assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
 
@@ -130,9 +149,8 @@ class TestEndings:
 
     def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, box):
         told = []
-        text = plan(["python3", "train.py"], type_="g5.xlarge", nodes=1, option="on-demand", mode=", mode: none")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "raise SystemExit(3)", told=told, box=box)
+            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", told=told, box=box)
         assert refused.value.exit_code == 6
         (said,) = [each for each in told if "failed: AlgorithmError" in each]
         assert "exit code 3" in said
@@ -147,10 +165,75 @@ class TestEndings:
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
 
     def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, box):
-        box.limit_training(free=False)
+        box.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
                 launched(tmp_path, plan(["true"], wait=0.05), "", told=[], box=box, give_up=lambda: True)
         finally:
             box.limit_training()
         assert refused.value.exit_code == 6
+
+    def test_the_job_goes_on_demand_where_managed_spot_has_no_capacity(self, tmp_path, box):
+        told = []
+        path = written(tmp_path, small(["true"], option="[spot, on-demand]", wait=0.05), "")
+        options = launching(tmp_path, told, box=box)
+        fallback = Fallback(
+            options=options,
+            candidates=lambda: price(path, datetime.now(UTC), PRICED),
+            requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, wanted=digest, say=told.append),
+            asking=lambda _: options,
+            obstacle=partial(update_obstacle, base=tmp_path, environment=box.process_environment({})),
+        )
+        priced = fallback.candidates()
+        first = Picked(priced, *pick(priced, None))
+        assert first.quoted.plan.place.option == "spot"
+        box.limit_training(lacking=["spot"])
+        try:
+            run, report = fallback.launch(first)
+        finally:
+            box.limit_training()
+        assert report.status is RunStatus.SUCCEEDED
+        assert "no machines yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in told
+        assert json.loads((run.path / "plan.json").read_text())["purchase"]["option"] == ["on-demand"]
+
+    def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, box):
+        told = []
+        image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
+        with pytest.raises(DeploymentFailedError) as refused:
+            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", told=told, box=box)
+        assert refused.value.exit_code == 6
+        assert f"Cannot pull container image {image}" in "\n".join([*told, str(refused.value)])
+
+    def test_a_time_limit_fails_the_launch_and_says_how_to_go_on(self, tmp_path, box):
+        told = []
+        text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
+        with pytest.raises(DeploymentFailedError) as refused:
+            launched(tmp_path, text, "import time; time.sleep(60)", told=told, box=box)
+        assert refused.value.exit_code == 6
+        assert any("its time limit is over (run.time_limit_h): launch it again" in each for each in told)
+
+    def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, box):
+        told = []
+        # It says its step, and the launch cancels it then.
+        script = TRAINER.replace("0.05", "0.2")
+        text = plan(["python3", "train.py", "600"], nodes=1)
+        with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
+            launched(tmp_path, text, script, told=told, box=box, enough=lambda _: True)
+        assert refused.value.exit_code == 6
+        (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
+        found = json.loads(report.read_text())
+        assert (found["status"], found["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
+
+    def test_a_training_plan_that_is_over_is_refused(self, tmp_path, box):
+        text = plan(["true"], option="training-plan", bought=window(-9000, -60))
+        with pytest.raises(ImpossibleError) as refused:
+            launched(tmp_path, text, "", told=[], box=box)
+        said = " ".join([str(refused.value), *(each.message for each in refused.value.findings)])
+        assert (refused.value.exit_code, "ended at" in said) == (5, True)
+
+    def test_a_job_waits_for_its_training_plan_to_begin(self, tmp_path, box):
+        told = []
+        text = plan(["true"], option="training-plan", bought=window(60, 90_000), mode=", mode: none")
+        _, report = launched(tmp_path, text, "", told=told, box=box)
+        assert report.status is RunStatus.SUCCEEDED
+        assert any("waiting for capacity" in each for each in told)

@@ -28,6 +28,11 @@ class Addresses:
     spot_page: str = SPOT_PAGE
     spot_advisor: str = SPOT_ADVISOR
 
+    @property
+    def index(self) -> str:
+        """The list of all services that have offer files."""
+        return f"{self.price_list.rstrip('/')}/offers/v1.0/aws/index.json"
+
     def offer(self, service: str, region: str) -> str:
         """The current offer file of a service in a region, or of all of it for what names no region.
 

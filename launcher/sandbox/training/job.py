@@ -39,10 +39,10 @@ Say = Callable[[str, float, str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Capacity:
-    """What the sandbox has for training jobs: a quota of instances by type, and whether any are free."""
+    """What the sandbox has for training jobs: a quota of instances by type, and purchase options without capacity."""
 
     quotas: dict[str, int] = field(default_factory=dict)
-    free: bool = True
+    lacking: frozenset[str] = frozenset()
 
 
 class _EndedError(Exception):
@@ -215,7 +215,8 @@ class TrainingJob(threading.Thread):
         """Until there are instances; a training plan's are there when it begins."""
         self._pause()
         limit, since = self.request["StoppingCondition"].get("MaxPendingTimeInSeconds"), time.monotonic()
-        while not self._capacity.free or (self._begins is not None and datetime.now(UTC) < self._begins):
+        option = "spot" if self.spot else "on-demand"
+        while option in self._capacity.lacking or (self._begins is not None and datetime.now(UTC) < self._begins):
             if self._secondary != "Pending":
                 self._move("Pending", "Training job waiting for capacity")
             planned = self._begins is not None and datetime.now(UTC) < self._begins

@@ -69,6 +69,7 @@ FACTS = Target(
     own_outputs=("PcsClusterId",),
     fees=_fees,
     fee_keys=(CONTROLLER, NODE, ACCOUNTING),
+    fee_service=r"(aws|amazon)?(pcs|parallelcomputing(service)?)",
     software=(f"slurm/{SLURM_VERSION}",),
     policies=("network", "pcs"),
     person=("pcs-jobs",),

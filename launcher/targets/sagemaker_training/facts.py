@@ -2,7 +2,7 @@
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, RoleUse, Runs, Target
-from launcher.model.training_job import JOBS_OUTPUT
+from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 
 FACTS = Target(
     kind=TargetKind.SAGEMAKER_TRAINING,
@@ -30,6 +30,7 @@ FACTS = Target(
     efa_layout=EfaLayout.CLASSIC,
     managed_spot=True,
     per_job=True,
+    shared_log=LOG_GROUP,
     planned_for="training-job",
     # Developer guide, training plans: of training jobs later than of HyperPod.
     plan_lost_minutes=30,

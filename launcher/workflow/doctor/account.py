@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from launcher.aws import bootstrap, regions
+from launcher.aws.log_groups import log_groups
 from launcher.aws.service_roles import FSX, SERVICE_ROLES, SPOT, has_service_role, make_command
 from launcher.aws.session import CredentialsError
 from launcher.cdk import toolchain
@@ -125,6 +126,22 @@ def programs(subject: Subject) -> Iterator[Check]:
         yield failed(PLUGIN, asked, f"{missing} is not there", fix)
 
 
+def shared_log(subject: Subject) -> Iterator[Check]:
+    """How long the account keeps a log group that jobs write to and no stack owns."""
+    group = target_of(subject.plan.place.target).shared_log if subject.plan is not None else ""
+    if not group:
+        return
+    name, asked = "log retention", f"log group {group} expires its events"
+    there = {each.name: each.retention_days for each in log_groups(subject.session("logs"), group)}
+    if (days := there.get(group)) is not None:
+        yield ok(name, asked, f"after {days:,} days")
+        return
+    got = "it keeps them for ever" if group in there else "it is not there: the first job makes it, without an end"
+    fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days 30"
+    made = "" if group in there else f"aws logs create-log-group --region {subject.region} --log-group-name {group} && "
+    yield advice(name, asked, f"{got}; all training jobs of the account write to it", f"{made}{fix}")
+
+
 def boundary(subject: Subject) -> Iterator[Check]:
     """What a careful account would have beside: limits on money, somebody who is told, a boundary, tags."""
     if subject.plan is None:
@@ -159,6 +176,7 @@ ACCOUNT = (
     Examination("bootstrap", "the CDK is bootstrapped", bootstrapped),
     Examination("CDK and Node", "the CDK CLI can run here", programs),
     Examination("service role", "roles of AWS's services are there", service_roles),
+    Examination("log retention", "shared log groups expire their events", shared_log),
     Examination("advice", "limits and people to tell", boundary),
 )
 """What every plan needs, and an account without a plan."""

@@ -11,6 +11,7 @@ from launcher import plan_file
 from launcher.aws import regions
 from launcher.aws.clients import Sessions
 from launcher.aws.feeds.addresses import addresses
+from launcher.aws.feeds.fee_offers import fee_offer
 from launcher.aws.feeds.public_files import Interest, PublicFiles
 from launcher.aws.session import CredentialsError, NoAccountError
 from launcher.catalog.bill import item_units, usage_types
@@ -31,6 +32,7 @@ from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputErro
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Stage, Tell, stage
+from launcher.model.target import target_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
 from launcher.records.price_snapshot import unpack
@@ -90,6 +92,7 @@ def refresh_file(
         if only:
             request = replace(request, target=replace(request.target, region=tuple(dict.fromkeys(only))))
         questions = for_plan(request, catalog)
+        _tell_fees(request, catalog, environment, now, say)
     if not questions:
         raise ImpossibleError("no price is to be asked for in these regions", hint="name other regions")
     try:
@@ -105,6 +108,30 @@ def refresh_file(
     files = public_files(questions, catalog, chosen)
     report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
     return replace(report, public=True, unasked=unasked(questions))
+
+
+def _tell_fees(
+    request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
+) -> None:
+    """Tell what the Price List has of fees that a plan's targets charge; which price is which, a person has to say."""
+    for target in (target_of(kind) for kind in request.target.kind or ()):
+        if not target.fee_service:
+            continue
+        by_hand = f"purchase.price_overrides takes your account's: {', '.join(target.fee_keys)}"
+        folder = cache_folder(environment).parent / "feeds"
+        for region in request.target.region or catalog.commercial(catalog.regions):
+            what = f"  fees of {target.title} in {region}"
+            try:
+                found = fee_offer(folder, addresses(environment), target.fee_service, region, now)
+            except AwsError as problem:
+                say(f"{what}: {problem.message}; {by_hand}")
+                break
+            if found is None:
+                say(f"{what}: the Price List's index has no service of that name; {by_hand}")
+                break
+            say(f"{what}, by service {found.service} (not confirmed; none of it prices a plan; {by_hand}):")
+            for fee in found.fees:
+                say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
 
 
 def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:

@@ -169,7 +169,7 @@ def test_a_quota_is_refused_by_its_name(create, sandbox):
 
 
 def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, sandbox, until):
-    sandbox.limit_training(free=False)
+    sandbox.limit_training(lacking=("spot", "on-demand"))
     try:
         create("waiting")
         assert until("waiting", "Pending")["TrainingJobStatus"] == "InProgress"

@@ -69,6 +69,7 @@ NAMES = {
         ("Maximum number instances allowed per SageMaker HyperPod cluster", "L-2CE978FC"),
         ("Total number of instances allowed across SageMaker HyperPod clusters", "L-3308CCC7"),
     ),
+    "pcs": (("Clusters", "L-AAAA0003"),),
     "fsx": (("Lustre Persistent_2 SSD storage capacity", "L-AAAA0002"),),
 }
 

@@ -337,3 +337,24 @@ class TestGuard:
 
     def test_a_cluster_that_is_not_deployed_has_none(self, examined, plan):
         assert not named(examined(plan()), "guard")
+
+
+@pytest.mark.parametrize("days, result", [(None, Outcome.ADVICE), (0, Outcome.ADVICE), (14, Outcome.OK)])
+def test_how_long_the_account_keeps_the_log_of_training_jobs_is_told(account, examined, plan, days, result):
+    group = "/aws/sagemaker/TrainingJobs"
+    if days is not None:
+        client(account, "logs").create_log_group(logGroupName=group)
+        client(account, "logs").create_log_group(logGroupName=f"{group}-of-others")
+    if days:
+        client(account, "logs").put_retention_policy(logGroupName=group, retentionInDays=days)
+    text = (
+        "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+        "target: {kind: sagemaker-training, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
+        "purchase: {option: spot}\n"
+    )
+    (check,) = [each for each in examined(plan(text)).checks if each.name == "log retention"]
+    assert check.result is result
+    if result is Outcome.ADVICE:
+        assert check.fix.endswith(f"--log-group-name {group} --retention-in-days 30")
+        assert check.fix.startswith("aws logs create-log-group") is (days is None)
+    assert not [each for each in examined(plan()).checks if each.name == "log retention"]

@@ -370,3 +370,40 @@ def test_the_cache_reads_back(run, site, tmp_path):
     folder = cache_folder(site.environment(tmp_path))
     for table in (tables.ON_DEMAND, tables.SPOT, tables.INTERRUPTIONS, tables.BILL_ITEMS):
         assert list(tables.read_checked(table, folder))
+
+
+PCS_PLAN = {
+    "slipway": 1,
+    "name": "small",
+    "workload": {"train": {"hours": 1}},
+    "target": {"kind": "pcs", "instance_type": P5, "nodes": 1, "region": REGION},
+}
+INDEX = "/offers/v1.0/aws/index.json"
+
+
+def told_fees(site, tmp_path, codes):
+    (tmp_path / "plan.json").write_text(json.dumps(PCS_PLAN))
+    if codes is not None:
+        offers = {code: {"offerCode": code, "currentVersionUrl": f"/offers/v1.0/aws/{code}/current"} for code in codes}
+        site.files[INDEX] = json.dumps({"formatVersion": "v1.0", "offers": offers}).encode()
+    told = []
+    environment = site.environment(tmp_path)
+    refresh_file(tmp_path / "plan.json", (), environment=environment, now=NOW, say=told.append)
+    return [each for each in told if "PCS" in each or "    " in each[:4]]
+
+
+def test_fees_that_the_list_has_are_told_and_price_nothing(site, tmp_path):
+    hours = item_product("USE2-Controller-Small", REGION, "Hrs", ("0", "Inf", "0.6"))
+    site.offer("AWSPCS", REGION, hours)
+    first, *rest = told_fees(site, tmp_path, ["AmazonEC2", "AmazonVPC", "AWSPCS"])
+    assert "by service AWSPCS (not confirmed; none of it prices a plan" in first
+    assert rest == ["    USE2-Controller-Small: $0.6 per Hrs"]
+
+
+@pytest.mark.parametrize(
+    "codes, said", [(["AmazonEC2", "AmazonVPC"], "no service of that name"), (None, "403"), ([], "no service")]
+)
+def test_fees_that_the_list_lacks_are_told(site, tmp_path, codes, said):
+    (line,) = told_fees(site, tmp_path, codes)
+    assert said in line
+    assert line.endswith("takes your account's: pcs/controller, pcs/node, pcs/accounting")

@@ -1,0 +1,61 @@
+"""The fees of a service out of the Price List's public files, where no public source confirms what they are called."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from launcher.agent import safe_json
+from launcher.aws.feeds.addresses import Addresses
+from launcher.aws.feeds.download import Downloads
+from launcher.aws.feeds.offer_file import products
+from launcher.aws.price_list import Product, holding
+from launcher.model.errors import AwsError
+
+
+class Fee(NamedTuple):
+    """One price of a service: its usage type, dollars as the list has them, and what they are for."""
+
+    usage_type: str
+    usd: str
+    unit: str
+
+
+class FeeOffer(NamedTuple):
+    """A service of the Price List, and its prices in one region."""
+
+    service: str
+    fees: tuple[Fee, ...]
+
+
+def fee_offer(folder: Path, where: Addresses, pattern: str, region: str, now: datetime) -> FeeOffer | None:
+    """The first service of the index whose code is of a pattern, in any case, with its prices; None: there is none.
+
+    Raises:
+        AwsError: a file cannot be had or is not of the shape.
+    """
+    with closing(Downloads(folder)) as downloads:
+        index = downloads.fetch(where.index)
+        assert index is not None  # noqa: S101 - only a known tag brings None
+        try:
+            offers = safe_json.loads(index.path.read_text(encoding="utf-8"))["offers"]
+            codes = sorted(code for code in offers if re.fullmatch(pattern, code, re.IGNORECASE))
+        except (KeyError, TypeError, ValueError) as problem:
+            raise AwsError(f"{where.index} is not an index of the Price List") from problem
+        if not codes:
+            return None
+        file = downloads.fetch(where.offer(codes[0], region))
+        assert file is not None  # noqa: S101 - the same
+        found = products(file.path, f"{codes[0]} in {region}", lambda _: True)
+        downloads.forget(file)
+    return FeeOffer(codes[0], tuple(sorted({fee for product in found for fee in _fees(product, now)})))
+
+
+def _fees(product: Product, now: datetime) -> Iterator[Fee]:
+    for term in holding(product.terms_of("OnDemand"), now):
+        for price in term.get("priceDimensions", {}).values():
+            usd = price.get("pricePerUnit", {}).get("USD")
+            if usd is not None:
+                yield Fee(product.attributes.get("usagetype", ""), str(usd), str(price.get("unit", "")))
