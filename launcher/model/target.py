@@ -20,7 +20,22 @@ SLURM, KUBERNETES, TRAINING_JOBS = "slurm", "kubernetes", "sagemaker"
 EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 """The services that nodes take their roles as."""
 EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
-"""The Savings Plans that cover instances which EC2 bills."""
+SAGEMAKER_PLANS = (SavingsPlanKind.SAGEMAKER,)
+"""The Savings Plans that cover instances which EC2 bills, and those which SageMaker does."""
+EC2_OPTIONS = (
+    PurchaseOption.ON_DEMAND,
+    PurchaseOption.SPOT,
+    PurchaseOption.CAPACITY_BLOCK,
+    PurchaseOption.SAVINGS_PLAN,
+    PurchaseOption.RESERVED,
+)
+SAGEMAKER_OPTIONS = (
+    PurchaseOption.ON_DEMAND,
+    PurchaseOption.SPOT,
+    PurchaseOption.TRAINING_PLAN,
+    PurchaseOption.SAVINGS_PLAN,
+)
+"""Ways of buying either: EC2's commitments and blocks do not reach SageMaker's instances."""
 
 
 BLOCK_LOST_MINUTES = 30
@@ -138,8 +153,7 @@ class Target:
     `least_shared_gib` is the size of the file system that it cannot do without, `login_balancer` whether login nodes
     are behind a load balancer, `efa_layout` the layout that addresses are counted by whatever the plan says.
     `logs_sessions` says that sessions on its machines can be logged by a document of the stack's own, and
-    `joins_groups` that its machines take security groups that exist beside their own, `groups_name_themselves` that
-    each of these has to let all traffic in and out to itself for EFA; `volume_key` says who names the
+    `joins_groups` that its machines take security groups that exist beside their own; `volume_key` says who names the
     key of their root volumes, and `starts_volumes` is the service-linked role that starts them with it, which the key's
     own policy has to let in. `resumes_jobs` says that it starts a job again itself when it replaces a node,
     `scheduler` is what takes its jobs, as reports say it, `spot_like_ec2` that its spot instances have no published
@@ -175,7 +189,6 @@ class Target:
     efa_layout: EfaLayout | None = None
     logs_sessions: bool = False
     joins_groups: bool = False
-    groups_name_themselves: bool = False
     volume_key: VolumeKey = VolumeKey.SERVICE
     starts_volumes: str = ""
     roles: tuple[RoleUse, ...] = ()
@@ -215,6 +228,11 @@ class Target:
     def managed(self) -> bool:
         """Whether its machines run in SageMaker's account: it bills them, their root volumes included."""
         return self.sagemaker is not None
+
+    @property
+    def groups_name_themselves(self) -> bool:
+        """Whether each further security group has to let all traffic in and out to itself for EFA: of SageMaker's."""
+        return self.managed and self.joins_groups
 
     @property
     def takes_reservations(self) -> bool:

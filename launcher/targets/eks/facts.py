@@ -3,7 +3,18 @@
 from launcher.model.eks import VERSION
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.monitoring import COUNTER_MEMORY_MB, IDLE_METRICS
-from launcher.model.target import EC2, EC2_PLANS, KUBERNETES, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.target import (
+    EC2,
+    EC2_OPTIONS,
+    EC2_PLANS,
+    KUBERNETES,
+    Guard,
+    HeadNode,
+    RoleUse,
+    Runs,
+    Target,
+    VolumeKey,
+)
 
 CONTROL_PLANE = RoleUse(key="control_plane", service="eks.amazonaws.com", needs=("control-plane",))
 PODS = RoleUse(key="pods", service="pods.eks.amazonaws.com", needs=("pods", "values"))
@@ -14,13 +25,7 @@ FACTS = Target(
     title="pods on an EKS cluster",
     short="EKS",
     example="serve/pinned/llama31-8b-eks.yaml",
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.CAPACITY_BLOCK,
-        PurchaseOption.SAVINGS_PLAN,
-        PurchaseOption.RESERVED,
-    ),
+    trains=EC2_OPTIONS,
     deployed=(Runs.TRAINING,),
     head=HeadNode(name="system node"),
     control_plane="eks.cluster",

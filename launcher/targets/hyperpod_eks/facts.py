@@ -1,12 +1,14 @@
 """What is known of a HyperPod cluster with EKS."""
 
 from launcher.model.eks import VERSION
-from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.monitoring import CHART_MEMORY_MB
 from launcher.model.target import (
     CLUSTER,
     KUBERNETES,
     SAGEMAKER,
+    SAGEMAKER_OPTIONS,
+    SAGEMAKER_PLANS,
     Guard,
     HeadNode,
     RoleUse,
@@ -20,14 +22,9 @@ FACTS = Target(
     title="a HyperPod cluster with EKS",
     short="HPE",
     example="hyperpod-eks/p5en-spot.yaml",
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.TRAINING_PLAN,
-        PurchaseOption.SAVINGS_PLAN,
-    ),
+    trains=SAGEMAKER_OPTIONS,
     deployed=(Runs.TRAINING,),
-    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    savings_plans=SAGEMAKER_PLANS,
     sagemaker=CLUSTER,
     head=HeadNode(name="system node"),
     control_plane="eks.cluster",
@@ -47,7 +44,6 @@ FACTS = Target(
     spot_like_ec2=True,
     logs_sessions=True,
     joins_groups=True,
-    groups_name_themselves=True,
     efa_layout=EfaLayout.CLASSIC,
     resumes_jobs=True,
     own_outputs=("ClusterId", "AccessRoleArn"),

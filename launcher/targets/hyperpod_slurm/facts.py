@@ -1,10 +1,12 @@
 """What is known of a HyperPod cluster with Slurm."""
 
-from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.monitoring import JOB_METRICS
 from launcher.model.target import (
     CLUSTER,
     SAGEMAKER,
+    SAGEMAKER_OPTIONS,
+    SAGEMAKER_PLANS,
     Guard,
     HeadNode,
     RoleUse,
@@ -17,15 +19,9 @@ FACTS = Target(
     title="a HyperPod cluster with Slurm",
     short="HPS",
     example="hyperpod/trn2-on-demand.yaml",
-    # EC2's own commitments and blocks do not reach its instances.
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.TRAINING_PLAN,
-        PurchaseOption.SAVINGS_PLAN,
-    ),
+    trains=SAGEMAKER_OPTIONS,
     deployed=(Runs.TRAINING,),
-    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    savings_plans=SAGEMAKER_PLANS,
     sagemaker=CLUSTER,
     head=HeadNode(name="controller", metrics=1),
     guard=Guard(
@@ -43,7 +39,6 @@ FACTS = Target(
     least_shared_gib=1200,
     logs_sessions=True,
     joins_groups=True,
-    groups_name_themselves=True,
     # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.
     efa_layout=EfaLayout.CLASSIC,
     resumes_jobs=True,

@@ -1,21 +1,15 @@
 """What is known of a ParallelCluster."""
 
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import TargetKind
 from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS, JOB_METRICS
-from launcher.model.target import EC2, EC2_PLANS, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.target import EC2, EC2_OPTIONS, EC2_PLANS, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
 
 FACTS = Target(
     kind=TargetKind.PARALLELCLUSTER,
     title="a ParallelCluster",
     short="PC",
     example="p5-spot.yaml",
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.CAPACITY_BLOCK,
-        PurchaseOption.SAVINGS_PLAN,
-        PurchaseOption.RESERVED,
-    ),
+    trains=EC2_OPTIONS,
     deployed=(Runs.TRAINING,),
     savings_plans=EC2_PLANS,
     head=HeadNode(

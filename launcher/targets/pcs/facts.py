@@ -1,11 +1,11 @@
 """What is known of a cluster of AWS Parallel Computing Service."""
 
-from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
 from launcher.model.pcs import SIZES, SLURM_VERSION, is_advanced, size_of
 from launcher.model.request import PlanRequest
-from launcher.model.target import EC2, EC2_PLANS, Fee, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.target import EC2, EC2_OPTIONS, EC2_PLANS, Fee, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
 
 CONTROLLER, NODE, ACCOUNTING = "pcs/controller", "pcs/node", "pcs/accounting"
 
@@ -39,13 +39,7 @@ FACTS = Target(
     title="a PCS cluster",
     short="PCS",
     example="pcs/p5-spot.yaml",
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.CAPACITY_BLOCK,
-        PurchaseOption.SAVINGS_PLAN,
-        PurchaseOption.RESERVED,
-    ),
+    trains=EC2_OPTIONS,
     deployed=(Runs.TRAINING,),
     savings_plans=EC2_PLANS,
     head=HeadNode(name="login node"),

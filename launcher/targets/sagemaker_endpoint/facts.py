@@ -1,14 +1,7 @@
 """What is known of a SageMaker endpoint."""
 
-from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
-from launcher.model.target import (
-    HOSTING,
-    SAGEMAKER,
-    Guard,
-    RoleUse,
-    Runs,
-    Target,
-)
+from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.target import HOSTING, SAGEMAKER, SAGEMAKER_PLANS, Guard, RoleUse, Runs, Target
 
 FACTS = Target(
     kind=TargetKind.SAGEMAKER_ENDPOINT,
@@ -16,7 +9,7 @@ FACTS = Target(
     example="serve/pinned/llama31-8b-inf2.yaml",
     serves=(PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN),
     deployed=(Runs.SERVING,),
-    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    savings_plans=SAGEMAKER_PLANS,
     sagemaker=HOSTING,
     policies=("endpoint",),
     roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),),

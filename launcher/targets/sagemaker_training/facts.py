@@ -1,7 +1,17 @@
 """What is known of SageMaker training jobs: machines that SageMaker starts for one job and ends with it."""
 
-from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
-from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, RoleUse, Runs, Target
+from launcher.model.enums import EfaLayout, TargetKind
+from launcher.model.target import (
+    SAGEMAKER,
+    SAGEMAKER_OPTIONS,
+    SAGEMAKER_PLANS,
+    TRAINING,
+    TRAINING_JOBS,
+    Guard,
+    RoleUse,
+    Runs,
+    Target,
+)
 from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 
 FACTS = Target(
@@ -9,14 +19,9 @@ FACTS = Target(
     title="SageMaker training jobs",
     short="SMT",
     example="sagemaker/lora-g5.yaml",
-    trains=(
-        PurchaseOption.ON_DEMAND,
-        PurchaseOption.SPOT,
-        PurchaseOption.TRAINING_PLAN,
-        PurchaseOption.SAVINGS_PLAN,
-    ),
+    trains=SAGEMAKER_OPTIONS,
     deployed=(Runs.TRAINING,),
-    savings_plans=(SavingsPlanKind.SAGEMAKER,),
+    savings_plans=SAGEMAKER_PLANS,
     sagemaker=TRAINING,
     guard=Guard(
         module="training_jobs",
@@ -25,7 +30,6 @@ FACTS = Target(
         stops="running jobs are stopped",
     ),
     joins_groups=True,
-    groups_name_themselves=True,
     # Which interfaces SageMaker gives its instances is not documented: the layout that takes more addresses is counted.
     efa_layout=EfaLayout.CLASSIC,
     managed_spot=True,
