@@ -8,7 +8,7 @@ One line a preset:
     marker        a file in it that the framework writes last, on the first node
     tracker       a file beside it whose text (tracker_text) names the newest one that is whole, on the first node
     unless        a file beside it that is there as long as it is not whole
-    beside        a file or folder beside it that belongs to it
+    beside        a file or folder beside it that belongs to the newest one
     renamed       yes: its name says nothing, it counts after a rename alone
     links         links beside it that are made again after a restore: link=target
     resume        what SLIPWAY_RESUME_DIR is: self, or the folder that it lies in (parent)
@@ -91,8 +91,8 @@ class Layout:
             return f"it has no {self.marker}"
         if self.unless and os.path.lexists(folder / self.unless.format(name=name)):
             return f"{self.unless.format(name=name)} is there"
-        if self.beside and not (path.parent / self.beside).exists():
-            return f"{self.beside} is not beside it"
+        if self.beside and (lacking := self._lacking_beside(path, name)):
+            return lacking
         if self.tracker and not self._tracked(path, name):
             return f"{self.tracker} does not name it"
         return ""
@@ -119,6 +119,15 @@ class Layout:
         values = {**match.groupdict(), "name": name}
         pair = link.format(**values), target.format(**values)
         return {} if pair[0] == pair[1] else dict([pair])
+
+    def _lacking_beside(self, path: Path, name: str) -> str:
+        """Why what lies beside a checkpoint is not its own; empty where it is."""
+        if not (path.parent / self.beside).exists():
+            return f"{self.beside} is not beside it"
+        above, own = name[: name.rfind("/") + 1], self.step_of(name)
+        steps = (self.step_of(above + other.name) for other in path.parent.iterdir())
+        later = own is not None and any(step > own for step in steps if step is not None)
+        return f"{self.beside} belongs to a later one" if later else ""
 
     def _tracked(self, path: Path, name: str) -> bool:
         """Whether the tracker names this checkpoint or a later one."""

@@ -134,6 +134,15 @@ def test_a_checkpoint_that_is_stored_is_not_said_to_be_unfinished_by_another_lin
     assert watch.unfinished() == {}
 
 
+def test_what_lies_beside_belongs_to_the_newest_alone(tmp_path):
+    """torchtune 0.6.1 writes one recipe_state.pt for all epochs: an earlier epoch would be resumed as the later one."""
+    watch = CheckpointWatch(tmp_path)
+    for name in ("epoch_0/model.pt", "epoch_1/model.pt", "recipe_state/recipe_state.pt"):
+        write(tmp_path, name)
+    assert [found.step for found in watch.poll(0) + watch.poll(10)] == [1]
+    assert [*watch.unfinished()] == ["epoch_0"]
+
+
 def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
     play(tmp_path, "hf")
     watch = CheckpointWatch(tmp_path)
