@@ -50,6 +50,7 @@ NOTICE_S = 120.0
 
 _LOOK_S = 0.05
 _FUNCTION = "AWS::Lambda::Function"
+_FIRST_PORT, _PORTS = 20_000, 10_000
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _unwinding: list[str] = []
 _before: dict[int, Any] = {}
@@ -156,6 +157,8 @@ class Sandbox:
         """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
         found = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del found["AWS_EC2_METADATA_DISABLED"]
+        # The nodes of all sandboxes are this machine: the first job of each would meet at one port, of its number.
+        found.setdefault("MASTER_PORT", str(_FIRST_PORT + secrets.randbelow(_PORTS)))
         return found
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:

@@ -107,6 +107,11 @@ def sandbox(request):
         yield started
 
 
+def test_jobs_of_two_launches_meet_at_ports_of_their_own(sandbox):
+    assert len({sandbox.job_environment({})["MASTER_PORT"] for _ in range(5)}) > 1
+    assert sandbox.job_environment({"MASTER_PORT": "7"})["MASTER_PORT"] == "7"
+
+
 class TestInterruption:
     def run(self, sandbox, folder, at_the_end, notice_s):
         """A job that waits for a notice in its first life; its scheduler, id and what it printed."""
