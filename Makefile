@@ -136,11 +136,11 @@ setup-elastic: setup-torch .venv-elastic/.made ## HyperPod's elastic agent, whic
 	@touch $@
 
 # Each from its lock, in an environment of its own; torch is left out of the locks, and is .venv's.
-trainers := trainers $(addprefix trainers-,axolotl deepspeed llamafactory)
+trainers := trainers $(addprefix trainers-,axolotl deepspeed llamafactory torchtune)
 
 setup-trainers: setup-torch .venv-trainers/.made ## Hugging Face's Trainer, TRL, accelerate and Lightning
 
-setup-all-trainers: setup-torch $(trainers:%=.venv-%/.made) ## the same, DeepSpeed, axolotl and LLaMA-Factory
+setup-all-trainers: setup-torch $(trainers:%=.venv-%/.made) ## the same, DeepSpeed, axolotl, LLaMA-Factory and torchtune
 
 $(trainers:%=.venv-%/.made): .venv-%/.made: ci/%.lock $(made)/packages
 	$(bin)/uv venv --quiet --clear --python $(bin)/python .venv-$*

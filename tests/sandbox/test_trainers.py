@@ -23,7 +23,7 @@ SECTIONS = {
 }
 SCRIPTS = Path(__file__).parent / "trainers"
 RECIPES = EXAMPLES / "recipes"
-HOLD, CRASH, SAVED_BEFORE = 12, 25, 10
+HOLD, CRASH = 12, 25
 """Steps: it fails a moment after it has saved twice, and the first of the two has to be stored."""
 PLAN = {
     "slipway": 1,
@@ -31,9 +31,11 @@ PLAN = {
     "workload": {"train": {"model": {"params_b": 0.0002}, "method": "pretrain", "hours": 0.5}},
     "purchase": {"option": "spot"},
 }
-QUIET = {"HF_HUB_OFFLINE": "1", "AXOLOTL_DO_NOT_TRACK": "1"}
 SMALL = " --max_steps 60 --save_steps 10 --use_cpu --report_to none"
 SHORT = " 60 10"
+HUB = ("prepare.py",)
+COMPILE = ("-c", "from deepspeed.comm.torch import build_shm_op; build_shm_op()")
+"""A minute of compiling, for which the ranks would wait in every home of a sandbox anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,9 @@ class Stack:
     """A framework of docs/trainers.md, started as its section says, or as the plan of its recipe does.
 
     `instead` is what is replaced in its command, and by what, `more` are words behind it; `environment` is its own;
-    `nodes` and `torchrun` say where torchrun starts it; `hub`: it takes what a hub has; `caught`: it catches the
-    notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished.
+    `nodes` and `torchrun` say where torchrun starts it; `prepare`: what its Python runs first; `caught`: it catches the
+    notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished; `saves`:
+    its first and its last checkpoint.
     """
 
     section: str
@@ -51,9 +54,10 @@ class Stack:
     more: str = ""
     environment: str = "trainers"
     torchrun: bool = False
-    hub: bool = False
+    prepare: tuple[str, ...] = ()
     caught: bool = False
     marked: bool = True
+    saves: tuple[int, int] = (10, 60)
     nodes: tuple[int, ...] = (1, 2)
 
     @property
@@ -74,7 +78,7 @@ class Stack:
     def words(self, nodes):
         """The command, paced, in the framework's environment."""
         starter = f"{self.python} {'-m torch.distributed.run ' if self.torchrun or nodes > 1 else ''}pace.py "
-        command = re.sub(r"(torchrun|python) (?=-m|train|pretrain)", starter, self.plan["run"]["command"])
+        command = re.sub(r"(torchrun|python) (?=-m|train|pretrain|full)", starter, self.plan["run"]["command"])
         return command.replace(*self.instead) + self.more
 
 
@@ -91,21 +95,25 @@ STACKS = {
         section="Hugging Face Trainer",
         recipe="huggingface-lora",
         more=f"{SMALL} --model model --data sft/train.jsonl",
-        hub=True,
+        prepare=HUB,
         caught=True,
         nodes=(1,),
     ),
-    "trl-sft": Stack(section="TRL", more=SMALL, hub=True),
+    "trl-sft": Stack(section="TRL", more=SMALL, prepare=HUB),
     "trl-dpo": Stack(
         section="TRL",
         recipe="trl-dpo",
         more=f"{SMALL} --model_name_or_path model --dataset_name dpo --bf16 false --learning_rate 0.001",
-        hub=True,
-        nodes=(1,),
+        prepare=HUB,
     ),
     "accelerate": Stack(section="accelerate", instead=("train.py", "accelerate_loop.py"), marked=False),
     "deepspeed": Stack(
-        section="DeepSpeed", recipe="deepspeed", more=SHORT, environment="trainers-deepspeed", torchrun=True
+        section="DeepSpeed",
+        recipe="deepspeed",
+        more=SHORT,
+        environment="trainers-deepspeed",
+        prepare=COMPILE,
+        torchrun=True,
     ),
     "dcp": Stack(
         section="torchtitan",
@@ -120,8 +128,23 @@ STACKS = {
         torchrun=True,
         caught=True,
     ),
-    "axolotl": Stack(section="axolotl", environment="trainers-axolotl", hub=True, nodes=(1,)),
-    "llamafactory": Stack(section="LLaMA-Factory", environment="trainers-llamafactory", hub=True, nodes=(1,)),
+    "axolotl": Stack(section="axolotl", environment="trainers-axolotl", prepare=HUB),
+    "llamafactory": Stack(
+        section="LLaMA-Factory",
+        instead=("FORCE_TORCHRUN=1 ", ""),  # the torchrun that it would start is here above it
+        environment="trainers-llamafactory",
+        prepare=HUB,
+        torchrun=True,
+    ),
+    "torchtune": Stack(
+        section="torchtune",
+        instead=("full_finetune_distributed.py", "full_finetune_single_device.py"),  # the other refuses CPUs
+        environment="trainers-torchtune",
+        prepare=("torchtune_parts.py",),
+        marked=False,
+        saves=(0, 5),
+        nodes=(1,),
+    ),
 }
 QUICK = ("hf-jit-1", "lightning-1")
 CASES = [
@@ -137,17 +160,26 @@ CASES = [
 
 
 @pytest.fixture
-def work(tmp_path, stack):
-    """The scripts, and what the frameworks' own programs would have from a hub."""
+def variables(tmp_path_factory):
+    """What every command has: no network, one thread, and what torch compiles is kept for the session."""
+    extensions = str(tmp_path_factory.getbasetemp() / "torch-extensions")
+    quiet = {"HF_HUB_OFFLINE": "1", "AXOLOTL_DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
+    return quiet | {"TORCH_EXTENSIONS_DIR": extensions}
+
+
+@pytest.fixture
+def work(tmp_path, stack, variables):
+    """The scripts, what the frameworks' own programs would have from a hub, and what they would compile."""
     work = shutil.copytree(SCRIPTS, tmp_path / "work")
     if stack.recipe:
         shutil.copytree(RECIPES / stack.recipe, work, dirs_exist_ok=True)
-    if stack.hub:
-        subprocess.run([stack.python, "prepare.py"], cwd=work, check=True, capture_output=True)
+    if stack.prepare:
+        words = [stack.python, *stack.prepare]
+        subprocess.run(words, cwd=work, env=os.environ | variables, check=True, capture_output=True)
     return work
 
 
-def alone(stack, nodes, folder, work):
+def alone(stack, nodes, folder, work, variables):
     """The same command without Slipway, a process for each node."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -157,7 +189,7 @@ def alone(stack, nodes, folder, work):
         own = {"SLIPWAY_CHECKPOINT_DIR": str(folder / f"alone{rank}"), "SLIPWAY_NODES": str(nodes)}
         own |= {"PET_NNODES": str(nodes), "PET_NODE_RANK": str(rank), "PET_MASTER_ADDR": "127.0.0.1"}
         own |= {"SLIPWAY_NODE_RANK": str(rank), "SLIPWAY_MASTER_ADDR": "", "SLIPWAY_MASTER_PORT": ""}
-        own |= {"PET_MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", **QUIET}
+        own |= {"PET_MASTER_PORT": str(port), **variables}
         (folder / f"alone{rank}").mkdir()
         words = ["bash", "-c", stack.words(nodes)]
         started.append(
@@ -175,9 +207,9 @@ def trained(text):
 
 @pytest.mark.trainers
 @pytest.mark.parametrize("stack, nodes", CASES)
-def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatch, slipway):  # noqa: PLR0917
-    processes = alone(stack, nodes, tmp_path, work)
-    own = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), "OMP_NUM_THREADS": "1", **QUIET}
+def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, variables, monkeypatch, slipway):  # noqa: PLR0917
+    processes = alone(stack, nodes, tmp_path, work, variables)
+    own = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
     run = {"command": stack.words(nodes), "workdir": str(work), "retries": 1, "env": own, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
     changes = {"target": {"nodes": nodes}, "checkpoint": checkpoint, "run": run}
@@ -194,8 +226,9 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, monkeypatc
     first, second, third = json.loads(ended.out)["attempts"]
     ends = [attempt["ended_by"] for attempt in (first, second, third)]
     assert ends == ["spot-interruption", "failure", "completed"]
-    assert SAVED_BEFORE <= second["resumed_from_step"] <= third["resumed_from_step"] < third["last_step"] == 60
-    assert not stack.marked or second["resumed_from_step"] < third["resumed_from_step"]
+    saved = second["resumed_from_step"], third["resumed_from_step"], third["last_step"]
+    assert stack.saves[0] <= saved[0] <= saved[1] < saved[2] == stack.saves[1]
+    assert not stack.marked or saved[0] < saved[1]
     assert f"checkpoint-layout layout={stack.layout}" in logs[0]
     assert ("signal-not-handled" in logs[0]) != stack.caught
     for said in ("checkpoints-not-recognised", "checkpoint-removed"):

@@ -27,7 +27,7 @@ PreTrainedTokenizerFast(
     chat_template=TEMPLATE,
 ).save_pretrained("model")
 rows = {"sft": [], "dpo": [], "alpaca": []}
-for row in range(64):
+for row in range(128):  # one epoch of LLaMA-Factory on two nodes
     asked, right, wrong = (WORDS[4 + (row + other) % 6] for other in range(3))
     rows["sft"].append({"text": f"{asked} is {right} two one"})
     rows["dpo"].append({"prompt": f"{asked} is", "chosen": f" {right} one", "rejected": f" {wrong} two"})
