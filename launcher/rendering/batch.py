@@ -16,7 +16,6 @@ from launcher.model.request import DataSource, Reservation, RunSpec, Step, Train
 from launcher.model.target import BLOCK_LOST_MINUTES, target_of
 from launcher.planning.files import is_shared
 from launcher.rendering.cluster import queue_name
-from launcher.rendering.contexts import BatchContext, SecretContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -126,16 +125,14 @@ def secret_findings(run: RunSpec) -> Iterator[Finding]:
             yield error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
 
 
-def batch_context(
-    plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
-) -> BatchContext:
-    """Every decision of a plan's batch script."""
-    facts, run = instances[plan.place.instance_type], plan.request.run
-    return BatchContext(
-        job_name=plan.name,
+def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: JobSettings) -> str:
+    """The batch script of a plan's job."""
+    run = plan.request.run
+    return rendered(
+        "slurm/job.sbatch.j2",
+        plan=plan,
+        facts=facts,
         partition=queue_name(facts.name),
-        region=plan.place.region,
-        nodes=plan.place.nodes,
         time_limit=time_limit(run.time_limit_h),
         warning_s=warning_s(run.time_limit_h, plan.request.checkpoint.grace_seconds),
         agent_file=AGENT_FILE,
@@ -143,13 +140,11 @@ def batch_context(
         fetch_file=FETCH_FILE,
         python=PYTHONS[plan.request.target.os],
         scratch=_NVME_SCRATCH if facts.nvme_gb > 0 else _OTHER_SCRATCH,
-        instance_type=facts.name,
         family="neuron" if facts.neuron else "nvidia" if is_nvidia(facts) else None,
-        efa_interfaces=facts.efa_interfaces,
         efa_check=efa_check(),
         old_kernel=plan.request.target.os in OLD_KERNELS,
         compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
-        secrets=tuple(_secret(variable, arn) for variable, arn in run.secrets.items()),
+        secrets=[(variable, *arn.split(":")[2:4], arn) for variable, arn in run.secrets.items()],
         retries=job.retries_of(run),
         workers_per_node=workers_per_node(facts),
         shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),
@@ -186,17 +181,6 @@ def warning_s(hours: float | None, grace_s: float) -> int | None:
     if hours is None:
         return None
     return min(math.ceil(grace_s) + _TO_THE_STORE_S, math.ceil(hours * 60) * 30)
-
-
-def _secret(variable: str, arn: str) -> SecretContext:
-    """A secret by its ARN: arn:partition:service:region:account:..."""
-    _, _, service, region, *_ = arn.split(":")
-    return SecretContext(variable=variable, service=service, arn=arn, region=region)
-
-
-def batch_script(context: BatchContext) -> str:
-    """The text of the batch script."""
-    return rendered("slurm/job.sbatch.j2", context)
 
 
 ON_SLURM = NodeView(folder="${SLURM_SUBMIT_DIR}", scratch="${SLIPWAY_SCRATCH}", contained=False, slurm=True, imds=True)

@@ -1,10 +1,19 @@
 """What the files and stacks of every cluster have in common: names, tags, who is told."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
-from launcher.rendering.contexts import Tag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A tag of the cluster and everything it starts."""
+
+    key: str
+    value: str
+
 
 CLUSTER_FILE = "cluster.yaml"
 """What a cluster's configuration is called among the rendered files, whatever makes the cluster."""

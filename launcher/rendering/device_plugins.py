@@ -1,14 +1,15 @@
 """What shows chips and EFA interfaces to Kubernetes, for nodes that bring nothing of their own for it."""
 
+from collections.abc import Sequence
+
 from launcher.catalog import safe_yaml
 from launcher.catalog.serving_images import load_images
 from launcher.model.bundle import RenderedFile
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
-from launcher.rendering.contexts import PluginsContext
 from launcher.rendering.efa_rules import plugin_findings
 from launcher.rendering.engine import rendered
-from launcher.rendering.kubernetes_pod import resource_name
+from launcher.rendering.kubernetes_pod import NEURON
 from launcher.rendering.node import is_nvidia
 
 PLUGINS_FILE = "kubernetes/plugins.yaml"
@@ -25,30 +26,35 @@ def plugin_files(facts: InstanceType) -> list[RenderedFile]:
     Raises:
         ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
     """
-    context = _plugins(facts)
     files = []
-    if context.nvidia_plugin or context.efa_plugin:
-        files.append(RenderedFile(path=PLUGINS_FILE, text=rendered("kubernetes/plugins.yaml.j2", context)))
-    shown = [each for file in files for each in safe_yaml.documents(file.text)]
-    lost = tuple(plugin_findings(shown, facts, where="templates/kubernetes/plugins.yaml.j2"))
+    shown = plugins_manifest((facts.name,), nvidia=is_nvidia(facts), efa=facts.efa_interfaces > 0)
+    if shown is not None:
+        files.append(RenderedFile(path=PLUGINS_FILE, text=shown))
+    documents = [each for file in files for each in safe_yaml.documents(file.text)]
+    lost = tuple(plugin_findings(documents, facts, where="templates/kubernetes/plugins.yaml.j2"))
     if lost:
         raise ImpossibleError(f"nodes of {facts.name} would show no EFA", findings=lost)
-    if context.device_plugin:
-        files.append(RenderedFile(path=NEURON_FILE, text=rendered("kubernetes/device-plugin.yaml.j2", context)))
+    plugin = neuron_plugin() if facts.neuron else None
+    if plugin is not None:
+        files.append(RenderedFile(path=NEURON_FILE, text=neuron_manifest(plugin, (facts.name,))))
     return files
 
 
-def _plugins(facts: InstanceType) -> PluginsContext:
-    """The plugins that a type's nodes need."""
-    neuron = neuron_plugin() if facts.neuron else None
-    return PluginsContext(
-        resource=resource_name(facts) or "",
-        nvidia_plugin=NVIDIA_PLUGIN if is_nvidia(facts) else None,
-        efa_plugin=EFA_PLUGIN if facts.efa_interfaces else None,
-        device_plugin=neuron,
-        instance_types=(facts.name,),
-        neuron_types=(facts.name,) if facts.neuron else (),
+def plugins_manifest(types: Sequence[str], *, nvidia: bool, efa: bool) -> str | None:
+    """What shows NVIDIA's chips and EFA interfaces on nodes of these types; None where neither is asked for."""
+    if not (nvidia or efa):
+        return None
+    return rendered(
+        "kubernetes/plugins.yaml.j2",
+        nvidia_plugin=NVIDIA_PLUGIN if nvidia else None,
+        efa_plugin=EFA_PLUGIN if efa else None,
+        instance_types=types,
     )
+
+
+def neuron_manifest(plugin: str, types: Sequence[str]) -> str:
+    """What shows Neuron's chips on nodes of these types, by the image of the device plugin."""
+    return rendered("kubernetes/device-plugin.yaml.j2", resource=NEURON, device_plugin=plugin, neuron_types=types)
 
 
 def neuron_plugin() -> str | None:

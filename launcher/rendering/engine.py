@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,18 +86,16 @@ def _environment(folder: Path) -> Environment:
     return engine
 
 
-def rendered(template: str, context: Any) -> str:
-    """The text of a template over one typed context, whose fields are its variables.
+def rendered(template: str, view: Any = None, /, **values: Any) -> str:
+    """The text of a template; its first line names the values that it reads.
 
     Args:
         template: path below templates/, such as "slurm/job.sbatch.j2".
-        context: a dataclass instance.
+        view: a dataclass instance whose fields are values too.
+        values: the others: a plan, facts of a type, what follows from them.
 
     Raises:
-        jinja2.UndefinedError: the template names what the context does not have.
+        jinja2.UndefinedError: the template names what is not among them.
     """
-    if not is_dataclass(context) or isinstance(context, type):
-        message = f"a template's context must be a dataclass instance, got {type(context).__name__}"
-        raise TypeError(message)
-    values = {each.name: getattr(context, each.name) for each in fields(context)}
-    return _environment(asset("templates")).get_template(template).render(values)
+    own = {} if view is None else {each.name: getattr(view, each.name) for each in fields(view)}
+    return _environment(asset("templates")).get_template(template).render({**own, **values})

@@ -6,7 +6,6 @@ from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
-from launcher.rendering.contexts import ImageContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
 
@@ -41,8 +40,9 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         return {}
     (packages,) = wanted
     region, name = plan.place.region, f"slipway-{plan.cluster_name}"
-    context = ImageContext(
-        region=region,
+    configuration = rendered(
+        "parallelcluster/image.yaml.j2",
+        plan=plan,
         component=name,
         component_arn=f"arn:aws:imagebuilder:{region}:ACCOUNT:component/{name}/1.0.0/1",
         version=PARALLELCLUSTER_VERSION,
@@ -50,14 +50,10 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         native_torch=_compiles_in_process(types[0]),
         parent_image=f"arn:aws:imagebuilder:{region}:aws:image/{PARENTS[target.os]}/x.x.x",
         subnet_id=subnet_id(plan),
-        permissions_boundary_arn=plan.request.security.permissions_boundary_arn,
-        packages=packages,
-        script=tuple(f"{_INDENT}{line}".rstrip() for line in script_text(NODE_SCRIPT).splitlines()[1:]),
     )
-    return {
-        "image.yaml": rendered("parallelcluster/image.yaml.j2", context),
-        "image-component.yaml": rendered("parallelcluster/image-component.yaml.j2", context),
-    }
+    script = [f"{_INDENT}{line}".rstrip() for line in script_text(NODE_SCRIPT).splitlines()[1:]]
+    component = rendered("parallelcluster/image-component.yaml.j2", component=name, packages=packages, script=script)
+    return {"image.yaml": configuration, "image-component.yaml": component}
 
 
 def _compiles_in_process(facts: InstanceType) -> bool:

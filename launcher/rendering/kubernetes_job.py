@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from launcher.agent.job import JobSpec
 from launcher.catalog import safe_yaml
@@ -19,7 +20,6 @@ from launcher.model.request import KUBERNETES_NAME
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings, workers_per_node
-from launcher.rendering.contexts import KubernetesJobContext
 from launcher.rendering.efa_rules import document_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
@@ -132,7 +132,14 @@ def job_name(plan: Plan, run: str) -> str:
     return f"{plain or 'job'}-{token}" if (plain or "j")[0].isalpha() else f"j{plain[1:]}-{token}"
 
 
-def job_context(
+class JobManifests(NamedTuple):
+    """A submission's objects as YAML: what the job stands in, and the job with its service."""
+
+    namespace: str
+    job: str
+
+
+def job_manifests(
     plan: Plan,
     *,
     instances: Mapping[str, InstanceType],
@@ -140,8 +147,8 @@ def job_context(
     job: JobSettings,
     operator: Operator | None = None,
     account: str | None = None,
-) -> KubernetesJobContext:
-    """Every decision of a job's objects.
+) -> JobManifests:
+    """The objects of a job.
 
     Args:
         plan: a plan with a job.
@@ -152,49 +159,50 @@ def job_context(
         account: the service account, where somebody has looked whose cluster it is; None: one that exists is not ours.
 
     Raises:
+        ImpossibleError: as the template is written, the job would run without EFA.
         ValueError: no image is known.
     """
-    facts, run, place = instances[plan.place.instance_type], plan.request.run, plan.place
-    made, name = operator or operator_of(plan), job_name(plan, job.run)
-    return KubernetesJobContext(
+    facts, run = instances[plan.place.instance_type], plan.request.run
+    made, name, retries = operator or operator_of(plan), job_name(plan, job.run), job.retries_of(run)
+    place = {
+        "namespace": namespace_of(plan),
+        "service_account": account or service_account(plan, own=plan.request.target.cluster is None),
+    }
+    text = rendered(
+        "kubernetes/job.yaml.j2",
+        **place,
+        plan=plan,
+        facts=facts,
+        job=job,
         name=name,
-        namespace=namespace_of(plan),
-        service=name,
-        service_account=account or service_account(plan, own=plan.request.target.cluster is None),
-        plan=plan.name,
-        run=job.run,
-        digest=plan.digest,
         operator=made.value,
-        nodes=place.nodes,
         workers_per_node=workers_per_node(facts),
         image=_image(plan, facts),
         selector=pod.selector(plan, facts),
         tolerated=pod.tolerated(facts),
         resource=pod.resource_name(facts),
-        chips=facts.accelerators,
-        efa=facts.efa_interfaces,
         hugepages_mib=pod.huge_pages_mib(facts),
         cpus=pod.cpus_of(facts),
         memory_gib=pod.memory_gib_of(facts),
         shared_memory_gib=pod.shared_memory_gib_of(facts),
         grace_s=pod.grace_s(plan, job),
         queue=(plan.request.target.queue or "").rpartition("/")[2] or None,
-        priority=plan.request.target.priority,
         topology=pod.topology(plan, facts),
         environment=pod.environment(plan, facts, names, job=job, operator=made.value, meeting=f"{name}-0.{name}"),
         claims=pod.claims(plan),
-        archive_uri=job.archive.uri,
-        archive_sha256=job.archive.sha256,
-        archive_bytes=job.archive.size,
-        fetch_script=tuple(script_text(FETCH_SCRIPT).splitlines()),
+        fetch_script=script_text(FETCH_SCRIPT).splitlines(),
         time_limit_s=None if run.time_limit_h is None else math.ceil(run.time_limit_h * 3600),
-        retries=job.retries_of(run),
-        backoff=job.retries_of(run) * place.nodes + (0 if made is Operator.JOB else INTERRUPTIONS * place.nodes),
-        restarts=job.retries_of(run) + INTERRUPTIONS,
-        auto_resume=target_of(place.target).resumes_jobs,
+        retries=retries,
+        backoff=(retries + (0 if made is Operator.JOB else INTERRUPTIONS)) * plan.place.nodes,
+        restarts=retries + INTERRUPTIONS,
+        auto_resume=target_of(plan.place.target).resumes_jobs,
         log_pattern=LOG_PATTERN,
         hung_s=math.ceil(plan.request.guardrails.hung_minutes * 60) or None,
     )
+    lost = tuple(document_findings(safe_yaml.documents(text), facts.efa_interfaces, where="templates/kubernetes"))
+    if lost:
+        raise ImpossibleError(f"{plan.name}: its pods would have no EFA", findings=lost)
+    return JobManifests(namespace=rendered("kubernetes/namespace.yaml.j2", plan=plan, **place), job=text)
 
 
 def _image(plan: Plan, facts: InstanceType) -> str:
@@ -206,34 +214,16 @@ def _image(plan: Plan, facts: InstanceType) -> str:
     return image
 
 
-def job_manifest(context: KubernetesJobContext) -> str:
-    """The objects of a submission, as YAML.
-
-    Raises:
-        ImpossibleError: as the template is written, the job would run without EFA.
-    """
-    text = rendered("kubernetes/job.yaml.j2", context)
-    lost = tuple(document_findings(safe_yaml.documents(text), context.efa, where="templates/kubernetes"))
-    if lost:
-        raise ImpossibleError(f"{context.plan}: its pods would have no EFA", findings=lost)
-    return text
-
-
-def namespace_manifest(context: KubernetesJobContext) -> str:
-    """What they stand in, as YAML."""
-    return rendered("kubernetes/namespace.yaml.j2", context)
-
-
 def job_files(
     plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
 ) -> list[RenderedFile]:
     """The files of a plan's job; none of a cluster alone."""
     if plan.request.workload.train is None:
         return []
-    context = job_context(plan, instances=instances, names=names, job=job)
+    made = job_manifests(plan, instances=instances, names=names, job=job)
     return [
-        RenderedFile(path=NAMESPACE_FILE, text=namespace_manifest(context)),
-        RenderedFile(path=MANIFEST_FILE, text=job_manifest(context)),
+        RenderedFile(path=NAMESPACE_FILE, text=made.namespace),
+        RenderedFile(path=MANIFEST_FILE, text=made.job),
         RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
         RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job).to_json()),
     ]

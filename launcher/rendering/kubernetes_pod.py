@@ -10,7 +10,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
 from launcher.rendering.batch import JobSettings, workers_per_node
-from launcher.rendering.contexts import ClaimContext, EnvironmentVariable, Tag
+from launcher.rendering.cluster import Tag
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri, journal_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia
@@ -32,6 +32,8 @@ TO_THE_STORE_S = 30
 """Beside the grace time and the time that a checkpoint takes to be stored: the agent's last words."""
 NEAREST = "topology.k8s.aws/network-node-layer-3"
 """The lowest level of EC2's network that EKS labels nodes with: machines that share it are nearest to each other."""
+NEURON = "aws.amazon.com/neuron"
+"""What Neuron's device plugin calls its chips."""
 NO_HUGE_PAGES = "FI_EFA_USE_HUGE_PAGE"
 """The variable that, with 0, keeps libfabric from huge pages."""
 HEALTHY = Tag(key="sagemaker.amazonaws.com/node-health-status", value="Schedulable")
@@ -41,7 +43,7 @@ HEALTHY = Tag(key="sagemaker.amazonaws.com/node-health-status", value="Schedulab
 def resource_name(facts: InstanceType) -> str | None:
     """What the device plugin of a type's nodes calls its chips; None without any."""
     if facts.neuron:
-        return "aws.amazon.com/neuron"
+        return NEURON
     return "nvidia.com/gpu" if is_nvidia(facts) else None
 
 
@@ -107,10 +109,10 @@ def topology(plan: Plan, facts: InstanceType) -> str | None:
     return NEAREST if plan.place.nodes > 1 and facts.efa_interfaces else None
 
 
-def claims(plan: Plan) -> tuple[ClaimContext, ...]:
+def claims(plan: Plan) -> list[tuple[str, str, str]]:
     """The volumes that a plan names."""
     volumes = enumerate(plan.request.run.volumes)
-    return tuple(ClaimContext(name=f"volume-{number}", claim=each.claim, path=each.path) for number, each in volumes)
+    return [(f"volume-{number}", each.claim, each.path) for number, each in volumes]
 
 
 def volume_variable(number: int) -> str:
@@ -128,7 +130,7 @@ def by_volume(plan: Plan, path: str) -> str:
 
 def environment(
     plan: Plan, facts: InstanceType, names: ClusterNames, *, job: JobSettings, operator: str, meeting: str
-) -> tuple[EnvironmentVariable, ...]:
+) -> dict[str, str]:
     """Everything that the first process of a pod, and with it the command, is told.
 
     Args:
@@ -156,7 +158,7 @@ def environment(
     found |= {volume_variable(number): each.path for number, each in enumerate(plan.request.run.volumes)}
     if plan.request.run.secrets:
         found["SLIPWAY_SECRETS"] = json.dumps(dict(plan.request.run.secrets), sort_keys=True)
-    return tuple(EnvironmentVariable(name=name, value=value) for name, value in found.items())
+    return found
 
 
 def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
-from launcher.rendering.contexts import NeuronContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.node import PYTHONS
 
@@ -12,8 +11,7 @@ def environment_script(facts: InstanceType, os: OperatingSystem) -> str | None:
     stack = facts.chip.training_stack if facts.chip is not None else None
     if stack is None:
         return None
-    context = NeuronContext(release=stack.release, python=PYTHONS[os], packages=stack.python_packages)
-    return rendered(stack.template, context)
+    return rendered(stack.template, stack=stack, python=PYTHONS[os])
 
 
 def keeps_compiled_programs(facts: InstanceType) -> bool:

@@ -6,7 +6,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.batch import workers_per_node
 from launcher.rendering.cluster import queue_name
-from launcher.rendering.contexts import PreflightContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.node import efa_check
 
@@ -24,16 +23,14 @@ def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str |
     if workers == 0:
         return None
     across_nodes = plan.place.nodes > 1 and facts.efa_interfaces > 0
-    context = PreflightContext(
+    return rendered(
+        "slurm/preflight.sbatch.j2",
+        plan=plan,
+        facts=facts,
         job_name=f"{plan.name}-preflight",
         partition=queue_name(facts.name),
-        nodes=plan.place.nodes,
-        instance_type=facts.name,
         family="neuron" if facts.neuron else "nvidia",
-        efa_interfaces=facts.efa_interfaces,
         efa_check=efa_check(),
         workers_per_node=workers,
         minimum_gb_s=round(facts.network_gbps / 8 * LINE_RATE_SHARE) if across_nodes else 0,
-        setup=plan.request.run.setup,
     )
-    return rendered("slurm/preflight.sbatch.j2", context)

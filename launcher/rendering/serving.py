@@ -9,7 +9,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.serving import ServingFacts
 from launcher.planning.endpoint import ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import deployment_findings
-from launcher.rendering.contexts import CompileContext
 from launcher.rendering.engine import rendered
 from launcher.rendering.serving_kubernetes import kubernetes_files
 
@@ -60,7 +59,9 @@ def compile_script(served: ServingDeployment) -> str | None:
     target = served.chip.compiler_target
     if not target or image is None or source is None or destination is None:
         return None
-    context = CompileContext(
+    return rendered(
+        "serving/compile.sh.j2",
+        plan=plan,
         name=f"compile-{plan.name}",
         model=serve.model if isinstance(serve.model, str) else plan.name,
         source=source.rstrip("/"),
@@ -68,16 +69,13 @@ def compile_script(served: ServingDeployment) -> str | None:
         destination=destination.rstrip("/"),
         image=image,
         registry=image.partition("/")[0],
-        region=plan.place.region,
         task=TASKS[serve.task],
         target=target,
         tensor_parallel=serve.tensor_parallel or 1,
         batch_size=serve.batch_size or 1,
         sequence_length=serve.sequence_length or 1,
-        cores=serve.tensor_parallel or 1,
         disk_gib=round(WORK_GIB + TIMES_STORED * served.weights_gb * 1e9 / 2.0**30),
     )
-    return rendered("serving/compile.sh.j2", context)
 
 
 def shape(served: ServingPlan) -> str:

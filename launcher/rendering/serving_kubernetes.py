@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from launcher.catalog.load import Catalog
 from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployment, ServingPlan
-from launcher.rendering.contexts import EnvironmentVariable, ServiceContext
+from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest
 from launcher.rendering.engine import rendered
+from launcher.rendering.kubernetes_pod import NEURON
 
 SERVICE_FILE = "kubernetes/service.yaml"
-PLUGIN_FILE = "kubernetes/device-plugin.yaml"
 PORT = 8080
 """Of the Neuron image, which takes no other (docker/vllm/Dockerfile); the GPU image is told to."""
 START_UP_S, PROBE_EVERY_S = 3600, 10
@@ -29,19 +29,6 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
     Raises:
         ValueError: no image, or no model to load.
     """
-    context = service_context(served)
-    files = {SERVICE_FILE: rendered("kubernetes/service.yaml.j2", context)}
-    if context.device_plugin is not None:
-        files[PLUGIN_FILE] = rendered("kubernetes/device-plugin.yaml.j2", context)
-    return files
-
-
-def service_context(served: ServingDeployment) -> ServiceContext:
-    """Every decision of the pods: one copy each, as many as the plan's nodes hold.
-
-    Raises:
-        ValueError: no image, or no model to load.
-    """
     plan, serve, facts, image = served.plan, served.serve, served.facts, served.image
     model = served.model_source
     if image is None or model is None:
@@ -52,14 +39,14 @@ def service_context(served: ServingDeployment) -> ServiceContext:
     plugin = served.images.device_plugin(served.chip.name)
     bucket, _, prefix = (served.model_uri or "").removeprefix("s3://").partition("/")
     replicas = plan.place.nodes * copies
-    return ServiceContext(
+    resource = NEURON if served.neuron else "nvidia.com/gpu"
+    device_plugin = None if plugin is None else served.images.uri(plugin, plan.place.region)
+    service = rendered(
+        "kubernetes/service.yaml.j2",
+        plan=plan,
+        served=served,
         name=f"slipway-{plan.name}",
-        namespace=f"slipway-{plan.name}",
         caller_label=f"slipway/calls-{plan.name}",
-        region=plan.place.region,
-        az_id=plan.place.az_id,
-        instance_type=plan.place.instance_type,
-        zones=serve.zones,
         zone_skew=_zone_skew(plan.place.nodes, serve.zones, copies),
         replicas=replicas,
         image=image,
@@ -67,19 +54,16 @@ def service_context(served: ServingDeployment) -> ServiceContext:
         environment=_variables(variables),
         arguments=_arguments(variables),
         port=PORT,
-        resource="aws.amazon.com/neuron" if served.neuron else "nvidia.com/gpu",
-        chips=chips,
+        resource=resource,
         cpus=max(1, int(facts.vcpus * HOST_SHARE / copies)),
         memory_gib=max(1, int(facts.memory_gib * HOST_SHARE / copies)),
         shared_memory_gib=min(SHARED_MEMORY_GIB, max(1, int(facts.memory_gib / copies / 4))),
-        device_plugin=served.images.uri(plugin, plan.place.region) if plugin is not None else None,
-        neuron_types=_neuron_types(served.catalog),
+        device_plugin=device_plugin,
         scheduler=NEIGHBOURS if served.neuron and 1 < chips < facts.accelerators else None,
         bucket=bucket or None,
         mount_options=_mount_options(plan.place.region, prefix.strip("/")),
         model_gib=_model_gib(served),
         model_folder=MODEL_FOLDER,
-        isolated=served.isolated,
         start_up_s=START_UP_S,
         start_up_probes=START_UP_S // PROBE_EVERY_S,
         probe_every_s=PROBE_EVERY_S,
@@ -87,8 +71,10 @@ def service_context(served: ServingDeployment) -> ServiceContext:
         grace_s=GRACE_S,
         surge=0 if replicas > 1 else 1,
         unavailable=max(1, replicas // 4) if replicas > 1 else 0,
-        digest=plan.digest,
     )
+    if device_plugin is None:
+        return {SERVICE_FILE: service}
+    return {SERVICE_FILE: service, NEURON_FILE: neuron_manifest(device_plugin, _neuron_types(served.catalog))}
 
 
 def _zone_skew(nodes: int, zones: int, copies: int) -> int:
@@ -112,11 +98,9 @@ def _model_gib(served: ServingPlan) -> int:
     return max(1, round(2 * served.weights_gb * 1e9 / 2.0**30))
 
 
-def _variables(variables: Mapping[str, str]) -> tuple[EnvironmentVariable, ...]:
+def _variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables that a container is given: those of the GPU image are its arguments."""
-    return tuple(
-        EnvironmentVariable(name=name, value=value) for name, value in variables.items() if not name.startswith(PREFIX)
-    )
+    return {name: value for name, value in variables.items() if not name.startswith(PREFIX)}
 
 
 def _mount_options(region: str, prefix: str) -> tuple[str, ...]:

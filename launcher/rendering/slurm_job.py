@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from launcher.model.bundle import RenderedFile
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.batch import JobSettings, batch_context, batch_script, job_spec
+from launcher.rendering.batch import JobSettings, batch_script, job_spec
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.neuron import environment_script
 from launcher.rendering.node import script_text
@@ -24,7 +24,7 @@ def job_files(
     """The preflight, and the job of a plan that has one."""
     files = _preflight_files(plan, instances)
     if plan.request.workload.train is not None:
-        script = batch_script(batch_context(plan, instances=instances, names=names, job=job))
+        script = batch_script(plan, facts=instances[plan.place.instance_type], names=names, job=job)
         files.append(RenderedFile(path=BATCH_FILE, text=script, executable=True))
         files.append(RenderedFile(path=JOB_FILE, text=job_spec(plan, names=names, job=job).to_json()))
     return files

@@ -12,9 +12,7 @@ from typing import Any
 from launcher.catalog import safe_yaml
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model.eks import VERSION
-from launcher.rendering.contexts import PluginsContext
-from launcher.rendering.device_plugins import EFA_PLUGIN, NVIDIA_PLUGIN, neuron_plugin
-from launcher.rendering.engine import rendered
+from launcher.rendering.device_plugins import neuron_manifest, neuron_plugin, plugins_manifest
 
 STAND_IN = "slipway-stand-in.yaml"
 """What a chart of our own is known by."""
@@ -55,18 +53,13 @@ def own_objects(values: str) -> Iterator[dict[str, Any]]:
     efa = told["aws-efa-k8s-device-plugin"]
     nvidia = told["nvidia-device-plugin"]["devicePlugin"]["enabled"]
     neuron = told["neuron-device-plugin"]["devicePlugin"]["enabled"]
-    types = tuple(_types(told))
-    context = PluginsContext(
-        resource="aws.amazon.com/neuron" if neuron else "nvidia.com/gpu",
-        nvidia_plugin=NVIDIA_PLUGIN if nvidia else None,
-        efa_plugin=EFA_PLUGIN if efa["devicePlugin"]["enabled"] else None,
-        device_plugin=neuron_plugin() if neuron else None,
-        instance_types=types,
-        neuron_types=types,
-    )
-    files = ["kubernetes/plugins.yaml.j2"] if context.nvidia_plugin or context.efa_plugin else []
-    for each in [*files, *(["kubernetes/device-plugin.yaml.j2"] if neuron else [])]:
-        yield from (document for document in safe_yaml.documents(rendered(each, context)) if document)
+    types, plugin = tuple(_types(told)), neuron_plugin() if neuron else None
+    texts = [
+        plugins_manifest(types, nvidia=nvidia, efa=efa["devicePlugin"]["enabled"]),
+        None if plugin is None else neuron_manifest(plugin, types),
+    ]
+    for text in texts:
+        yield from (document for document in safe_yaml.documents(text or "") if document)
 
 
 def _types(told: Mapping[str, Any]) -> Iterator[str]:

@@ -14,8 +14,7 @@ from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings
-from launcher.rendering.contexts import Tag
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings
 from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name

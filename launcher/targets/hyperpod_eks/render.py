@@ -17,8 +17,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Plan
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
-from launcher.rendering.contexts import Tag
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, tags
 from launcher.rendering.efa_rules import chart_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames

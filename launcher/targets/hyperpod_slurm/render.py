@@ -14,8 +14,7 @@ from launcher.model.hyperpod import MOUNT_PATH, USER
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name, tags
-from launcher.rendering.contexts import Tag
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, queue_name, tags
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import (

@@ -14,8 +14,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import CLUSTER_FILE, notify_findings, queue_name, tags
-from launcher.rendering.contexts import Tag
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, notify_findings, queue_name, tags
 from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames

@@ -13,8 +13,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name
-from launcher.rendering.contexts import Tag
+from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, queue_name
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import (

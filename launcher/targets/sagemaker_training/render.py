@@ -173,8 +173,8 @@ def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, in
 
 def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: JobSettings) -> dict[str, str]:
     """What the first process of every node is told; the request's own Environment takes 512 characters a value."""
-    pod = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
-    found = {each.name: each.value for each in pod} | {"SLIPWAY_ROOT": ROOT}
+    found = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
+    found["SLIPWAY_ROOT"] = ROOT
     del found["SLIPWAY_MEETING"], found["SLIPWAY_PARTS"]  # resourceconfig.json says both
     return found
 

@@ -21,10 +21,8 @@ from launcher.rendering.device_plugins import NEURON_FILE, PLUGINS_FILE, plugin_
 from launcher.rendering.kubernetes_job import (
     MANIFEST_FILE,
     NAMESPACE_FILE,
-    job_context,
-    job_manifest,
+    job_manifests,
     job_name,
-    namespace_manifest,
     namespace_of,
     operator_of,
 )
@@ -81,7 +79,7 @@ def _for_cluster(asked: JobRequest) -> Bundle:
     plan = asked.quoted.plan
     if _operator(asked) is operator_of(plan) and asked.account is None:
         return asked.bundle
-    context = job_context(
+    made = job_manifests(
         plan,
         instances=asked.instances,
         names=blank_names(plan),
@@ -89,8 +87,7 @@ def _for_cluster(asked: JobRequest) -> Bundle:
         operator=_operator(asked),
         account=asked.account,
     )
-    found = asked.bundle.with_text(MANIFEST_FILE, job_manifest(context))
-    return found.with_text(NAMESPACE_FILE, namespace_manifest(context))
+    return asked.bundle.with_text(MANIFEST_FILE, made.job).with_text(NAMESPACE_FILE, made.namespace)
 
 
 def _refuse_unless_able(asked: JobRequest, jobs: KubernetesJobs) -> None:

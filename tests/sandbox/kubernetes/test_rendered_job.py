@@ -19,7 +19,7 @@ from launcher.model.job import JobState
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.batch import JobArchive, JobSettings
 from launcher.rendering.bundle import render
-from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest, namespace_of
+from launcher.rendering.kubernetes_job import job_manifests, namespace_of
 from launcher.rendering.names import ClusterNames, journal_uri
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -100,7 +100,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
             sha256 = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
             shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
         settings = replace(settings, archive=shipped)
-        context = job_context(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
+        made = job_manifests(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
         names = {f"n{number}" for number in range(machines)}
@@ -110,7 +110,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         connections.append(
             to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: own))
         )
-        documents = [*yaml.safe_load_all(namespace_manifest(context)), *yaml.safe_load_all(job_manifest(context))]
+        documents = [*yaml.safe_load_all(made.namespace), *yaml.safe_load_all(made.job)]
         if change:
             change(documents)
         kept = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))

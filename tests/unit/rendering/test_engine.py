@@ -4,13 +4,12 @@ import importlib
 import re
 import shlex
 import subprocess
-from dataclasses import dataclass
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from jinja2 import UndefinedError
+from jinja2 import UndefinedError, meta
 
 from launcher.catalog.assets import asset
 from launcher.rendering import engine
@@ -77,20 +76,26 @@ class TestShellWord:
             shell_word(value)
 
 
-@dataclass(frozen=True)
-class Empty:
-    """A context without anything."""
-
-
 class TestTemplates:
     TEMPLATES = sorted(asset("templates").rglob("*.j2"))
 
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-    def test_the_first_line_names_the_context_type(self, path):
+    def test_the_first_line_names_what_it_reads(self, path):
         first = path.read_text(encoding="utf-8").splitlines()[0]
-        named = re.fullmatch(r"\{# context: (launcher\.(?:rendering\.contexts|targets\.\w+\.render))\.(\w+) #\}", first)
-        assert named is not None
-        assert hasattr(importlib.import_module(named[1]), named[2])
+        view = re.fullmatch(r"\{# context: (launcher\.targets\.\w+\.render)\.(\w+) #\}", first)
+        values = re.fullmatch(r"\{# values: ([a-z_0-9, ]+) #\}", first)
+        assert (view is None) != (values is None)
+        if view is not None:
+            assert hasattr(importlib.import_module(view[1]), view[2])
+        if values is not None:
+            assert values[1].split(", ") == sorted(self.read_by(path))
+
+    def read_by(self, path):
+        """The values that a template and what it includes read."""
+        environment = engine._environment(asset("templates"))
+        tree = environment.parse(path.read_text(encoding="utf-8"))
+        others = [asset("templates") / each for each in meta.find_referenced_templates(tree)]
+        return meta.find_undeclared_variables(tree).union(*(self.read_by(each) for each in others))
 
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_nothing_but_loops_ifs_and_values_stands_in_it(self, path):
@@ -100,11 +105,7 @@ class TestTemplates:
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_a_name_the_context_lacks_is_an_error(self, path):
         with pytest.raises(UndefinedError):
-            rendered(path.relative_to(asset("templates")).as_posix(), Empty())
-
-    def test_a_context_is_a_dataclass(self):
-        with pytest.raises(TypeError, match="must be a dataclass instance, got dict"):
-            rendered("slurm/job.sbatch.j2", {})
+            rendered(path.relative_to(asset("templates")).as_posix())
 
     def test_templates_reach_nothing_but_the_filters(self):
         environment = engine._environment(asset("templates"))

@@ -17,11 +17,9 @@ from launcher.rendering.kubernetes_job import (
     NAMESPACE_FILE,
     START_FILE,
     findings,
-    job_context,
     job_files,
-    job_manifest,
+    job_manifests,
     job_name,
-    namespace_manifest,
     namespace_of,
 )
 from launcher.rendering.names import symbolic_names
@@ -50,13 +48,13 @@ def on_kubernetes(plan_of):
 def context_of(catalog):
     def make(plan, operator=None, job=JOB):
         names = symbolic_names(plan)
-        return job_context(plan, instances=catalog.instance_types, names=names, job=job, operator=operator)
+        return job_manifests(plan, instances=catalog.instance_types, names=names, job=job, operator=operator)
 
     return make
 
 
-def documents(context):
-    return list(yaml.safe_load_all(job_manifest(context)))
+def documents(made):
+    return list(yaml.safe_load_all(made.job))
 
 
 def pods(document):
@@ -85,8 +83,8 @@ class TestSchemas:
     def test_the_job_and_what_it_stands_in(self, context_of, on_kubernetes, name, version):
         target = {"instance_type": name, "nodes": 1 if name == "g5.xlarge" else 2}
         image = {} if name != "p6-b200.48xlarge" else {"run": {"image": "team/trainer@sha256:" + "0" * 64}}
-        context = context_of(on_kubernetes(target=target, **image), Operator.JOB)
-        for each in (*documents(context), *yaml.safe_load_all(namespace_manifest(context))):
+        made = context_of(on_kubernetes(target=target, **image), Operator.JOB)
+        for each in (*documents(made), *yaml.safe_load_all(made.namespace)):
             kubernetes_validate.validate(each, version, strict=True)
 
     @pytest.mark.parametrize("operator", Operator)
@@ -99,8 +97,8 @@ class TestSchemas:
     @pytest.mark.parametrize("operator", Operator)
     def test_the_volumes_of_a_plan_are_in_every_pod(self, context_of, on_kubernetes, operator):
         volumes = [{"claim": "fsx-claim", "path": "/fsx"}, {"claim": "data", "path": "/data"}]
-        context = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
-        for template in pods(documents(context)[-1]):
+        made = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
+        for template in pods(documents(made)[-1]):
             kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **template}, NEWEST, strict=True)
             named = {each["name"]: each["mountPath"] for each in container(template)["volumeMounts"]}
             claims = [each for each in template["spec"]["volumes"] if "persistentVolumeClaim" in each]
@@ -253,7 +251,7 @@ class TestOperators:
         replicas = document["spec"]["pytorchReplicaSpecs"]
         assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 1)
         assert "annotations" in documents(context_of(on_kubernetes()))[-1]["metadata"]
-        assert "sagemaker" not in job_manifest(context_of(on_kubernetes()))
+        assert "sagemaker" not in context_of(on_kubernetes()).job
 
     def test_hyperpods_operator_watches_the_steps(self, context_of, on_kubernetes):
         plan = on_kubernetes(managed=True, guardrails={"hung_minutes": 20})
@@ -300,8 +298,8 @@ class TestFindings:
 class TestAccount:
     """Whose rights pods have: their plan's on clusters of our own, one that all jobs share on those of others."""
 
-    def accounts(self, context):
-        spoken, made = documents(context), list(yaml.safe_load_all(namespace_manifest(context)))
+    def accounts(self, made):
+        spoken, made = documents(made), list(yaml.safe_load_all(made.namespace))
         return [made[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
     def test_it_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):

@@ -25,8 +25,7 @@ from launcher.rendering.batch import JobArchive
 from launcher.rendering.kubernetes_job import (
     FETCH_SCRIPT,
     START_SCRIPT,
-    job_context,
-    job_manifest,
+    job_manifests,
 )
 from launcher.rendering.names import symbolic_names
 from tests.stand_ins.loopback import listening
@@ -171,11 +170,9 @@ class TestFetch:
     def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
         plan = plan_of()
         job = replace(JOB, archive=JobArchive(uri="s3://b/k", sha256="a", size="7"))
-        made = job_manifest(
-            job_context(
-                plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job, operator=Operator.JOB
-            )
-        )
+        made = job_manifests(
+            plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job, operator=Operator.JOB
+        ).job
         (first,) = list(yaml.safe_load_all(made))[-1]["spec"]["template"]["spec"]["initContainers"]
         assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
         told = {each["name"]: each["value"] for each in first["env"]}

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import zipfile
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from launcher.rendering.contexts import NeuronContext
+from launcher.catalog.load import load
 from launcher.rendering.engine import rendered
 
 pytestmark = pytest.mark.long
@@ -61,10 +62,13 @@ def made(tmp_path, indexes):
     _, address = indexes
 
     def run(template, folder, *words):
-        context = NeuronContext(release="2.28", python=sys.executable, packages=("torch-neuronx==2.9.0.2.*",))
+        known = load().instance_types["trn1.32xlarge"].chip.training_stack
+        stack = replace(known, release="2.28", python_packages=("torch-neuronx==2.9.0.2.*",))
         script = tmp_path / "environment.sh"
         script.write_text(
-            rendered(template, context).replace("https://download.pytorch.org/whl/cpu", f"{address}/pypi/")
+            rendered(template, stack=stack, python=sys.executable).replace(
+                "https://download.pytorch.org/whl/cpu", f"{address}/pypi/"
+            )
         )
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
         own = {"PIP_INDEX_URL": f"{address}/pypi/", "NEURON_INDEX": f"{address}/neuron/", "PIP_NO_CACHE_DIR": "1"}

@@ -16,7 +16,7 @@ from launcher.model.enums import Operator
 from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.bundle import render
-from launcher.rendering.kubernetes_job import job_context, job_manifest, namespace_manifest
+from launcher.rendering.kubernetes_job import job_manifests
 from launcher.rendering.names import symbolic_names
 from launcher.sandbox.kubernetes.judge import refusals
 from launcher.sandbox.kubernetes.kinds import defined, shipped
@@ -74,10 +74,8 @@ def test_every_document_is_taken(plan, catalog, version):
 @pytest.mark.parametrize("operator", list(Operator))
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_so_is_its_job_under_every_operator(plan, catalog, operator, version):
-    context = job_context(
-        plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=operator
-    )
-    for text in (namespace_manifest(context), job_manifest(context)):
+    made = job_manifests(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=operator)
+    for text in (made.namespace, made.job):
         for document in yaml.safe_load_all(text):
             assert refusals(document, version=version) == []
 
@@ -87,10 +85,10 @@ def test_the_operators_own_definition_takes_it(plan, catalog):
     """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
-    context = job_context(
+    made = job_manifests(
         plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB, operator=Operator.PYTORCHJOB
     )
-    (document,) = yaml.safe_load_all(job_manifest(context))
+    (document,) = yaml.safe_load_all(made.job)
     kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
     assert refusals(document, kinds=kinds) == []
     broken = {**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}
@@ -99,14 +97,14 @@ def test_the_operators_own_definition_takes_it(plan, catalog):
 
 @pytest.mark.long
 def test_what_hyperpods_client_knows_of_its_operators_job(plan, catalog):
-    context = job_context(
+    made = job_manifests(
         plan,
         instances=catalog.instance_types,
         names=symbolic_names(plan),
         job=JOB,
         operator=Operator.HYPERPOD_PYTORCHJOB,
     )
-    (document,) = yaml.safe_load_all(job_manifest(context))
+    (document,) = yaml.safe_load_all(made.job)
     (replicas,) = document["spec"]["replicaSpecs"]
     affinity = replicas["template"]["spec"].get("affinity", {})
     if plan.place.nodes > 1 and plan.request.target.queue is None:

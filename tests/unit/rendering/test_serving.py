@@ -15,8 +15,9 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.errors import ImpossibleError
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_pin import pinned_serving
+from launcher.rendering.device_plugins import NEURON_FILE
 from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, render_serving
-from launcher.rendering.serving_kubernetes import PLUGIN_FILE, SERVICE_FILE
+from launcher.rendering.serving_kubernetes import SERVICE_FILE
 from tests.plans import laid_over, request_of
 from tests.unit.rendering.conftest import ROOT
 
@@ -309,14 +310,14 @@ class TestService:
         assert pod(serving_bundle(**VARIANTS["zone"]))["nodeSelector"]["topology.k8s.aws/zone-id"] == "use1-az4"
 
     def test_neurons_plugin_is_there_and_nvidias_is_the_clusters(self, serving_bundle):
-        daemon = objects(serving_bundle("llama31-8b-eks"), PLUGIN_FILE)["DaemonSet"]
+        daemon = objects(serving_bundle("llama31-8b-eks"), NEURON_FILE)["DaemonSet"]
         (container,) = daemon["spec"]["template"]["spec"]["containers"]
         assert container["image"] == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
         assert [each.path for each in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
 
     def test_one_plugin_serves_the_nodes_of_every_plan(self, serving_bundle):
         def plugin(*name, **extra):
-            return objects(serving_bundle(*name, **extra), PLUGIN_FILE)["DaemonSet"]
+            return objects(serving_bundle(*name, **extra), NEURON_FILE)["DaemonSet"]
 
         large, small = plugin("llama31-8b-eks"), plugin(**VARIANTS["embedding"])
         assert large == small
