@@ -62,7 +62,7 @@ def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     rate, hours, usd = _accuracies(runs)
     lines = [*_shares("tokens a second", rate), *_shares("hours", hours), *_shares("dollars", usd)]
     beside = sum(each.simulated for each in runs)
-    sandbox = [f"{beside} run{'s' if beside > 1 else ''} in the sandbox: their machines were stand-ins."]
+    sandbox = [f"{beside} run{'s' if beside > 1 else ''} in the sandbox, on emulated nodes."]
     return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
 

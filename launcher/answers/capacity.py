@@ -29,11 +29,11 @@ def document(found: CapacityFound) -> Json:
 def page(found: CapacityFound, width: int, *, everything: bool) -> list[str]:
     """The whole page; the best few unless everything is asked for."""
     shown = found.offers if everything else found.offers[:SHOWN]
-    lines = ["", f"  {found.priced.request.name}: what can be had now", ""]
+    lines = ["", f"  {found.priced.request.name}: available now", ""]
     if not found.offers and found.unanswered:
         lines += wrapped("  Nothing in what AWS answered; it was also asked, in vain, for:", width)
     elif not found.offers:
-        lines += wrapped("  Nothing: AWS offers none of these machines in these places.", width)
+        lines += wrapped("  AWS offers none of these instances in these places.", width)
     else:
         lines += [*_answer(found, width), "", *_table(found, shown, width)]
     hidden = len(found.offers) - len(shown)
@@ -43,7 +43,7 @@ def page(found: CapacityFound, width: int, *, everything: bool) -> list[str]:
     lines += _commands(shown)
     for asked, reason in found.unanswered:
         lines += wrapped(f"  ? {asked}: {reason.removeprefix(f'{asked}: ')}", width)
-    return [*lines, "", *wrapped("  Nothing was bought. What is bought ahead is never paid back.", width)]
+    return [*lines, "", *wrapped("  Nothing was bought. Purchased capacity is not refunded.", width)]
 
 
 def _answer(found: CapacityFound, width: int) -> list[str]:

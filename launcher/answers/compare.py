@@ -87,7 +87,7 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
         lines += [*_port(found.port, width), *_overlap(found, found.port, width)]
     lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
     lines += ["", *ages_lines(found.priced.candidates, width)]
-    done = "AWS was asked what it offers" if called else "Nothing was called"
+    done = "with AWS's current offers" if called else "Nothing was called"
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
     if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
@@ -190,7 +190,7 @@ def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
 def _paid_back(port: Port) -> str:
     """When the port is paid back."""
     if port.break_even_run is None:
-        return "the port is never paid back"
+        return "the port never pays off"
     when = "" if port.break_even_on is None else f", on {port.break_even_on}"
     runs = f"{port.break_even_run:,} run{'s' if port.break_even_run != 1 else ''}"
     return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and there are only {port.runs:,}")

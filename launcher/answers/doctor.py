@@ -23,7 +23,7 @@ def page(found: Diagnosis, region: str, width: int) -> list[str]:
         lines += _check(each, width)
     counts = Counter(each.result for each in found.checks)
     tally = ", ".join(f"{counts[outcome]} {words}" for outcome, words in WORDS.items() if counts[outcome])
-    ends = "a launch would be refused" if found.failed else "nothing that is known is in the way of a launch"
+    ends = "a launch would be refused" if found.failed else "no known problem prevents a launch"
     return [
         *lines,
         "",

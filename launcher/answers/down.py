@@ -27,7 +27,7 @@ def page(removal: Removal, width: int) -> list[str]:
     lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of it is there'}"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {each}" for each, count in removal.instances)
-        end = "nobody is answered any more" if removal.endpoint else "the jobs on them end"
+        end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
         lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
     lines += ["", "  stays"]
     lines += [piece for each in removal.kept for piece in _kept(each, width)] or ["    nothing"]

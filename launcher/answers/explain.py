@@ -13,7 +13,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
     """The row's story, to be read from top to bottom."""
     count = len(priced.candidates)
     if rank > count:
-        raise UnreadableInputError(f"--explain {rank}: there is no such row", hint=f"ranks 1 to {count}")
+        raise UnreadableInputError(f"--explain {rank}: no such row", hint=f"ranks 1 to {count}")
     quoted = priced.quote(rank)
     place, hours = quoted.plan.place, quoted.hours
     lines = [
@@ -40,7 +40,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
     if quoted.usd is not None:
         low, mid, high = (words.dollars(each) for each in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
-        lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the sum of the lines above",), "", width)
+        lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the total of the lines above",), "", width)
     return lines
 
 
@@ -56,7 +56,7 @@ def _hours(quoted: Quote) -> tuple[str, ...]:
     if edge is not None:
         paying = f"at {edge:.3g} interruptions an hour it costs what the cheapest other way does"
     return (
-        f"{bare.mid:.4g} h on machines that nobody takes back",
+        f"{bare.mid:.4g} h without interruptions",
         f"{spot.interruptions_expected:.3g} interruptions expected at {spot.interruptions_per_hour:.3g} an hour",
         f"{longer:.3g} h longer for them: lost work, restarts and the checkpoints they call for",
         "low: the fast estimate at the low rate; high: the 90th percentile of the slow estimate at the middle rate",

@@ -1,4 +1,4 @@
-"""What the runs came to, and the runs or what they add up to: `slipway ledger`, slipway.ledger/1, its CSV."""
+"""Results of the runs, and the runs or what they add up to: `slipway ledger`, slipway.ledger/1, its CSV."""
 
 from collections.abc import Iterable, Sequence
 

@@ -182,7 +182,7 @@ def answer(priced: Priced) -> list[str]:
     text += f" ({spread})" if spread else ""
     text += f", done in {words.hours(hours.mid)} h."
     if best.commitment_usd is not None:
-        text += f" It takes a commitment of ${words.dollars(best.commitment_usd)}."
+        text += f" It needs a commitment of ${words.dollars(best.commitment_usd)}."
     if best.incomplete:
         text += f" {missing_words(best)}"
     lines = [text, *_other_family(priced)]
@@ -209,7 +209,7 @@ def missing_words(quoted: Quote) -> str:
     """What the lines come to that have no price, for a total that does not hold them."""
     count = sum(each.unpriced is not None and each.group != "compute" for each in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
-    more = f": about ${words.dollars(quoted.missing_usd)} more at the dearest prices known elsewhere"
+    more = f": about ${words.dollars(quoted.missing_usd)} more at the highest prices known elsewhere"
     return f"{some} no price there and {out} not in it{more if quoted.missing_usd else ''}."
 
 
@@ -231,11 +231,11 @@ def _other_family(priced: Priced) -> list[str]:
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
     found = port(train, gpu, trainium, priced.now.date())
     runs = found.break_even_run
-    back = "is never paid back" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
+    back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
     what = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
     text = f"Trainium: row {rank}, {what}: ${words.dollars(trainium.mid)} a run"
     text += f"; the port of {weeks_words(found.weeks.mid)} {back}."
-    return [f"{text} {command(priced, 'compare')} says why."]
+    return [f"{text} {command(priced, 'compare')} shows why."]
 
 
 def footer(

@@ -37,7 +37,7 @@ def _created(made: AccountPolicies) -> list[RenderedPolicy]:
 def policies_next(made: AccountPolicies) -> str:
     """What to do beside the commands."""
     arns = "\n    ".join(made.account.policy_arn(each.name) for each in made.person)
-    person = f"\n  attach to whoever runs slipway:\n    {arns}"
+    person = f"\n  attach to the user who runs slipway:\n    {arns}"
     if made.account.boundary_arn is not None:
         return f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {made.account.boundary_arn}"
     arn = made.account.policy_arn("boundary")

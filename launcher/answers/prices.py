@@ -54,7 +54,7 @@ def show_page(
 ) -> list[str]:
     """The listing for a terminal of `width` columns."""
     if not rows:
-        return ["", "  No such price is known."]
+        return ["", "  No price is known."]
     most = _most(wanted, everything=everything)
     sections = [(kind, list(members)) for kind, members in groupby(rows, key=lambda row: row.kind)]
     shown = [row for _, section in sections for row in section[:most]]

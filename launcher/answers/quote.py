@@ -115,9 +115,7 @@ def _serving(told: ServingOutlook, width: int) -> list[str]:
     if told.usd_per_million_tokens is not None:
         lines.append(f"${words.dollars(told.usd_per_million_tokens)} per million tokens, in and out")
     if told.utilisation is not None and told.idle_usd_per_month is not None:
-        lines.append(
-            f"{told.utilisation:.0%} of what is paid for is used; ${words.dollars(told.idle_usd_per_month)} idle"
-        )
+        lines.append(f"{told.utilisation:.0%} utilization; ${words.dollars(told.idle_usd_per_month)} idle")
     if told.instances is not None:
         count = told.instances
         lines.append(f"{count.mean:.3g} instances on average, {count.least:.3g} to {count.most} over the day")
@@ -194,7 +192,7 @@ def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[s
 
 
 AVAILABLE = {
-    Availability.OFFERED: "AWS sells it there; whether there is capacity shows when it is asked for",
+    Availability.OFFERED: "AWS sells it there; the capacity is known only at the request",
     Availability.LEAD_TIME: "it begins when AWS offers one; the wait is not in the hours",
     Availability.NO_MARKET: "the price shows no market: it may never start",
     Availability.UNKNOWN: "nothing is known about capacity there",
@@ -210,8 +208,8 @@ def _available(quoted: Quote, width: int) -> list[str]:
     if bought(purchase, place.option):
         text = "it is bought already"
     elif quoted.availability is Availability.OFFERED and place.option is PurchaseOption.SPOT:
-        text = "spot had spare capacity there on that day, and may have none now"
-    return wrapped(f"  getting it: {text}", width)
+        text = "spot had spare capacity there on that day; it may have none now"
+    return wrapped(f"  availability: {text}", width)
 
 
 def _spot(quoted: Quote, width: int) -> list[str]:
@@ -232,7 +230,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
         text = (
             f"  spot stops paying at {edge:.2g} interruptions an hour"
             if edge
-            else "  spot is already dearer than the next option"
+            else "  spot already costs more than the next option"
         )
         lines += wrapped(f"{text}; {now} are assumed", width)
     return lines

@@ -28,10 +28,10 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     lines = ["", *wrapped(f"  {prices} read from {where}; kept in {report.cache}", width)]
     if report.unasked:
         kinds = ", ".join(each.replace("-", " ") for each in report.unasked)
-        lines += wrapped(f"  Only an account can ask for: {kinds}; and for spot by zone.", width)
+        lines += wrapped(f"  Only available with an account: {kinds}; and for spot by zone.", width)
     if report.skipped_regions:
         names = ", ".join(report.skipped_regions)
-        lines += wrapped(f"  Not enabled in this account, so not asked: {names}", width)
+        lines += wrapped(f"  Regions not enabled in this account, not read: {names}", width)
     lines += _moves("moved by more than half", report.jumped, width)
     lines += _moves("known before and not given by AWS now; the old price stays and ages", report.vanished, width)
     if report.refused:

@@ -54,10 +54,10 @@ def _month(report: Report) -> list[str]:
     quoted = words.dollars(report.quoted_usd)
     lines = ["", f"  quoted ${quoted} a month, prices of {report.prices_as_of or 'no date'}"]
     if report.simulated and report.endpoint is not None and report.endpoint.reply is not None:
-        text = "The answer is that of a stand-in: its tokens a second are no model's, and nothing was spent."
+        text = "An emulator answered: its tokens per second are not a model's, and nothing was spent."
         lines.append(f"  {text}")
     elif report.simulated:
-        lines.append("  The endpoint was a stand-in, and nothing was spent.")
+        lines.append("  The endpoint was emulated, and nothing was spent.")
     return lines
 
 
@@ -85,9 +85,7 @@ def _money(report: Report) -> list[str]:
     if report.billable is not None:
         lines.append(f"  {_billed_line(report.billable)}")
     if report.simulated:
-        lines.append(
-            "  The machines were stand-ins: their hours say nothing of the quoted ones, and nothing was spent."
-        )
+        lines.append("  The nodes were emulated: their hours do not compare with the quote, and nothing was spent.")
     return lines
 
 

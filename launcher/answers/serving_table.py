@@ -95,7 +95,7 @@ def answer(priced: Priced) -> list[str]:
     other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
     if other is not None:
         name = "Machines:" if hosted else "Bedrock:"
-        lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} says why.")
+        lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} shows why.")
     if not best.gate.allowed:
         lines.append(f"A launch would be refused: {best.gate.reason}.")
         rank = priced.cheapest_allowed

@@ -31,9 +31,7 @@ def page(result: SpikeResult, width: int) -> list[str]:
         lines += [*render(RATES, result.measured, width), ""]
         lines += render(SECONDS, [each.measurement for each in result.measured], width)
     if any(each.measurement.simulated for each in result.measured):
-        text = (
-            "The machines were stand-ins of the sandbox: these rates are of this computer, and no quote knows of them."
-        )
+        text = "The nodes were emulated: these rates are of this computer, and no quote uses them."
         lines += wrapped(f"  {text}", width)
     for name, reason in result.unmeasured:
         lines += wrapped(f"  not measured on {name}: {reason}", width)

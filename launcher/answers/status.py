@@ -100,7 +100,7 @@ def _standing(found: RunState) -> tuple[str, ...]:
     rate = found.report.left_up_usd_per_hour if found.report is not None else None
     return (
         f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(found)}",
-        f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost says what they cost an hour",
+        f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
         f"  slipway down {found.name}{erase} removes them",
     )
 
@@ -112,8 +112,8 @@ def _without_job(found: RunState) -> tuple[str, ...]:
         where = ", in a sandbox of its own that ends with it" if made.sandbox else ""
         return (f"  {made.command} is at work on this computer (process {made.pid}){where}",)
     if found.status != NOT_SUBMITTED:
-        return (f"  a run that is over; slipway report {found.name} shows what it came to",)
-    there = "; slipway sandbox status says what is there now" if made is not None and made.sandbox else ""
+        return (f"  this run has ended; slipway report {found.name} shows its result",)
+    there = "; slipway sandbox status shows what exists now" if made is not None and made.sandbox else ""
     return (f"  no job: a {made.command}, {made.state}{there}",) if made is not None else ()
 
 
@@ -139,8 +139,8 @@ def _killed(found: RunState) -> tuple[str, ...]:
     listed = _stacks(found) if found.stacks else ""
     return (
         known,
-        f"what it had deployed may still exist and be billed{listed}",
-        "slipway cost says what is there and what it costs an hour",
+        f"its deployment may still exist and be billed{listed}",
+        "slipway cost shows what exists and its hourly cost",
         f"slipway down {found.name} removes it",
     )
 

@@ -44,7 +44,7 @@ def _answer(found: Verification) -> list[str]:
     verdict = "holds" if found.holds else f"does not hold: more than {MOST_APART:.0%} apart"
     told = f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({found.apart:.2%}, lines added up)."
     left = len(found.lines) - len(found.compared)
-    return [told, *([f"{left} lines were not compared; why is said below."] if left else [])]
+    return [told, *([f"{left} lines were not compared, for the reasons below."] if left else [])]
 
 
 def _table(found: Verification, width: int) -> list[str]:

@@ -21,7 +21,7 @@ TOKEN = "NextToken"  # noqa: S105 - the name of a field
 
 
 class RefusedPriceError(ValueError):
-    """A price that is not taken; the text says why."""
+    """A price that is not taken; the text shows why."""
 
 
 def unless_absent(

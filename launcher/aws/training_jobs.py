@@ -29,7 +29,7 @@ def create(session: Session, request: Mapping[str, Any]) -> None:
     """Create a training job.
 
     Raises:
-        AwsError: it is refused; `error_code` says why.
+        AwsError: it is refused; `error_code` shows why.
     """
     with translated(f"create training job {request['TrainingJobName']}"):
         session.client("sagemaker").create_training_job(**request)

@@ -20,7 +20,7 @@ def refuse_without_terminal(what: str, *, yes: bool, flags: str = "--yes") -> No
         UnreadableInputError: there is no terminal and no answer.
     """
     if not yes and not sys.stdin.isatty():
-        raise UnreadableInputError(f"nobody can be asked whether to {what}: there is no terminal", hint=f"add {flags}")
+        raise UnreadableInputError(f"cannot ask whether to {what}: no terminal", hint=f"add {flags}")
 
 
 def confirm(what: str, *, yes: bool) -> None:
@@ -56,9 +56,7 @@ def confirm_by_name(what: str, name: str, *, given: str | None) -> None:
     """
     if given is None:
         if not sys.stdin.isatty():
-            raise UnreadableInputError(
-                f"nobody can be asked whether to {what}: there is no terminal", hint=f"add --confirm {name}"
-            )
+            raise UnreadableInputError(f"cannot ask whether to {what}: no terminal", hint=f"add --confirm {name}")
         given = str(typer.prompt(f"type {name} to {what}", err=True))
     if given != name:
         raise UnreadableInputError(f"not confirmed: got {given!r}, expected {name!r}; nothing was removed")

@@ -47,7 +47,7 @@ def doctor(
         plan, rate, catalog = quoted.plan, quoted.left_up_usd_per_hour, priced.catalog
     known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if plan is None and known is None:
-        raise UnreadableInputError("nothing says which region to look at", hint="add --region, or name a plan file")
+        raise UnreadableInputError("no region is given", hint="add --region, or name a plan file")
     subject = subject_of(plan, known or "", catalog=catalog, environment=environment, now=now, up_usd_per_hour=rate)
     found = diagnose(subject, billing=billing)
     if json:

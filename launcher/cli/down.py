@@ -114,7 +114,9 @@ def _jobs_down(
 
     if checkpoints:
         message = f"--checkpoints deletes the store of a cluster, and {plan.cluster_name} stays"
-        raise UnreadableInputError(message, hint="drop it; the page says how a plan's own checkpoints are deleted")
+        raise UnreadableInputError(
+            message, hint="drop it; slipway down NAME shows how to delete a plan's own checkpoints"
+        )
     question = f"delete the jobs of {plan.name} on {plan.cluster_name}"
     if not dry_run:
         refuse_without_terminal(question, yes=yes, flags="--yes")

@@ -90,7 +90,7 @@ def load(
     session = _session(name, region, sandbox=sandbox)
     found = served(name, session)
     if found.mode is EndpointMode.ASYNCHRONOUS:
-        message = f"{name} takes its requests from a queue: how fast it answers is no question of how many come at once"
+        message = f"{name} reads its requests from a queue: parallel requests do not change its speed"
         raise ImpossibleError(message, hint=f"slipway endpoint test {name} sends one request")
     root = Path.cwd()
     wanted = planned(found, session, root, tokens=tokens)
@@ -119,7 +119,7 @@ def url(name: Name, *, region: Where = None, sandbox: options.AttachSandbox = Fa
     found = served(name, _session(name, region, sandbox=sandbox))
     if found.base_url is None:
         raise ImpossibleError(
-            f"{name} takes no chat: OpenAI clients reach chat alone", hint=f"slipway endpoint test {name}"
+            f"{name} has no chat API: OpenAI clients only support chat", hint=f"slipway endpoint test {name}"
         )
     output.result([found.base_url])
     output.say(f"leave the model's name empty; the key: slipway endpoint token {name}")
@@ -136,7 +136,7 @@ def token(
     from launcher.aws.endpoints import bearer_token
 
     output.result([bearer_token(_session(name, region, sandbox=sandbox), round(hours * 3600))])
-    output.say("whoever has it may call every endpoint that you may: keep it as you keep a password")
+    output.say("anyone with this token can call every endpoint that you can: treat it like a password")
 
 
 def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
@@ -148,6 +148,6 @@ def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
         try:
             region = str(latest(name, Path.cwd()).read_json("plan.json")["target"]["region"])
         except (SlipwayError, KeyError) as problem:
-            message = f"no run of {name} in this folder tells its region"
+            message = f"no run of {name} in this folder names its region"
             raise UnreadableInputError(message, hint="name it: --region us-east-1") from problem
     return Session(environment=environment, region=region)

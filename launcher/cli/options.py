@@ -123,7 +123,7 @@ def environment(*, sandbox: bool) -> dict[str, str]:
 
     box = attached(os.environ, region_of(os.environ))
     if box is None:
-        raise ImpossibleError("no sandbox runs that this could look at", hint="slipway sandbox start")
+        raise ImpossibleError("no sandbox is running", hint="slipway sandbox start")
     return box.process_environment(os.environ)
 
 
@@ -146,7 +146,7 @@ def environment_of(name: str, *, sandbox: bool, region: str | None) -> dict[str,
     try:
         return dict(environment_of_newest(name, Path.cwd(), os.environ))
     except GoneError as gone:
-        hint = f"slipway report {name} tells what the run left; --region asks your account instead"
+        hint = f"slipway report {name} shows what the run left; --region uses your account instead"
         raise ImpossibleError(gone.message, hint=hint) from gone
 
 

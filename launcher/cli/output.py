@@ -76,7 +76,7 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
     try:
         if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(BEGIN.encode()):
             hint = "name another file, or remove this one"
-            raise ImpossibleError(f"{path} is there and is no page of slipway: it is not replaced", hint=hint)
+            raise ImpossibleError(f"{path} exists and is not a Slipway page: it is not replaced", hint=hint)
         if show:
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text, shared=True)

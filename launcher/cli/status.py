@@ -37,7 +37,7 @@ def status(
     It also reads how long the nodes of ended runs stayed; later quotes use it.
     """
     if json and watch:
-        raise UnreadableInputError("--watch goes on and --json is one object", hint="ask for one of them")
+        raise UnreadableInputError("--watch repeats and --json is one object", hint="ask for one of them")
     from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state
 

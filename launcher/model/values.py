@@ -19,7 +19,7 @@ SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 _SHOWN = 60
 """Characters of a value in a message: what fits a line."""
 FAILED = object()
-"""What a reader returns in place of a value that is wrong; the finding says why."""
+"""What a reader returns in place of a value that is wrong; the finding shows why."""
 
 
 def describe(value: object) -> str:

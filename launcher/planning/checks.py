@@ -104,13 +104,13 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         for name in names:
             gone = catalog.unavailable_type(name)
             if gone is not None:
-                yield error("unavailable-type", f"target.{path}", f"{name} cannot be had: {gone.reason}", gone.note)
+                yield error("unavailable-type", f"target.{path}", f"{name} is not available: {gone.reason}", gone.note)
             elif name not in catalog.instance_types:
                 hint = _type_hint(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
                 if request.workload.train is not None and request.workload.train.hours is None:
-                    message = f"{name} has no accelerator: it takes jobs of given hours and clusters without a job"
+                    message = f"{name} has no accelerator: it only runs jobs of given hours and clusters without a job"
                     hint = "name a trn or p type, or give workload.train.hours instead of tokens"
                     yield error("no-accelerator", f"target.{path}", message, hint)
             elif request.workload.train and not chip.trains:
@@ -123,7 +123,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     workload = request.workload
     if workload.train and workload.serve:
         yield error(
-            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio takes several files"
+            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
         )
     if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MOST_HOURS:
         yield error(
@@ -143,7 +143,7 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         yield error(
             "hours-not-pinned",
             f"{path}.hours",
-            "hours say nothing of other machines, so target.instance_type and target.nodes must be pinned",
+            "hours hold for one instance type only, so target.instance_type and target.nodes must be pinned",
             "name one type and one number of nodes, or give tokens_b",
         )
     if train.model is None and train.tokens_b is not None:
@@ -238,7 +238,7 @@ def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
                 "dimensions-contradict",
                 f"{path}.params_b",
                 f"{model.params_b:g} billion, but the dimensions give {low:.3g} to {high:.3g} billion",
-                "mend one of them, or give params_b alone",
+                "correct one of them, or give only params_b",
             )
 
 
@@ -265,7 +265,7 @@ def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     bought = request.purchase.reservation is not None or request.purchase.training_plan is not None
     for name in types:
         if regions and not bought and not any(catalog.offers(name, region) for region in regions):
-            places = ", ".join(sorted(catalog.regions_of(name))) or "nowhere that is known"
+            places = ", ".join(sorted(catalog.regions_of(name))) or "no known region"
             message = f"{name} is not offered in {', '.join(regions)}"
             yield _of_many(types)("not-offered", "target.region", message, f"it is offered in {places}")
     if target.az_id is not None:
@@ -297,7 +297,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     if options == (PurchaseOption.BEDROCK,) and request.workload.serve is None:
         ways = ", ".join(each for each in PurchaseOption if each is not PurchaseOption.BEDROCK)
         message = f"Bedrock serves models and trains none of yours, allowed: {ways}"
-        yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another way to buy")
+        yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
     yield from _unsold(request, catalog)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "2 is no term AWS sells, allowed: 1, 3")

@@ -101,7 +101,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         source = f"{found} of this kind of job on {traits.name}; the range is wider for it"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
-        source = "no published run carries a gain from FP8 here: estimated as bf16; the range is wider for it"
+        source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
         yield Assumption(name="precision", value="fp8", unit="", source=source)
 
 
@@ -116,7 +116,7 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
         elif value and abs(factor - 1.0) >= 0.0005:  # noqa: PLR2004 what three decimals would print as 1.000
             steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
     if shape.stack is Stack.UNTUNED:
-        steps.append(f"times {facts.constants['untuned_factor'].mid:.3f}: software that nobody tuned")
+        steps.append(f"times {facts.constants['untuned_factor'].mid:.3f}: untuned software")
     steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
     steps.append(
         f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {mfu.low:.3f}"

@@ -27,7 +27,7 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
     allowed = target.kind is None or any(target_of(each).pods for each in target.kind)
     for path, value in keys:
         if value is not None and not allowed:
-            message = f"says nothing to {', '.join(target.kind or ())}"
+            message = f"has no effect on {', '.join(target.kind or ())}"
             yield error("kubernetes-key", path, message, f"drop it; it is for {' and '.join(titles)}")
     if target.priority is not None and target.queue is None:
         message = f"a priority orders the jobs of a queue, and none is named: got {target.priority}"
@@ -50,7 +50,7 @@ def _range_findings(request: PlanRequest) -> Iterator[Finding]:
             yield error("bad-range", path, f"{each} is no network: {problem}", "a.b.c.d/n, with no bits below n")
             continue
         if any(network.overlaps(other) for other in _DOCUMENTATION if network.prefixlen >= other.prefixlen):
-            yield error("documentation-range", path, f"{each} is for documentation (RFC 5737): nobody has it", hint)
+            yield error("documentation-range", path, f"{each} is a documentation range (RFC 5737)", hint)
         elif not network.is_global:
             yield error("private-range", path, f"{each} is not of the internet, from which the API is reached", hint)
         elif network.prefixlen < _WIDEST:

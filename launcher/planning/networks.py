@@ -74,7 +74,7 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
     if network.vpc_id is not None:
         for key, given in (("name", network.name), ("az_ids", network.az_ids), ("endpoints", network.endpoints)):
             if given:
-                message = f"{network.vpc_id} exists and is taken as it is, so {key} says nothing"
+                message = f"{network.vpc_id} exists and is used unchanged, so {key} has no effect"
                 yield error("network-exists", f"network.{key}", message, f"drop {key}, or drop vpc_id")
     elif network.name is not None and not network.az_ids:
         message = f"the clusters that share {network.name} must agree on its zones, and none is named"

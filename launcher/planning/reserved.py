@@ -40,7 +40,7 @@ def _group(
         warning(
             f"{path.replace('_', '-')}-unchecked",
             f"purchase.{path}",
-            f"{name}: count and window are taken from the file; nothing was asked of AWS",
+            f"{name}: count and window come from the file; AWS was not asked",
         )
     ]
     types = request.target.instance_type or _sold_ahead(catalog, option)

@@ -52,7 +52,7 @@ def resolve_training(
 ) -> Resolution:
     """The ways of a request.
 
-    A request with errors has none; one that no machine can serve has an error that says why. `measured` are one's own
+    A request with errors has none; one that no machine can serve has an error that shows why. `measured` are one's own
     runs, for the hours around the job; those that the rate is learned from are in the facts.
     """
     # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
@@ -217,10 +217,8 @@ def _none_left(
     options = ", ".join(request.purchase.option or ()) or "any option"
     types = request.target.instance_type
     if asked or types is None:
-        return error(
-            "nothing-offered", "target", f"no candidate is left: nothing that was asked for is sold as {options}"
-        )
+        return error("nothing-offered", "target", f"no candidate is left: nothing in this plan is sold as {options}")
     name = types[0]
     wanted, known = ", ".join(request.target.region or ()) or "any region", catalog.regions_of(name)
-    where = f"it is offered in {', '.join(known)}" if known else "no region is known to offer it"
+    where = f"it is offered in {', '.join(known)}" if known else "no known region offers it"
     return error("nothing-offered", "target", f"no candidate is left: {name} in {wanted} as {options}", where)

@@ -76,7 +76,7 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.security.session_log and not row.logs_sessions:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.logs_sessions)
         message = f"sessions on {row.title} cannot be logged by a document of the stack's own"
-        hint = f"target.kind: {able}, or drop it: nobody enters these machines"
+        hint = f"target.kind: {able}, or drop it: these nodes cannot be entered"
         yield error("sessions-unlogged", "security.session_log", message, hint)
     if request.network.security_group_ids and not row.joins_groups:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.joins_groups)

@@ -319,7 +319,9 @@ def _misfit(shape: TrainingShape, hours: float) -> str | None:
     if fit.fits:
         return None
     least = memory.least_chips(shape)
-    enough = "no number of them is enough" if least is None else f"{least // shape.chips_per_node} machines would do"
+    enough = (
+        "no number of them is enough" if least is None else f"{least // shape.chips_per_node} nodes would be enough"
+    )
     return f"needs {fit.per_chip_gib:.0f} GiB on each chip, {fit.limit_gib:.0f} are free; {enough}"
 
 

@@ -75,7 +75,7 @@ def judge(
         hint = "slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age"
         if old.to_come:
             reason = f"the {_words(made_of)} price is of {price.as_of}, and today is {rules.today}"
-            hint = "set the clock of this machine"
+            hint = "set the clock of this computer"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     return _within_budget(plan, usd, usd_per_hour, rules)
 

@@ -98,7 +98,7 @@ def tail_line(place: Place, request: PlanRequest, hours: float, learned: Learned
     elif _time_alone(place.target, request):
         source = f"nothing looks for idle nodes of {target_of(place.target).title}; somebody is taken to, once a day"
     elif minutes is None:
-        source += " 0: nothing stops them, and somebody is taken to look once a day"
+        source += " 0: nothing stops them, and assumes that you check once a day"
     elif _guarded_alone(place.target, request):
         source += f", the guard's {GUARD_AFTER_SLURM_MINUTES} minutes more and half of its {GUARD_EVERY_MINUTES}"
     return Assumption(name=name, value=f"{hours * 60:g}", unit="minutes", source=source + until)

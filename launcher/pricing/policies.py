@@ -20,7 +20,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
         _policy("checkpoints", f"{every}{_keeping(saves)}" if kept else None),
         _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
         _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
-        _policy("stop at a sum", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
+        _policy("budget stop", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
         *_of_the_nodes(request, kind),
         _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),
         _policy("retries after a failure", str(retries) if retries else None),

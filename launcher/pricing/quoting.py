@@ -261,7 +261,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     found.extend(_disk_too_small(candidate, facts))
     found.extend(_not_begun(candidate))
     if isinstance(price, Price) and price.usd == 0:
-        message = f"the machines are priced at $0 an hour ({price.source}): the total is without them"
+        message = f"the nodes are priced at $0 an hour ({price.source}): the total is without them"
         found.append(warning("zero-price", "purchase", message))
     target = target_of(place.target)
     if target.per_job:

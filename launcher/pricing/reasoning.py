@@ -103,6 +103,6 @@ MAINSTREAM = Rule(
 CAPACITY = Rule(
     name="capacity",
     hard=False,
-    reason="no GPU candidate can be had at a known price",
+    reason="no GPU candidate has a known price",
     flip="GPU capacity comes up: a Capacity Block, or a zone with a spot market",
 )

@@ -85,7 +85,7 @@ def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingConte
         yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
     whole = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
     if deadline_h is not None and whole and bought(context.request.purchase, place.option) is None:
-        message = f"the deadline of {deadline_h:g} h is held against the job alone: the wait for an offering is unknown"
+        message = f"the deadline of {deadline_h:g} h is compared with the job only: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message
     known = held(context.request.purchase, place.option, place.nodes, context.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:

@@ -133,7 +133,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 def price_training(
     path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False
 ) -> TrainingPriced:
-    """The candidates of a resolved request, best first: the best of each type and way of buying, or all of them."""
+    """The candidates of a resolved request, best first: the best of each type and purchase option, or all of them."""
     candidates = ranked(_candidates(resolution, context, everything=everything))
     return TrainingPriced(
         path=path,

@@ -23,7 +23,7 @@ def parse_entry(document: Any) -> LedgerEntry:
     """One run read back, which somebody else may have written.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: it is none; the text shows why.
     """
     hold(document, {"schema": str, "purchase_option": str, "usd_at_quoted_rate": (str, None)})
     if document["schema"] != ENTRY:

@@ -40,7 +40,7 @@ def parse_measurement(document: Any) -> Measurement:
     """A measurement read back, which somebody else may have written.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: it is none; the text shows why.
     """
     hold(document, dict)
     if document.get("schema") != SCHEMA:

@@ -29,7 +29,7 @@ def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
     """
     if facts is None or facts.state is not JobState.RUNNING or not facts.nodes:
         word = "gone" if facts is None else facts.word
-        raise ImpossibleError(f"job {job} runs on no node: it is {word}", hint="slipway status NAME says how it is")
+        raise ImpossibleError(f"job {job} runs on no node: it is {word}", hint="slipway status NAME shows its state")
     return facts.nodes
 
 

@@ -158,7 +158,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
                     # Of the bucket of the plan's data, as ParallelCluster's published policies have them.
                     published = {"s3:Get*", "s3:List*"} if statement.get("Sid") in ("LinkData", "ReadData") else set()
                     assert not [action for action in actions if "*" in action and action not in published]
-                    # The guard's: test_guardrails.py says why. DescribeLogGroups takes no resource.
+                    # The guard's: test_guardrails.py shows why. DescribeLogGroups takes no resource.
                     assert statement["Resource"] != "*" or statement["Sid"] in (
                         "Look",
                         "Report",

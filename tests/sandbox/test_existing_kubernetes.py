@@ -132,7 +132,7 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     told = []
     done = remove_jobs(found, environment, told.append)
     assert [state for _, state in done.jobs] == ["gone"]
-    assert told[-1] == "the cluster's role is lent to pods of slipway/going no more"
+    assert told[-1] == "the cluster's role is no longer granted to pods of slipway/going"
     assert lent_roles(account.session, *cluster, "going") == ()
     assert len(lent_roles(account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
@@ -150,7 +150,7 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {each.result for each in found.values()} == {Outcome.OK}
     own = f"s3://{store_of(account)}/jobs/examined"
-    assert found["pods' role"].got == f"it is lent to them, for {own} alone"
+    assert found["pods' role"].got == f"it is granted, for {own} alone"
 
 
 def store_of(account):
@@ -162,7 +162,7 @@ def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(acc
     told = []
     folder, _ = account.launch("first", ["true"], told=told)
     account.launch("first", ["true"], told=(again := []))
-    lending = "the cluster's role is lent to pods of slipway/first; EKS takes some seconds"
+    lending = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
     assert lending in told
     assert lending not in again, "it is lent already"
     job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])

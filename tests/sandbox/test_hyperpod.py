@@ -107,7 +107,7 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
     assert not [each for each in left if "nothing here reads it back" in each]
     for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):
         assert any(part in each for each in left), (part, left)
-    assert any("p5-december: a stand-in of that name" in each for each in left)
+    assert any("p5-december: emulated" in each for each in left)
 
 
 def test_it_is_removed_but_for_its_checkpoints(launched):

@@ -152,7 +152,7 @@ def assert_whole(folder):
 
 
 MOMENTS = [
-    pytest.param("starting an embedded AWS", marks=pytest.mark.slow),
+    pytest.param("starting an emulated AWS", marks=pytest.mark.slow),
     "synthesising",
     pytest.param("preparing the account", marks=pytest.mark.slow),
     pytest.param("AWS::EC2::VPC", marks=pytest.mark.slow),
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
     said = running.log.read_text()
     assert "Traceback" not in said
     # What the price was before is told before anything is deployed.
-    before, _, _ = said.partition("starting an embedded AWS")
+    before, _, _ = said.partition("starting an emulated AWS")
     assert "the price fell by 30% from 20.3632 (2026-08-06) to 14.2" in " ".join(before.split())
     folder = run_folder(tmp_path / "ended")
     assert json.loads((folder / "report.json").read_text())["status"] == "interrupted"

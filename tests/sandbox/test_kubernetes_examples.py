@@ -46,6 +46,6 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
         assert report.stacks == ()
         assert any("exists: nothing is provisioned" in each for each in told)
         cluster = "platform" if name == STAND[0] else "research"
-        assert f"{cluster}: a stand-in of that name: your own is not looked at" in report.not_emulated
+        assert f"{cluster}: emulated; your own is not read" in report.not_emulated
     else:
         assert any("read back and as planned" in each for each in told)

@@ -91,7 +91,7 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
 
         assert report.status is RunStatus.SUCCEEDED
         assert [name for name, _ in report.stacks] == ["slipway-team-training"]
-        assert "cluster team is there: nothing is deployed" in account.told
+        assert "cluster team exists: nothing is deployed" in account.told
         assert f"this is {name}" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         outputs = folder.read_json("outputs.json")["slipway-team-training"]

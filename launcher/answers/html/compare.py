@@ -68,7 +68,7 @@ def _port(told: Port) -> Plot:
     marks = [(float(told.runs), "", f"the plan's {told.runs:,} run{'s' if told.runs > 1 else ''}")]
     if paid is not None and paid <= runs:
         marks.append((float(paid), "bad", f"paid back after {paid:,}"))
-    back = "is never paid back" if paid is None else f"is paid back after {paid:,} runs"
+    back = "never pays off" if paid is None else f"is paid back after {paid:,} runs"
     band = [(float(run), run * float(told.gpu_run.low), run * float(told.gpu_run.high)) for run in steps]
     return lines_plot(
         "port",

@@ -47,7 +47,7 @@ def page(found: Ledger, by: Grouping | None) -> str:
     hidden = len(found.entries) - MOST_RUNS
     parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
     parts.append(paragraphs([found.source, *(f"{run}: {reason}" for run, reason in found.unread)], "soft"))
-    return document("What the runs came to", parts)
+    return document("Results of the runs", parts)
 
 
 def _measures(each: LedgerEntry) -> bool:

@@ -118,11 +118,11 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
         parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
     told = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
-    what = "every size and place" if whole else "the best of each type and way of buying"
+    what = "every size and place" if whole else "the best of each type and purchase option"
     return Plot(
         key="times",
         title="Dollars against finishing time",
-        words=f"Nothing is both cheaper and as soon, to 1 %, as: {told}",
+        words=f"No option is both cheaper and as fast, within 1 %, as: {told}",
         body="".join(parts),
         height=height,
         caption=f"Shown: {what}. On the dashed line nothing is both cheaper and as soon, to 1 %.",

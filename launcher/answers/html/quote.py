@@ -76,7 +76,7 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
         marks=[each for each in marks if points[0][0] <= each[0] <= points[-1][0]],
         bands=[("a", band)],
         x_zero=False,
-        caption="The band is low to high. Beyond the break-even the next way of buying is cheaper.",
+        caption="The band is low to high. Above the break-even, the next purchase option is cheaper.",
     )
 
 

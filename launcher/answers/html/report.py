@@ -22,7 +22,7 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
     spent = "".join(f"; {each}" for each in used_lines(report))
     parts: list[str | Plot] = [paragraphs([lead], "lead"), paragraphs([f"{quoted}{spent}"])]
     if report.simulated:
-        parts.append(paragraphs(["The machines were stand-ins: their hours say nothing of the quoted ones."], "soft"))
+        parts.append(paragraphs(["The nodes were emulated: their hours do not compare with the quote."], "soft"))
     if billed is not None:
         parts += section(billed)
     parts += _plots(report, timeline)

@@ -45,7 +45,7 @@ def _target(request: PlanRequest) -> Iterator[Finding]:
     """Targets that serve."""
     if request.workload.train:
         yield error(
-            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio takes several files"
+            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
         )
     wrong = [each for each in request.target.kind or () if each not in serving_targets()]
     if wrong:

@@ -43,7 +43,7 @@ def resolve_serving(
     *,
     facts: ServingFacts,
 ) -> ServingResolution:
-    """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that says why.
+    """The ways of a serving plan; one with errors has none, and one that nothing can carry has an error that shows why.
 
     Args:
         request: the plan.
@@ -72,7 +72,7 @@ def resolve_serving(
             findings.append(_nothing_sold(request))
         elif not estimates and choices:
             name, choice = next(iter(choices.items()))
-            message = f"no machine can serve it: {name}: {choice.reason}; Bedrock is left"
+            message = f"no instance type can serve it: {name}: {choice.reason}; Bedrock is left"
             findings.append(warning("no-machine", "target", message))
     return ServingResolution(
         considered=sum(each.combinations for each in groups) + (len(modes) if usable else 0),
@@ -244,7 +244,7 @@ def _nothing_sold(request: PlanRequest) -> Finding:
     """Nothing that was asked for is sold."""
     options = ", ".join(request.purchase.option or ()) or "any option"
     kinds = ", ".join(kinds_of(request))
-    message = f"no candidate is left: nothing that was asked for is sold as {options} for {kinds}"
+    message = f"no candidate is left: nothing in this plan is sold as {options} for {kinds}"
     return error("nothing-offered", "target", message, "open target.region, target.instance_type or purchase.option")
 
 

@@ -22,7 +22,7 @@ def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -
         yield _region(terms, region)
         yield from _profile(terms)
     if serve.max_ttft_ms is not None or serve.max_tpot_ms is not None:
-        message = "Bedrock publishes no latency: the limits were not held against it"
+        message = "Bedrock publishes no latency: the limits were not compared with it"
         yield warning("bedrock-latency", PATH, message, "measure it before you rely on it")
     if terms.mode is BedrockMode.BATCH:
         yield info("bedrock-batch", f"{PATH}.bedrock.mode", "answers of a batch come within 24 hours, not one by one")

@@ -234,8 +234,8 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
         yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
     rails = candidate.context.request.guardrails
     if rails.ttl_h is not None and not rails.notify and candidate.fleet is not None:
-        message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, and nobody is told before"
-        yield warning("ttl-without-notice", "guardrails.ttl_h", message, "name somebody in guardrails.notify")
+        message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, without a notification before"
+        yield warning("ttl-without-notice", "guardrails.ttl_h", message, "add a recipient to guardrails.notify")
     yield from trust_findings(candidate)
     beside = [each for each in candidate.components if each.group != "compute"]
     yield from unpriced_lines([each for each in beside if each.unpriced is not None])
@@ -273,7 +273,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     settings = {
         "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
         "hourly budget": None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour",
-        "stop at a sum": None if budget.stop_at_usd is None else _stop_words(budget.stop_at_usd, serve),
+        "budget stop": None if budget.stop_at_usd is None else _stop_words(budget.stop_at_usd, serve),
         "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
         "deployment": way,

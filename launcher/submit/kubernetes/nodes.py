@@ -75,7 +75,7 @@ class PodNodes:
         except (KeyError, TypeError, ValueError, StopIteration) as problem:
             why = message(said) or "the session was cut off"
             raise SchedulerError(
-                f"{self.connection.name}: {why}", hint="slipway status NAME says how it is"
+                f"{self.connection.name}: {why}", hint="slipway status NAME shows its state"
             ) from problem
 
 

@@ -66,7 +66,7 @@ def config(reading: Reading) -> None:
 
 
 def endpoint(reading: Reading) -> None:
-    """In service, with the configuration that was asked for, and alarms of its own that take an update back."""
+    """In service, with the requested configuration, and alarms of its own that take an update back."""
     checks, outputs, planned = reading.checks, reading.main.outputs, _planned(reading)
     found = described(reading.session, outputs["EndpointName"])
     checks.equal("endpoint", IN_SERVICE, found.status)

@@ -93,7 +93,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
         if status != IN_SERVICE:
             raise DeploymentFailedError(f"{name} is {status}{told}")
         message = f"{name} runs {runs}, deployed was {deployed}: the update was rolled back"
-        changed = "deploy a changed plan: CloudFormation takes the same one for done"
+        changed = "deploy a changed plan: to CloudFormation, the same plan has no change"
         hint = f"{changed}; the containers' log: see the dashboard of {endpoint.stack}"
         raise DeploymentFailedError(message + told, hint=hint)
     return state

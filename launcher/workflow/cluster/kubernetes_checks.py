@@ -188,7 +188,7 @@ def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
         yield failed("queue", asked, "it is not there", f"target.queue: {near}")
     elif queues[name]:
-        yield advice("queue", asked, f"it lets nothing in now: {queues[name]}", "whoever runs the queue opens it")
+        yield advice("queue", asked, f"it lets nothing in now: {queues[name]}", "the queue's administrator resumes it")
     else:
         yield ok("queue", asked, "it is there")
     if target.priority is not None:
@@ -206,7 +206,7 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
     nodes, option = looked.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
         return
-    asked = "somebody drains a node that EC2 takes back: pods see no notice"
+    asked = "a component drains nodes on a spot notice: pods see no notice"
     alone = [each.name for each in nodes if not each.keeper]
     if not alone:
         keepers = ", ".join(sorted({each.keeper for each in nodes}))
@@ -215,9 +215,7 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
     elif looked.cluster.drains:
         yield ok("spot notices", asked, "AWS Node Termination Handler is there")
     else:
-        got = (
-            f"{len(alone)} nodes are managed by nobody ({', '.join(alone[:_MOST_NAMED])}): each loss costs an interval"
-        )
+        got = f"{len(alone)} nodes are unmanaged ({', '.join(alone[:_MOST_NAMED])}): each loss costs an interval"
         fix = "install AWS Node Termination Handler (helm repo eks), or have Karpenter make the nodes"
         if looked.cluster.drains is None:
             yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is there", fix)
@@ -234,13 +232,13 @@ def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
         yield _bound_role(plan, looked, asked)
         return
     if looked.lent:
-        yield ok("pods' role", asked, "one is lent to them; what it may do shows when they start")
+        yield ok("pods' role", asked, "one is granted; its permissions are known only when they start")
         return
     fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
     if looked.lent is None:
-        yield unknown("pods' role", asked, "nobody could ask EKS", fix)
+        yield unknown("pods' role", asked, "EKS could not be asked", fix)
     else:
-        yield advice("pods' role", asked, "none is lent to them: only a role of the nodes is left", fix)
+        yield advice("pods' role", asked, "none is granted: they only have the nodes' role", fix)
 
 
 def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
@@ -248,7 +246,7 @@ def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
     names, title = looked.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):
-        lent = "it is lent to them" if looked.lent else "a launch lends it to them"
+        lent = "it is granted" if looked.lent else "a launch lends it to them"
         return ok(title, asked, f"{lent}, for {own} alone")
     got = f"it writes to {own} alone, and the job to {wanted}"
     if f"{wanted}/".startswith(f"{names.store_uri}/"):

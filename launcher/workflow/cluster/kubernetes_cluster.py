@@ -160,7 +160,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
         hint = nearest_name(named, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {named} in {session.region}",
-            hint=f"{hint}; without target.cluster the plan gets one of its own",
+            hint=f"{hint}; without target.cluster the plan gets its own cluster",
         )
     if found.status != _ACTIVE:
         raise ImpossibleError(f"target.cluster: {found.name} is {found.status.lower()}", hint="wait until it is active")

@@ -71,11 +71,11 @@ def lend(
         if not forbidden(problem):
             raise
         text = (
-            f"the pods of {namespace}/{account} have no role, and these credentials may not lend it: {problem.message}"
+            f"the pods of {namespace}/{account} have no role, and these credentials may not grant it: {problem.message}"
         )
-        hint = f"have somebody run: {lender.by_hand(namespace, account)}"
+        hint = f"ask an administrator to run: {lender.by_hand(namespace, account)}"
         raise ImpossibleError(text, hint=hint) from problem
-    tell(f"the cluster's role is lent to pods of {namespace}/{account}; EKS takes some seconds")
+    tell(f"granting the cluster's role to pods of {namespace}/{account}; EKS needs some seconds")
     wait(EFFECTIVE_S)
 
 

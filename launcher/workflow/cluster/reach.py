@@ -54,7 +54,7 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
     if found is None:
         raise ImpossibleError(
             f"there is no EKS cluster {name} in {session.region} any more",
-            hint="slipway report NAME tells what its run left",
+            hint="slipway report NAME shows what its run left",
         )
 
     def token() -> str:
@@ -88,7 +88,7 @@ def refuse_unless_answered(
     """
     region = plan.place.region
     way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
-    with stage(tell, f"asking the API of {way.host} before any machine is started"):
+    with stage(tell, f"requesting the API of {way.host} before any node starts"):
         for left in reversed(range(ASKED_TIMES)):
             try:
                 with closing(connection_to(way, environment)) as connection:
@@ -99,8 +99,8 @@ def refuse_unless_answered(
                     wait(ASK_AGAIN_S)
                     continue
                 hint = problem.hint if isinstance(problem, RefusedError) else cluster_of(plan).unreached(plan, outputs)
-                message = f"{problem.message}; no machine was started, and nothing was submitted"
-                after = f"mend it and launch again, or slipway down {plan.cluster_name}"
+                message = f"{problem.message}; no node was started, and nothing was submitted"
+                after = f"fix it and launch again, or slipway down {plan.cluster_name}"
                 raise ImpossibleError(message, hint=f"{hint}; {after}") from problem
 
 
@@ -156,8 +156,8 @@ def gone_where_removed(submission: Submission, environment: Mapping[str, str]) -
     except SlipwayError as problem:
         if not _removed(submission, environment):
             raise
-        message = f"cluster {submission.cluster} is gone: this is the run as of the last look"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what the run left") from problem
+        message = f"cluster {submission.cluster} is gone: this is the state of the last check"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run left") from problem
 
 
 def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
@@ -211,7 +211,7 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     found = attached(environment, environment.get("AWS_REGION", "us-east-1"))
     if found is None:
         message = "the sandbox of this run has ended, and all that was in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what its run folder holds")
     return found.process_environment(environment)
 
 
@@ -297,5 +297,5 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
     found = attached(environment, str(head_node.region))
     if found is None or found.stays is None or found.stays.mark != head_node.instance:
         message = f"the sandbox of {head_node.words()} has ended, and all that ran in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME tell what its run folder holds")
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what its run folder holds")
     return found

@@ -72,7 +72,7 @@ def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell
     downloads, found = Downloads(cache / "parts"), {}
     try:
         for each in missing:
-            tell(f"fetching {each.name} from {each.url.split('/')[2]}: once, held against its digest")
+            tell(f"fetching {each.name} from {each.url.split('/')[2]}: once, verified by its digest")
             file = downloads.fetch(each.url)
             if file is not None:
                 found[each.name] = file.path.read_bytes()

@@ -163,7 +163,7 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         box = stack.enter_context(sandbox_for(where, options.scheduler, options.box, options.tell, options.environment))
         stand_ins = stand_ins_for(box, plan)
         for each in stand_ins:
-            options.tell(f"{each} is a stand-in of that name: your own is not looked at")
+            options.tell(f"{each} is emulated; your own is not read")
         context = context_in(box, priced, plan, options)
         return DeployTarget(context=context, box=box, stand_ins=stand_ins)
     if not options.dry_run and options.account is None:

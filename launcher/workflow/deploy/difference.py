@@ -136,8 +136,8 @@ def agreed(
         moved = [name for name, state in states.items() if state != found.states[name]]
         if moved:
             raise ImpossibleError(
-                f"stack {moved[0]} was changed by somebody else since the difference was shown: nothing is deployed",
-                hint="run the command again, and it shows what is different now",
+                f"stack {moved[0]} changed since the difference was shown: nothing is deployed",
+                hint="run the command again to see the new difference",
             )
         yield stopped(fleet, context.tell)
 
@@ -205,7 +205,7 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
     yield f"what changes: {first}"
     yield from (f"  {line}" for line in more)
     if found.unasked is not None:
-        yield f"  AWS is not asked what is there already ({found.unasked}): everything counts as new"
+        yield f"  AWS is not asked what exists already ({found.unasked}): everything counts as new"
     if not found.before:
         count = sum(len(each.resources) for each in found.stacks)
         stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
@@ -226,7 +226,7 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
     if momentous or not same:
         parts = [f"{each.change}: {each.logical_id} ({each.type})" for each in momentous]
         parts += [] if same else [f"${before.usd:,.2f} an hour becomes ${after.usd:,.2f}"]
-        yield f"  this changes what is there: {'; '.join(parts)}"
+        yield f"  this changes existing resources: {'; '.join(parts)}"
 
 
 def _counts(stack: StackChange) -> str:

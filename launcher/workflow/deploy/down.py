@@ -79,8 +79,8 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
     request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
     if request is not None and request.target.cluster is not None:
         other = request.target.cluster
-        message = f"{text} has no cluster of its own: its jobs go to {other}, which other plans may use too"
-        raise ImpossibleError(message, hint=f"slipway down {other} takes it down for all of them")
+        message = f"{text} has no cluster: its jobs run on {other}, which other plans may use too"
+        raise ImpossibleError(message, hint=f"slipway down {other} removes it for all of them")
     cluster = request.name if request is not None else text
     known = [each for each in (request, _last_deployed(cluster, root)) if each is not None]
     regions = [each.target.region[0] for each in known if each.target.region and len(each.target.region) == 1]
@@ -89,7 +89,7 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
         asked = region_in_sandbox(cluster, environment)
     asked = asked or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if asked is None:
-        raise UnreadableInputError(f"nothing says in which region {cluster} is", hint="add --region")
+        raise UnreadableInputError(f"the region of {cluster} is unknown", hint="add --region")
     network = next((each.network.name for each in known if each.network.name), None)
     return Subject(cluster=cluster, region=asked, network=network)
 
@@ -211,7 +211,7 @@ def take_down(
             with stage(tell, f"removing {stack.name}") as removal:
                 stacks.remove(session, stack, _Removed(tell, removal), pause or stacks.wait)
         except KeyboardInterrupt:
-            tell(f"CloudFormation goes on with {stack.name} by itself; the same command again follows it")
+            tell(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
     kept = (*_staying(found, session, catalog), *_left_behind(found, session, catalog))
     gone = tuple((each.name, stacks.REMOVED) for each in found.going)

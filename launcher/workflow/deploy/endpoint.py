@@ -120,9 +120,9 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
     image = decided.image.rpartition("/")[2]
     yield f"image {image if len(image) <= IMAGE_LENGTH else image[:IMAGE_LENGTH] + '…'}"
     if decided.scales_to_zero:
-        yield "down to no instance when nobody asks, and up again with the first request"
+        yield "scales to 0 without requests, and up again with the first request"
     if keeps_requests(served.serve, decided.mode):
-        yield f"requests: a new bucket, which stays when the endpoint goes; its objects go after {KEPT_DAYS} days"
+        yield f"requests: a new bucket, which stays after slipway down; its objects expire after {KEPT_DAYS} days"
     yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms take it back"
 
 
@@ -217,7 +217,7 @@ def _in_service(
     folder.append_event("deployed", endpoint=found.name, config=found.config)
     state = settled(found, session, tell)
     folder.append_event("in-service", endpoint=found.name, config=state.config, instances=state.instances)
-    tell(f"endpoint {found.name}: {state.status}, {_instances(state)}, with the configuration that was asked for")
+    tell(f"endpoint {found.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = verify(
         plan,
         session,

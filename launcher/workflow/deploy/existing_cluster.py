@@ -60,7 +60,7 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
     running = ask(stack.outputs["ClusterName"]) if ask is not None else cluster_of(plan).queues(session, stack)
     refuse_unless_fits(plan, running)
     refuse_unless_in_zone(plan, session, stack.outputs["PrivateSubnetId"])
-    context.tell(f"cluster {plan.cluster_name} is there: nothing is deployed")
+    context.tell(f"cluster {plan.cluster_name} exists: nothing is deployed")
     context.approve()
     checked = verify_joined(plan, session, stack)
     return _read_back(folder, context, checked)
@@ -106,7 +106,7 @@ def find(session: Session, cluster: str) -> StackState:
         hint = nearest_name(cluster, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {cluster} in {session.region}",
-            hint=f"{hint}; without target.cluster the plan gets one of its own",
+            hint=f"{hint}; without target.cluster the plan gets its own cluster",
         )
     if found.status not in COMPLETE:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {cluster}"

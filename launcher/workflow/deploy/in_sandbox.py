@@ -46,7 +46,7 @@ def sandbox_for(
         yield box
         return
     with ExitStack() as lasting:
-        with stage(tell, "starting an embedded AWS on this machine"):
+        with stage(tell, "starting an emulated AWS on this computer"):
             box = lasting.enter_context(Sandbox(region=region, scheduler=scheduler))
         yield box
 
@@ -150,13 +150,13 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     if found is not None:
         options.tell("HyperPod's chart is in the cache: the sandbox renders it")
         return found
-    options.tell("HyperPod's chart is not in the cache: a small one of the sandbox's own takes its place")
+    options.tell("HyperPod's chart is not in the cache: the sandbox uses its own small chart")
     return stand_ins()
 
 
 def left_out(box: Sandbox, checked: Verification | None, stand_ins: Iterable[str]) -> tuple[str, ...]:
     """What the sandbox did not make or nobody read back, each with the reason; None where nothing was deployed."""
-    assumed = dict.fromkeys(stand_ins, "a stand-in of that name: your own is not looked at")
+    assumed = dict.fromkeys(stand_ins, "emulated; your own is not read")
     if checked is None:
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
     known = {each.name: each.reason for each in box.not_emulated([each.name for each in checked.stacks])}

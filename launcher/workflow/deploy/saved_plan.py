@@ -23,7 +23,7 @@ from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import NoSuchCandidateError
 
-AGAIN = "slipway plan FILE -o SAVED shows and saves it as it is now"
+AGAIN = "slipway plan FILE -o SAVED shows and saves the current one"
 
 
 def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment: Mapping[str, str]) -> SavedPlan:
@@ -66,7 +66,9 @@ def saved_plan_of(path: Path, options: PriceOptions, wanted: str | None) -> Save
     saved = read_saved(path)
     if saved is not None and (wanted is not None or options.region is not None):
         flag = "--pick" if wanted is not None else "--region"
-        raise UnreadableInputError(f"{path} is a saved plan, which is carried out as it is: {flag} does not go with it")
+        raise UnreadableInputError(
+            f"{path} is a saved plan, which is deployed unchanged: {flag} is not allowed with it"
+        )
     return saved
 
 

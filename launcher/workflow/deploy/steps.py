@@ -188,7 +188,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
     facts = instances[plan.place.instance_type]
     lost = [finding for each in templates for finding in stack_findings(each, facts)]
     if lost:
-        raise ImpossibleError(f"{plan.name}: its machines would have no EFA", findings=lost)
+        raise ImpossibleError(f"{plan.name}: its nodes would have no EFA", findings=lost)
 
 
 def plan_words(plan: Plan) -> list[str]:
@@ -204,7 +204,7 @@ def plan_words(plan: Plan) -> list[str]:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, as it is")
-    kept = request.checkpoint.store_uri or "a bucket of the cluster's own, which stays when it goes"
+    kept = request.checkpoint.store_uri or "a bucket of the cluster, which stays after slipway down"
     lines.append(f"checkpoints: {kept}")
     return lines
 
@@ -267,7 +267,7 @@ def _control_outputs(
     """Deploy a cluster's control plane without its machines; its outputs."""
     with TemporaryDirectory(prefix="slipway-control-") as place:
         part = control_part(assembly, Path(place) / "cdk.out")
-        context.tell("control plane first: machines are started when its API has answered from here")
+        context.tell("control plane first: nodes start after its API has answered from here")
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=part, now=now)
     return next(each for each in outputs.values() if "ClusterEndpoint" in each)
 

@@ -103,7 +103,7 @@ def _refuse_broken_exports(found: Difference) -> None:
                 raise ImpossibleError(
                     f"stack {user} uses {used[0]} of {change.name}, and {broken[used[0]]}: CloudFormation refuses that "
                     "while it is used",
-                    hint=f"slipway down {cluster} removes what is there, or take back the change",
+                    hint=f"slipway down {cluster} removes it, or revert the change",
                 )
 
 

@@ -92,7 +92,7 @@ def service_roles(subject: Subject) -> Iterator[Check]:
     needed = [SPOT] if plan.place.option is PurchaseOption.SPOT and not target_of(plan.place.target).managed else []
     needed += [FSX] if plan.request.storage.lustre_gib else []
     for service in needed:
-        name, asked = "service role", f"{SERVICE_ROLES[service]} is there"
+        name, asked = "service role", f"{SERVICE_ROLES[service]} exists"
         if has_service_role(subject.session("iam"), service):
             yield ok(name, asked, "it is")
         elif service == FSX:
@@ -117,7 +117,7 @@ def programs(subject: Subject) -> Iterator[Check]:
     row = target_of(subject.plan.place.target) if subject.plan is not None else None
     if row is None or not row.managed or not row.trains or row.per_job:
         return
-    asked = f"aws and {PLUGIN} are on PATH: HyperPod takes jobs over a session"
+    asked = f"aws and {PLUGIN} are on PATH: HyperPod receives jobs over a session"
     missing = missing_program(subject.environment)
     if missing is None:
         yield ok(PLUGIN, asked, "they are")
@@ -152,15 +152,17 @@ def boundary(subject: Subject) -> Iterator[Check]:
     else:
         yield ok("budget", "budget.max_usd is set", f"${request.budget.max_usd:,}")
     if request.guardrails.notify:
-        yield ok("notifications", "guardrails.notify names somebody", ", ".join(request.guardrails.notify))
+        yield ok("notifications", "guardrails.notify has a recipient", ", ".join(request.guardrails.notify))
     else:
         fix = "guardrails: {notify: [you@example.com]}"
-        yield advice("notifications", "guardrails.notify names somebody", "nobody is told of idle or failed nodes", fix)
+        yield advice(
+            "notifications", "guardrails.notify has a recipient", "nobody is notified of idle or failed nodes", fix
+        )
     if request.tags:
-        yield ok("tags", "tags say whose it is", ", ".join(f"{key}={value}" for key, value in request.tags.items()))
+        yield ok("tags", "tags name the owner", ", ".join(f"{key}={value}" for key, value in request.tags.items()))
     else:
         got = "Slipway's own alone: the bill cannot be split by owner or cost centre"
-        yield advice("tags", "tags say whose it is", got, "tags: {owner: ..., cost-center: ...}")
+        yield advice("tags", "tags name the owner", got, "tags: {owner: ..., cost-center: ...}")
     arn = request.security.permissions_boundary_arn
     if arn is not None:
         yield ok("boundary", "roles are made under a permissions boundary", arn)
@@ -175,7 +177,7 @@ ACCOUNT = (
     Examination("region", "the region is enabled", region),
     Examination("bootstrap", "the CDK is bootstrapped", bootstrapped),
     Examination("CDK and Node", "the CDK CLI can run here", programs),
-    Examination("service role", "roles of AWS's services are there", service_roles),
+    Examination("service role", "service-linked roles exist", service_roles),
     Examination("log retention", "shared log groups expire their events", shared_log),
     Examination("advice", "limits and people to tell", boundary),
 )

@@ -38,7 +38,7 @@ def container_image(subject: Subject) -> Iterator[Check]:
         asked = f"{path} {name}"
         image = ecr_image(name)
         if image is None:
-            yield unknown("container image", asked, "only images in ECR can be looked up; the nodes will pull it")
+            yield unknown("container image", asked, "only images in ECR can be checked; the nodes will pull it")
         elif is_in_ecr(subject.session("ecr", region=image.region), image):
             yield ok("container image", asked, "it is there")
         else:
@@ -67,7 +67,7 @@ def readable(subject: Subject) -> Iterator[Check]:
                 continue
             raise
         if found is None and path != "checkpoint.uri":
-            yield failed("data", asked, "nothing is there", "upload it, or mend the prefix")
+            yield failed("data", asked, "nothing is there", "upload it, or correct the prefix")
         else:
             yield ok("data", asked, f"{found} and more" if found is not None else "the bucket is there")
 
@@ -100,7 +100,9 @@ def free_names(subject: Subject) -> Iterator[Check]:
         if found is None:
             yield ok("stack name", asked, f"{name} is free")
         elif OWN_TAG not in found.tags:
-            yield failed("stack name", asked, "a stack of somebody else has it", "choose another name in the plan file")
+            yield failed(
+                "stack name", asked, "another owner's stack has this name", "choose another name in the plan file"
+            )
         elif found.status.endswith("_IN_PROGRESS"):
             yield failed("stack name", asked, f"{found.status}: another deployment is under way", "wait for its end")
         elif found.status.endswith("ROLLBACK_FAILED") or found.status == "ROLLBACK_COMPLETE":

@@ -29,7 +29,7 @@ def offered(subject: Subject) -> Iterator[Check]:
         asked = f"{name} in {subject.zone or subject.region}"
         zones = regions.offering_zones(subject.session("ec2"), name)
         if not zones:
-            fix = "target.region: any, and slipway plan FILE shows where it is had"
+            fix = "target.region: any, and slipway plan FILE shows where it is offered"
             yield failed("type offered", asked, f"{subject.region} does not offer it to this account", fix)
         elif subject.zone is not None and subject.zone not in zones:
             fix = f"target.az_id: one of {', '.join(sorted(zones))}"

@@ -109,9 +109,9 @@ def _answered(subject: Subject, examination: Examination) -> tuple[Check, ...]:
     try:
         return tuple(look(subject))
     except CredentialsError:
-        return (unknown(name, asked, "not asked: no usable credentials"),)
+        return (unknown(name, asked, "not checked: no usable credentials"),)
     except AwsError as problem:
-        got = f"these credentials may not ask ({problem.message})" if forbidden(problem) else problem.message
+        got = f"not allowed with these credentials ({problem.message})" if forbidden(problem) else problem.message
         return (unknown(name, asked, got, problem.hint),)
     except SlipwayError as problem:
         return (unknown(name, asked, problem.message, problem.hint),)

@@ -31,7 +31,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.request.target.cluster is None or not target_of(plan.place.target).pods:
         return
-    name, asked = "cluster", f"{plan.cluster_name} is there and lets the caller in"
+    name, asked = "cluster", f"{plan.cluster_name} exists and allows access"
     try:
         found = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
         looked = kubernetes_cluster.looked_at(plan, found, subject.environment)
@@ -39,7 +39,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
         yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
         return
     except SchedulerError as problem:
-        yield failed(name, asked, problem.message, "its API may be private: ask from within its network")
+        yield failed(name, asked, problem.message, "its API may be private: run this inside its network")
         return
     except ImpossibleError as problem:
         yield failed(name, asked, problem.message, problem.hint)
@@ -56,7 +56,7 @@ def _entry(cluster: str) -> str:
     return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
 
 
-EXISTING_KUBERNETES = (Examination("cluster", "the cluster that exists takes the job", existing_cluster),)
+EXISTING_KUBERNETES = (Examination("cluster", "the existing cluster accepts the job", existing_cluster),)
 """What a job asks of the cluster that it names."""
 
 
@@ -91,7 +91,7 @@ def _judged(plan: Plan, name: str, asked: str, found: GroupState | None, *, stri
         return ok(title, asked, "it is")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     fix = " && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking)
-    return failed(title, asked, f"it lacks the rule for {' and '.join(lacking)}: HyperPod's machines would fail", fix)
+    return failed(title, asked, f"it lacks the rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
 
 
 def roles(subject: Subject) -> Iterator[Check]:
@@ -105,7 +105,7 @@ def roles(subject: Subject) -> Iterator[Check]:
 
 def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     """One role of a plan."""
-    title, asked = "role", f"{role.path} {role.name} is there, and {role.use.service} may take it on"
+    title, asked = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
     if role.account != subject.account:
         yield failed(
             title, asked, f"it is of account {role.account}, not of {subject.account}", "name one of this account"

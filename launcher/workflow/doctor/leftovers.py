@@ -108,7 +108,7 @@ def kept_logs(session: Session, catalog: Catalog, region: str, cluster: str, pro
     if provider is not None:
         found += [each for each in log_groups.log_groups(session, provider) if each.name == provider]
     for each in found:
-        time = f"each line is kept for {each.retention_days} days" if each.retention_days else "kept for ever"
+        time = f"each line is kept for {each.retention_days} days" if each.retention_days else "kept without expiry"
         stored = Kept(kind=KeptKind.LOGS, name=each.name, reason=time, gib=each.stored_bytes / GIB)
         yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
@@ -132,7 +132,7 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Ke
             kind=KeptKind.CLUSTER,
             name=cluster,
             reason=f"left behind by ParallelCluster's provider, and paid for: {command}",
-            unpriced="its machines are not counted here",
+            unpriced="its nodes are not counted here",
         )
 
 
@@ -140,7 +140,7 @@ def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster:
     """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
     for each in made_by_cluster(session, cluster):
         held = each.kind is KeptKind.VOLUME
-        why = "its data is nobody's to delete but yours" if held else "it holds the network, whose removal fails"
+        why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"
         text = f"made by an object in the cluster: {why}; {each.command} --region {region}"
         kept = Kept(kind=each.kind, name=each.name, reason=text, gib=each.gib)
         if each.volume_type == "gp3":

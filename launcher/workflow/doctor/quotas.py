@@ -58,7 +58,7 @@ def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quot
         f"--quota-code {found.code} --desired-value {wanted:.0f}"
     )
     if not found.adjustable:
-        fix = "ask AWS Support: this quota is not raised by request"
+        fix = "contact AWS Support: this quota has no increase request"
     if need.least <= free:
         return unknown(name, asked, f"{got}; whether it counts vCPUs or instances is not documented", fix)
     return failed(name, asked, got, fix)

@@ -183,7 +183,7 @@ def _notes(lines: Sequence[QuotedLine], plan: Mapping[str, Any], options: BillOp
     if any(each.takes_fees for each in lines):
         yield "the line item of a prepaid fee is not confirmed; a fee is taken as the machines' by its reservation's id"
         if options.export is None:
-            yield "Cost Explorer cannot be asked for a fee by its reservation: --export reads it"
+            yield "Cost Explorer cannot report a fee by its reservation: use --export"
     target = plan.get("target")
     if isinstance(target, dict) and target.get("cluster"):
         yield f"the job went to {target['cluster']}, which is billed as a whole: other jobs of it are in these rows"

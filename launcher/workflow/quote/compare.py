@@ -112,7 +112,7 @@ class Comparison:
 
     def _of_hours(self) -> Verdict:
         """Hours say how long one machine takes, and nothing of another."""
-        text = "Hours of progress say nothing of other machines: give tokens_b and a model to compare with them."
+        text = "Hours of progress do not apply to other instance types: give tokens_b and a model to compare them."
         if self.gpu is not None:
             return one_sided(Choice.GPU, text)
         return one_sided(Choice.TRAINIUM if self.trainium is not None else Choice.NONE, text)

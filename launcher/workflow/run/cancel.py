@@ -41,13 +41,13 @@ def cancel_run(
         )
     if submission is None:
         raise ImpossibleError(
-            f"{name} has no job on a cluster", hint="a launch in a sandbox of its own ends with its command (Ctrl-C)"
+            f"{name} has no job on a cluster", hint="a launch with its own sandbox ends with its command (Ctrl-C)"
         )
     with closing(reached(submission, environment)) as way:
         source = way.source
         found = look_again(folder, source)
         if found is None:
-            raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
+            raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         before = source.facts(found.submitted)
         # What is cancelled on Kubernetes is deleted, and nothing there remembers it.
         if before is not None and not before.state.final:

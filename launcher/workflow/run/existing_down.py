@@ -200,4 +200,4 @@ def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[
         return
     namespace, account = namespace_of(plan), found.existing.account(plan)
     if take_back(lender, namespace, account, Session(environment=environment, region=plan.place.region)):
-        tell(f"the cluster's role is lent to pods of {namespace}/{account} no more")
+        tell(f"the cluster's role is no longer granted to pods of {namespace}/{account}")

@@ -150,9 +150,9 @@ class Fallback:
         priced = self.candidates()
         rank = self._next(priced)
         if rank is None:
-            self.options.tell("no machines yet, and no other candidate that the gate allows: the job keeps waiting")
+            self.options.tell("no capacity yet, and the gate allows no other candidate: the job keeps waiting")
             return False
-        self.options.tell(f"no machines yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
+        self.options.tell(f"no capacity yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
 
     def _following(self) -> Picked | None:

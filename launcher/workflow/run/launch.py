@@ -159,7 +159,7 @@ def _refuse_an_unproven_run(story: Story, report: Report, options: LaunchOptions
         return
     if options.sandbox:
         name = report.name
-        hint = f"slipway logs {name} shows what it wrote; checkpoint.layout, pattern or mode say what a checkpoint is"
+        hint = f"slipway logs {name} shows its files; set checkpoint.layout, pattern or mode"
         raise DeploymentFailedError(f"the job succeeded, the rehearsal failed: {'; '.join(unproven)}", hint=hint)
     for each in unproven:
         options.tell(f"warning: {each}")

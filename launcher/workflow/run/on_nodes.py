@@ -26,12 +26,12 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> It
     """
     submission = recorded(folder)
     if submission is None:
-        hint = "a launch in a sandbox of its own cannot be entered; slipway sandbox start makes one that can"
+        hint = "a launch with its own sandbox cannot be entered; run slipway sandbox start first"
         raise ImpossibleError(f"{name} has no job on a cluster", hint=hint)
     with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
         found = look_again(folder, way.source)
         if found is None:
-            raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
+            raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         yield way.source.nodes(found.submitted)
 
 

@@ -65,7 +65,7 @@ def launch_plan(
         message = "--interrupt-after interrupts a job, and a serving plan has none"
         raise UnreadableInputError(message, hint="drop --interrupt-after")
     if serves and options.fresh:
-        raise UnreadableInputError("--fresh begins a job anew, and a serving plan has none", hint="drop --fresh")
+        raise UnreadableInputError("--fresh restarts a job, and a serving plan has none", hint="drop --fresh")
     if saved is None:
         person.show(first.priced, called=not options.sandbox)
     how = story.asking(first)

@@ -164,14 +164,14 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
             f" (slipway status {plan.name}, slipway cancel {plan.name}): {uri}"
         )
     if mine is not None and mine != theirs:
-        yield f"warning: {theirs} launched this plan last, not {mine}: this job goes on from that one's checkpoints"
+        yield f"warning: {theirs} launched this plan last, not {mine}: this job resumes from that run"
     if newest is not None:
         of_run = f" of run {newest.run}" if newest.run is not None else ""
         yield f"in the store: {newest.unit} {newest.step}{of_run}"
         if fresh:
-            yield "  it stays; this job begins anew, and later launches go on from this one"
+            yield "  it stays; this job starts at step 0, and later launches continue from this job"
         else:
-            yield "  this job goes on from it; --fresh begins anew and deletes nothing"
+            yield "  this job resumes from it; --fresh starts at step 0 and deletes nothing"
         yield f"  {uri}"
 
 

@@ -27,7 +27,7 @@ def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], s
     try:
         run_state(name, folder, environment, say)
     except UnreachableError as problem:
-        say(f"{problem.message}; these are the logs as of the last look")
+        say(f"{problem.message}; these are the logs of the last check")
 
 
 def follow_logs(
@@ -69,7 +69,7 @@ def follow_logs(
     with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
         found = look_again(folder, way.source)
         if found is None:
-            raise ImpossibleError(f"the cluster never took a job of {name}", hint=f"slipway status {name}")
+            raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=way.source, job=found.submitted, folder=folder.path / JOB_FOLDER)
         watch = RemoteWatch(mirror=mirror, look_s=way.look_s, tell=say)
         log, offset, over = mirror.folder / way.source.log_name(found.submitted), 0, False

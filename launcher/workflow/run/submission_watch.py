@@ -214,7 +214,7 @@ class RemoteWatch:
         self.close()
         self.waiting = stage(self.tell, words)
         limit = self.waits_s if self.waits_s is not None and not self._has_run() else None
-        self.waiting.now(f"for machines, {spoken(limit)} at most" if limit is not None else "")
+        self.waiting.now(f"for capacity, at most {spoken(limit)}" if limit is not None else "")
 
     def close(self) -> None:
         """Nothing is shown any more: the job waits no longer, or is not followed."""
@@ -246,9 +246,9 @@ class RemoteWatch:
         self.source.cancel(self.job, only_pending=True)
         self.facts = self.source.facts(self.job)
         if self.facts is None or self.facts.state is JobState.CANCELLED:
-            why = f"no machines came within {self.waits_s / 60:g} minutes ({self.taken_back})"
+            why = f"no capacity within {self.waits_s / 60:g} minutes ({self.taken_back})"
             raise NoCapacityError(
-                f"{why}; the job was taken back",
+                f"{why}; the job was cancelled",
                 hint="purchase.wait_for_capacity_minutes waits longer; slipway plan FILE shows the other candidates",
             )
 
@@ -256,7 +256,7 @@ class RemoteWatch:
         """Take note of a look that gave nothing."""
         if self.silent_since is None:
             self.silent_since = now
-            self.tell(f"{problem.message}; the job goes on, and this looks again")
+            self.tell(f"{problem.message}; the job continues; checking again")
         elif now - self.silent_since > PATIENCE_S:
             raise problem
 

@@ -212,7 +212,7 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, exami
     for name in ("n1", "n2"):
         node(name, labels={"karpenter.sh/capacity-type": "spot"})
     result, got = examined(**spot)["spot notices"]
-    assert (result, "2 nodes are managed by nobody (n1, n2)" in got) == (Outcome.ADVICE, True)
+    assert (result, "2 nodes are unmanaged (n1, n2)" in got) == (Outcome.ADVICE, True)
     plugin = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

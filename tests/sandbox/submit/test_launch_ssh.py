@@ -109,12 +109,12 @@ def test_the_same_work_is_sent_once(far):
     before = {key for key in far.stored() if key.startswith("team/step-")}
     anew, _ = far.launch(path, fresh=True)
     place = f".fresh/{anew.read_json('submission.json')['key']}"
-    assert "  it stays; this job begins anew, and later launches go on from this one" in far.told
+    assert "  it stays; this job starts at step 0, and later launches continue from this job" in far.told
     assert before == {key for key in far.stored() if key.startswith("team/step-")}
     assert any(key.startswith(f"team/{place}/step-1/") for key in far.stored())
     after, _ = far.launch(path)
     assert after.read_json("submission.json")["checkpoint_uri"] == f"s3://{BUCKET}/team/{place}"
-    assert far.told.count("  this job goes on from it; --fresh begins anew and deletes nothing") == 2
+    assert far.told.count("  this job resumes from it; --fresh starts at step 0 and deletes nothing") == 2
     assert f"  s3://{BUCKET}/team/{place}" in far.told
     shipped = [line for line in far.told if line.startswith("run.workdir: ")]
     assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", *["already in S3"] * 3]

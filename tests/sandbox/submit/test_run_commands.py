@@ -139,7 +139,7 @@ def test_a_head_node_that_cannot_be_reached_is_said(left, slipway):
     code, out, err = slipway("status", "far")
     assert (code, out, "Connection refused" in err) == (1, "", True)
     code, out, err = slipway("logs", "far")
-    assert (code, "as of the last look" in err, "step 1" in out) == (0, True, True)
+    assert (code, "of the last check" in err, "step 1" in out) == (0, True, True)
 
 
 PLAN = """

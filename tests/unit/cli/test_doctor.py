@@ -19,7 +19,7 @@ FOUND = Diagnosis(
             "L-C4BD4855 --desired-value 1728",
         ),
         unknown("rights", "the caller may deploy and follow", "these credentials may not ask"),
-        advice("notifications", "guardrails.notify names somebody", "nobody is told", "guardrails: {notify: [...]}"),
+        advice("notifications", "guardrails.notify has a recipient", "nobody is told", "guardrails: {notify: [...]}"),
     ),
 )
 

@@ -37,7 +37,7 @@ def test_a_run_of_a_sandbox_that_has_ended_asks_no_account(ran, slipway, words):
 
     assert code == 5
     assert "the sandbox of this run has ended" in said
-    assert "--region asks your account instead" in said
+    assert "--region uses your account instead" in said
     assert "127.0.0.1:9" not in said
 
 

@@ -90,7 +90,7 @@ class TestShow:
 
     def test_nothing_known_is_said(self, catalog):
         wanted = Wanted(instance_type="trn3", region="us-east-1", option="spot")
-        assert page(catalog, wanted, 80) == ["", "  No such price is known."]
+        assert page(catalog, wanted, 80) == ["", "  No price is known."]
 
     @pytest.mark.parametrize(
         "wanted, said, hint",

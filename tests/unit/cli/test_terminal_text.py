@@ -58,6 +58,6 @@ def test_a_page_replaces_pages_alone(tmp_path):
     for _ in range(2):
         save_html(path, document("x", []), show=False)
     (tmp_path / "plan.yaml").write_text("slipway: 1")
-    with pytest.raises(ImpossibleError, match="is no page of slipway: it is not replaced"):
+    with pytest.raises(ImpossibleError, match="is not a Slipway page: it is not replaced"):
         save_html(tmp_path / "plan.yaml", document("x", []), show=False)
     assert (tmp_path / "plan.yaml").read_text() == "slipway: 1"

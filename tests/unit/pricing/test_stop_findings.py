@@ -66,6 +66,6 @@ def test_the_quote_says_it_and_its_gate_refuses_what_cannot_run():
     quoted = quote_of(stop=10)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     policies = {each.name: each.value for each in quoted.policies}
-    assert policies["stop at a sum"] == "$10, saved before"
+    assert policies["budget stop"] == "$10, saved before"
     assert {"usd_per_hour", "usd_per_hour_beside"} <= quoted.amounts(None).keys()
     assert quoted.usd_per_hour_beside > 0

@@ -142,7 +142,7 @@ def test_an_api_that_does_not_answer_costs_no_machines(one_account):
     made.endpoint, made.certificate_authority = "https://127.0.0.1:9", {"data": ""}
     outputs = {**OUTPUTS, "ClusterName": "slipway-small", "AccessRoleArn": ROLE}
     waited, named = [], plan(network={"api_cidrs": ["52.94.76.0/24"]})
-    with pytest.raises(ImpossibleError, match="no machine was started, and nothing was submitted") as refusal:
+    with pytest.raises(ImpossibleError, match="no node was started, and nothing was submitted") as refusal:
         refuse_unless_answered(named, outputs, one_account.environment, lambda _: None, wait=waited.append)
     assert sum(waited) == 180
     assert "curl https://checkip.amazonaws.com" in refusal.value.hint

@@ -252,4 +252,4 @@ class TestCommands:
     def test_without_a_run_the_region_is_asked_for(self, runtime, monkeypatch, tmp_path):
         monkeypatch.chdir(tmp_path)
         done = CliRunner().invoke(application(("endpoint",)), ["endpoint", "url", "small"])
-        assert "no run of small in this folder tells its region" in str(done.exception)
+        assert "no run of small in this folder names its region" in str(done.exception)

@@ -139,7 +139,7 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_pat
     found = compared(made, dict.fromkeys(before), before)
     told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
     assert told[-2] == f"an hour costs ${four.usd:,.2f} while all nodes run; before: ${one.usd:,.2f}"
-    assert told[-1] == f"this changes what is there: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
+    assert told[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
 
 
 def test_what_has_no_price_is_named_and_not_a_zero():
@@ -183,7 +183,7 @@ def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(account
     def another():
         client.update_stack(StackName="slipway-team-training", TemplateBody=json.dumps(topics(DisplayName="x")))
 
-    with pytest.raises(ImpossibleError, match="changed by somebody else since"):  # noqa: SIM117 - what is entered last raises
+    with pytest.raises(ImpossibleError, match="changed since the difference was shown"):  # noqa: SIM117 - what is entered last raises
         with agreed(found, quoted, context(account, [], approve=another), ["in words"]):
             pytest.fail("it was deployed")
 
@@ -236,7 +236,7 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
     shown_only(
         made, Session(environment=account.environment, region=REGION), context(account, told), ["in words"], quoted.plan
     )
-    assert any("AWS is not asked what is there already" in line for line in told)
+    assert any("AWS is not asked what exists already" in line for line in told)
     assert "  1 resources in 1 new stack; an hour costs $0.00 while all nodes run" in told
     with pytest.raises(AwsError):
         difference_of(made, Session(environment=account.environment, region=REGION))

@@ -76,7 +76,7 @@ class TestSubject:
     def test_a_cluster_of_others_is_not_taken_down_by_a_plan_for_it(self, tmp_path):
         path = write(tmp_path / "plan.json", target={"cluster": "team", "region": "us-east-2"})
 
-        with pytest.raises(ImpossibleError, match="its jobs go to team"):
+        with pytest.raises(ImpossibleError, match="its jobs run on team"):
             subject(path, None, tmp_path, {})
 
 
@@ -115,7 +115,7 @@ def test_who_does_not_wait_is_told_that_it_goes_on():
         with pytest.raises(KeyboardInterrupt):
             take_down(found, session, load(), told.append, leave)
 
-    assert told[-1].startswith("CloudFormation goes on with slipway-a-training by itself")
+    assert told[-1].startswith("CloudFormation continues with slipway-a-training")
 
 
 def test_a_profile_that_is_not_there_is_a_sentence():
@@ -127,7 +127,7 @@ def test_a_profile_that_is_not_there_is_a_sentence():
 def test_the_page_adds_up_what_stays():
     kept = (
         Kept(kind=KeptKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")),
-        Kept(kind=KeptKind.LOGS, name="/aws/l", reason="kept for ever", gib=0.0, usd_per_month=Decimal(0)),
+        Kept(kind=KeptKind.LOGS, name="/aws/l", reason="kept without expiry", gib=0.0, usd_per_month=Decimal(0)),
         Kept(kind=KeptKind.CLUSTER, name="slipway-a", reason="left behind", unpriced="not counted here"),
     )
     removal = Removal(
@@ -148,6 +148,6 @@ def test_the_page_adds_up_what_stays():
     assert "slipway-a-training  CREATE_COMPLETE" in text
     assert "1 x m5.2xlarge, 2 x p5.48xlarge run now, and the jobs on them end" in text
     assert "1,536 GiB; $35.33 a month; 12 objects" in text
-    assert "0 GiB; $0.00 a month; kept for ever" in text
+    assert "0 GiB; $0.00 a month; kept without expiry" in text
     assert "unpriced: not counted here; left behind" in text
     assert "$35.33 a month for what stays, and what has no price here" in text

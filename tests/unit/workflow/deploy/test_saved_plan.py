@@ -100,7 +100,7 @@ def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
 
 @pytest.mark.parametrize("options,wanted", [({"region": "us-west-2"}, None), ({}, "1")])
 def test_nothing_is_chosen_in_it_any_more(saved, options, wanted):
-    with pytest.raises(UnreadableInputError, match="carried out as it is"):
+    with pytest.raises(UnreadableInputError, match="deployed unchanged"):
         saved_plan_of(saved, PriceOptions(**options), wanted)
 
 

@@ -80,7 +80,7 @@ def test_what_may_not_be_asked_is_not_known_and_stops_nothing(account, examined,
     account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
     found = examined(plan())
     assert found.verdict == "ready"
-    assert "may not ask" in named(found, "bootstrap")[0].got
+    assert "not allowed with these credentials" in named(found, "bootstrap")[0].got
     assert {each.result for each in named(found, "quota")} == {Outcome.UNKNOWN}
 
 
@@ -243,7 +243,7 @@ def test_what_only_the_payer_may_ask_is_not_known_by_others(account, examined, p
     account.canned[name] = DENIED
     check = named(examined(plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
     assert [each.result for each in check] == [Outcome.UNKNOWN]
-    assert "may not ask" in check[0].got
+    assert "not allowed with these credentials" in check[0].got
 
 
 def test_an_account_is_examined_without_a_plan(examined):

@@ -171,7 +171,7 @@ def test_nothing_on_offer_is_said(offering, found):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": []}
     result = found(PLAN + "purchase: {option: capacity-block}\n")
     assert result.offers == ()
-    assert "AWS offers none of these machines" in "\n".join(page(result, 80, everything=False))
+    assert "AWS offers none of these instances" in "\n".join(page(result, 80, everything=False))
 
 
 def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering, found):

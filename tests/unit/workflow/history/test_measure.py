@@ -353,4 +353,4 @@ class TestAccuracy:
     def test_the_sandbox_stands_in_no_share(self, run, tmp_path, slipway):
         keep_measurement("tiny", run(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
         assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
-        assert "1 run in the sandbox: their machines were stand-ins." in slipway("accuracy")[1]
+        assert "1 run in the sandbox, on emulated nodes." in slipway("accuracy")[1]
