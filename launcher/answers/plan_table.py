@@ -82,9 +82,7 @@ def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
         return []
     least = priced.candidates[ranks[0] - 1]
     usd = words.dollars(least.usd) if least.usd is not None else ""
-    text = (
-        f"Commitments for a term take ${usd} and more a run: --all has rows, {command(priced, 'commit')} weighs them."
-    )
+    text = f"Term commitments cost ${usd} or more a run: see --all, and {command(priced, 'commit')}."
     return wrapped(f"  {text}", width)
 
 
@@ -124,7 +122,7 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     if not types:
         return []
     parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
-    return wrapped(f"  No price either: {'; '.join(parts)}.", width)
+    return wrapped(f"  Also unpriced: {'; '.join(parts)}.", width)
 
 
 SERVICES = {
@@ -146,7 +144,7 @@ def _not_deployed(priced: Priced, width: int) -> list[str]:
         told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
         told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
         kind = KINDS.get(each.service)
-        parts.setdefault("Priced, not deployed" if kind is None else f"With target.kind {kind}", []).append(told)
+        parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(told)
     return [line for how, told in parts.items() for line in wrapped(f"  {how}: {'; '.join(told)}.", width)]
 
 
@@ -163,7 +161,7 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
     model = train.model if isinstance(train.model, str) else "a model"
     size = f" ({params_b:.4g} B)" if params_b else ""
     amount = f"{train.tokens_b:,.12g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
-    pace = "one a month" if train.runs_per_month == 1 else f"{train.runs_per_month:g} a month"
+    pace = f"{train.runs_per_month:g} per month"
     runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
     what = f"{train.method.value} training of {model}{size}" if train.model else "a job"
     return f"{request.name} · {what} · {amount}{runs}"
@@ -210,7 +208,7 @@ def missing_words(quoted: Quote) -> str:
     count = sum(each.unpriced is not None and each.group != "compute" for each in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
     more = f": about ${words.dollars(quoted.missing_usd)} more at the highest prices known elsewhere"
-    return f"{some} no price there and {out} not in it{more if quoted.missing_usd else ''}."
+    return f"{some} no price there and {out} not included{more if quoted.missing_usd else ''}."
 
 
 def _compares_families(priced: Priced) -> bool:
@@ -247,9 +245,9 @@ def footer(
     called: bool = False,
 ) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
-    rest = "; the model does not fit the others" if everything else "; --all for the rest, whose ranks are left out"
+    rest = "; the others do not fit the model" if everything else "; --all lists every one"
     rest = "" if len(ranks) == priced.considered else rest
-    lines = [f"  {len(ranks):,} of {priced.considered:,} considered{rest}. {price_ages(priced.candidates)}"]
+    lines = [f"  {len(ranks):,} of {priced.considered:,} candidates{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     lines += contradictions((priced.candidates[rank - 1] for rank in ranks), width)
     lines.append(

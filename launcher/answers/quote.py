@@ -95,7 +95,7 @@ def answer_lines(quoted: Quote) -> list[str]:
         lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
     if quoted.left_up_usd_per_hour and quoted.serving is None:
         rate = words.dollars(quoted.left_up_usd_per_hour)
-        lines.append(f"Left up it costs ${rate} an hour until slipway down {quoted.plan.name}.")
+        lines.append(f"While it stays up, it costs ${rate} an hour until slipway down {quoted.plan.name}.")
     return lines
 
 

@@ -29,7 +29,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     lines += [*_short([on], width), *wrapped(off, width)]
     lines += [] if quoted.gate.allowed else gate_lines(quoted, width)
     lines += _findings(quoted.findings, width)
-    return [*lines, *wrapped(f"  The rest by -v, or {command_for(priced, 'quote', rank)}", width)]
+    return [*lines, *wrapped(f"  -v shows the rest, and so does {command_for(priced, 'quote', rank)}", width)]
 
 
 def _facts(quoted: Quote) -> Iterator[str]:

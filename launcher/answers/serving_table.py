@@ -58,7 +58,7 @@ def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     for each in candidates:
         types.setdefault(words.option(each.place).rstrip("0123456789y ").strip(), set()).add(each.place.instance_type)
     parts = [f"{option} of {len(names)} types" for option, names in types.items()]
-    return wrapped(f"  No price either: {', '.join(parts)}; --all names them.", width)
+    return wrapped(f"  Also unpriced: {', '.join(parts)}; --all names them.", width)
 
 
 def headline(priced: Priced) -> str:

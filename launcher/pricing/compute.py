@@ -362,12 +362,12 @@ def _offering(
     beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.most_usd)
     idle = middle.billed_hours - work.hours.mid
     spare = middle.instances - place.nodes
-    note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} unused"
+    note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} h unused"
     if own is not None:
-        note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} unused"
+        note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} h unused"
     if more is not None and middle.outlasts >= LEAST_CHANCE:
         held_high = "" if most else "holds the high estimate, "
-        note += f"; {held_high}{middle.outlasts:.0%} not to fit, then {more.words}"
+        note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.words}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
     told = (_whole_line(place),) if own is not None else (_whole_line(place), _wait_line(place))

@@ -90,7 +90,7 @@ def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(store):
     said = []
     own = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
     assert read(store, *own, say=said.append).entries == (entry(),)
-    assert said == ["1 runs of this folder were not in it yet: sent"]
+    assert said == ["sent 1 missing run of this folder"]
     assert read(store, *own, now=NOW + timedelta(hours=1)).entries == (entry(),)
     assert len(store.found()) == 1
 

@@ -118,7 +118,7 @@ def shared_ledger(
     for entry in missing.values():
         send(store, entry, moment)
     if missing:
-        say(f"{len(missing)} runs of this folder were not in it yet: sent")
+        say(f"sent {len(missing)} missing run{'' if len(missing) == 1 else 's'} of this folder")
     return Ledger(source=uri, entries=newest_first([*(there | missing).values()]))
 
 

@@ -96,8 +96,8 @@ def test_the_json_of_a_quote(plan, golden):
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_tails_of_blocks_and_commitments_are_told_at_every_width(plan, width):
     text = " ".join("\n".join(page(plan(SOME), width, everything=False)).split())
-    assert "Commitments for a term take $" in text
-    assert re.search(r"billed \d+ h at least; \d+ unused; \d+% not to fit", text)
+    assert "Term commitments cost $" in text
+    assert re.search(r"billed \d+ h at least; \d+ h unused; \d+% risk of overrun", text)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

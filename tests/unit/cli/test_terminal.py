@@ -109,7 +109,7 @@ def test_verbose_says_the_rest_wherever_it_is_typed(here, warm_app):
     words = ["launch", "plan.yaml", "--sandbox", "-v"]
     shown, _ = typed(words, answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
-    assert "considered" in shown
+    assert "candidates" in shown
 
 
 def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(here):

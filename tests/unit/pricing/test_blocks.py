@@ -80,7 +80,7 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     left_h = expected_above(cheap.work.hours, cheap.charge.usable_h)
     assert cheap.overrun.expected_h >= 4 * left_h
     assert quoted.overrun_probability == cheap.charge.outlasts
-    assert f"{cheap.charge.outlasts:.0%} not to fit, then finished on demand" in quoted.note
+    assert f"{cheap.charge.outlasts:.0%} risk of overrun, then finished on demand" in quoted.note
     assert quoted.usd
     fee = cheap.charge.billed_hours * 4 * float(cheap.offer.price.usd)
     assert float(quoted.usd.high) >= fee + 4 * 55 * (cheap.work.hours.high - cheap.charge.usable_h)
