@@ -85,7 +85,9 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     if found.port is not None:
         lines += ["", *(piece for each in sides(found) for piece in wrapped(f"  {each}", width))]
         lines += [*_port(found.port, width), *_overlap(found, found.port, width)]
-    lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
+    lines += sections(
+        (("reasons", found.verdict.reasons), ("what would change this recommendation", found.verdict.flips)), width
+    )
     lines += ["", *ages_lines(found.priced.candidates, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)

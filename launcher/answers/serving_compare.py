@@ -63,7 +63,9 @@ def page(found: ServingComparison, width: int) -> list[str]:
     lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
     lines += table(_sides(found), width)
     lines += _crossovers(found, width)
-    lines += sections((("because", found.verdict.reasons), ("it would change with", found.verdict.flips)), width)
+    lines += sections(
+        (("reasons", found.verdict.reasons), ("what would change this recommendation", found.verdict.flips)), width
+    )
     lines += ["", *ages_lines(found.priced.candidates, width)]
     lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
     lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]

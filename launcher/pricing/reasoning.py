@@ -91,8 +91,8 @@ DEADLINE = Rule(
 ONE_OFF = Rule(
     name="one-off",
     hard=False,
-    reason="it is run once: one run has to pay for the whole port",
-    flip="the same job is run again (workload.train.runs)",
+    reason="the plan has 1 run, which must pay for the whole port",
+    flip="more runs of the same job (workload.train.runs)",
 )
 MAINSTREAM = Rule(
     name="mainstream",

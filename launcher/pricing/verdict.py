@@ -158,4 +158,4 @@ def _price_flips(found: Port) -> Iterator[str]:
     if even > 0:
         yield f"a run on Trainium at ${even:,.2f} against ${found.trainium_run.mid:,.2f} here: there both cost the same"
     else:
-        yield f"GPU runs dearer than ${other:,.2f}: below that no price of Trainium pays for the port and its upkeep"
+        yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its upkeep"

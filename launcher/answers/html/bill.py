@@ -74,7 +74,7 @@ def _lines(found: BilledRun) -> str:
     for bare in found.unquoted:
         name = f"not quoted: {bare.service} {bare.what}".strip()
         rows.append((name, bare.usage_type, None, bare.quantity, bare.unit, None, bare.usd, bare.usd, None, None))
-    return table("Every line; press a title to sort by it", columns, rows, key="quoted-billed")
+    return table("Every line; click a column title to sort", columns, rows, key="quoted-billed")
 
 
 def _words(index: int, row: Sequence[Any]) -> str:

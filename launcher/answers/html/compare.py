@@ -29,7 +29,7 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
     if isinstance(found, Comparison):
         parts.append(paragraphs(sides(found)))
-    for title, sentences in (("Because", verdict.reasons), ("It would change with", verdict.flips)):
+    for title, sentences in (("Reasons", verdict.reasons), ("What would change this recommendation", verdict.flips)):
         if sentences:
             parts.append(f"<h2>{title}</h2>{paragraphs(sentences)}")
     if isinstance(found, Comparison) and found.port is not None:
@@ -49,7 +49,7 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
         return "; ".join(each for each in (outside, plan.note(quoted)) if each)
 
     parts.append(plan.table_of(quotes, serves=serves, note_of=note))
-    return document(f"{name}: what to run it on", parts)
+    return document(f"{name}: comparison", parts)
 
 
 def _port(told: Port) -> Plot:
@@ -74,14 +74,14 @@ def _port(told: Port) -> Plot:
         "port",
         "The port to Trainium over its runs",
         [
-            ("GPUs alone", "a", [(float(run), gpu(run)) for run in steps]),
+            ("GPUs only", "a", [(float(run), gpu(run)) for run in steps]),
             ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
         ],
         x_title="runs",
         words=f"The port {back}. After {runs:,} runs: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
         marks=marks,
         bands=[("a", band)],
-        caption="The band is the GPU run's low to high. The port's line begins at what the port costs.",
+        caption="The band is the range of the GPU run. The line of the port begins at the cost of the port.",
     )
 
 

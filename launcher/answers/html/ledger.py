@@ -132,4 +132,4 @@ def _runs(entries: Sequence[LedgerEntry]) -> str:
     stopped = Column[LedgerEntry](
         "stopped", lambda each: f"{each.interruptions or ''}", "right", value=lambda each: each.interruptions
     )
-    return table("Every run; press a title to sort by it", [*shown, stopped, lost], entries, key="runs")
+    return table("Every run; click a column title to sort", [*shown, stopped, lost], entries, key="runs")

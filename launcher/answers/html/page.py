@@ -111,7 +111,7 @@ MOST_NARROW = 4
 LONG = 12
 """Characters of a cell that a telephone shows at twice the width."""
 SLIDER = (
-    '<label for="scenario">Scenario, from low over middle to high: <input id="scenario" type="range" min="0" max="100" '
+    '<label for="scenario">Scenario, low to high: <input id="scenario" type="range" min="0" max="100" '
     'value="50" step="1"> <output id="scenario-words" for="scenario">middle</output></label>'
 )
 

@@ -53,7 +53,7 @@ def page(priced: Priced, every: Priced | None) -> str:
     parts.append(table_of(quotes, serves=serves))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
     parts.append(paragraphs([finding_line(each) for each in priced.findings], "soft"))
-    return document(f"{priced.request.name}: what it costs to finish", parts)
+    return document(f"{priced.request.name}: total cost to finish", parts)
 
 
 def name_of(quoted: Quote) -> str:
@@ -92,7 +92,7 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
         words="; ".join(told),
         body="".join(parts),
         height=height,
-        caption="The dot is the middle estimate; a ring is a candidate that a launch would be refused for now.",
+        caption="The dot is the middle estimate; a ring is a candidate whose launch would be refused now.",
     )
 
 
@@ -143,7 +143,7 @@ def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | 
     ]
     columns += [] if serves else [hours("hours", lambda row: row[1].hours.mid)]
     columns += totals(lambda row: row[1].usd)
-    caption = "Every candidate; press a title to sort by it"
+    caption = "Every candidate; click a column title to sort"
     spans = {TOTAL: lambda row: row[1].usd}
     return table(caption, columns, quotes, key="candidates", spans=spans, below=lambda row: (note_of or note)(row[1]))
 

@@ -50,9 +50,7 @@ def _money(quoted: Quote) -> Plot:
     told = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
     caption = f"{told}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
-    return Plot(
-        key="money", title="Where the money goes", words=told, body="".join(parts), height=height, caption=caption
-    )
+    return Plot(key="money", title="Cost by line", words=told, body="".join(parts), height=height, caption=caption)
 
 
 def _spot(quoted: Quote, curve: Curve) -> Plot:
@@ -99,7 +97,7 @@ def _bill(quoted: Quote) -> str:
         Column("basis", lambda each: each.basis.value if each.basis else ""),
         Column("as of", lambda each: each.as_of.isoformat() if each.as_of else ""),
     ]
-    caption = "Every line with its source; press a title to sort by it"
+    caption = "Every line with its source; click a column title to sort"
     return "<h2>The bill</h2>" + table(
         caption, columns, quoted.components, key="bill", below=lambda each: each.unpriced or each.source
     )

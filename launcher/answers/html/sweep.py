@@ -95,7 +95,7 @@ def _table(found: Sweep, *, times: bool) -> str:
     if times:
         columns.append(hours("hours", lambda each: each.best.hours.mid if each.best else None))
     columns += totals(_usd)
-    caption = "Every point; press a title to sort by it"
+    caption = "Every point; click a column title to sort"
     return table(caption, columns, found.points, key="points", spans={TOTAL: _usd}, below=_note)
 
 
