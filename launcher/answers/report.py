@@ -121,7 +121,9 @@ def _left_up(report: Report, width: int) -> list[str]:
     if not rate or not report.stacks:
         return []
     costs = "in AWS it would cost" if report.simulated else "it costs"
-    return wrapped(f"  Left up {costs} ${words.dollars(rate)} an hour until slipway down {report.name}.", width)
+    return wrapped(
+        f"  While it stays up, {costs} ${words.dollars(rate)} an hour until slipway down {report.name}.", width
+    )
 
 
 ATTEMPTS: Sequence[Column[Attempt]] = (

@@ -223,7 +223,7 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     jobs, job, _ = submitted(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
     watch = RemoteWatch(mirror=mirror, look_s=0.1, tell=lambda _: None, waits_s=3.0, give_up=lambda: True)
-    with pytest.raises(NoCapacityError, match=rf"no machines came within 0.05 minutes \(no capacity: {why}") as told:
+    with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as told:
         until(watch.ended)
     assert "purchase.wait_for_capacity_minutes waits longer" in told.value.hint
     assert told.value.exit_code == 6

@@ -67,7 +67,7 @@ def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(comp
     assert found.verdict.choice is Choice.GPU
     assert found.port.saving_usd < -7_000
     assert not found.port.pays
-    assert any("run once" in reason for reason in found.verdict.reasons)
+    assert any("the plan has 1 run" in reason for reason in found.verdict.reasons)
 
 
 def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compared):

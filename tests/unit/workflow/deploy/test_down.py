@@ -65,7 +65,7 @@ class TestSubject:
         path = write(tmp_path / "plan.json", target={"region": ["us-east-1", "us-east-2"]})
 
         assert subject(path, None, tmp_path, {"AWS_DEFAULT_REGION": "us-east-2"}).region == "us-east-2"
-        with pytest.raises(UnreadableInputError, match="which region"):
+        with pytest.raises(UnreadableInputError, match="the region of"):
             subject(path, None, tmp_path, {})
 
     @pytest.mark.parametrize("text", ["missing.yaml", "some/where"])

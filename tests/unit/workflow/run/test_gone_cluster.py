@@ -101,7 +101,7 @@ def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it
     assert "$77.90 an hour" in said
     assert "slipway down served removes them" in said
     client.delete_stack(StackName="slipway-served-serving")
-    assert "a run that is over" in "\n".join(page(run_state("served", made, account.environment), 120))
+    assert "this run has ended" in "\n".join(page(run_state("served", made, account.environment), 120))
 
 
 def keys():
