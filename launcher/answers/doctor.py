@@ -38,6 +38,6 @@ def _check(each: Check, width: int) -> list[str]:
     lines = [f"  {SIGNS[each.result]} {first.lstrip()}", *(f"  {line}" for line in rest)]
     if each.result is Outcome.OK:
         return lines
-    lines += wrapped(f"      asked: {each.asked}", width)
+    lines += wrapped(f"      check: {each.asked}", width)
     # A command is pasted, so it is not broken.
     return [*lines, f"      fix: {each.fix}"] if each.fix else lines

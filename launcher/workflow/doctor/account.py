@@ -25,7 +25,7 @@ NOT_OPTED_IN = "not-opted-in"
 
 def credentials(subject: Subject) -> Iterator[Check]:
     """Whose they are; without any nothing else can be asked."""
-    name, asked = "credentials", "usable, and whose"
+    name, asked = "credentials", "credentials are valid"
     try:
         found = subject.caller
     except CredentialsError as problem:
@@ -161,19 +161,19 @@ def boundary(subject: Subject) -> Iterator[Check]:
     if request.tags:
         yield ok("tags", "tags name the owner", ", ".join(f"{key}={value}" for key, value in request.tags.items()))
     else:
-        got = "Slipway's own alone: the bill cannot be split by owner or cost centre"
+        got = "only Slipway's own: the bill cannot be split by owner or cost centre"
         yield advice("tags", "tags name the owner", got, "tags: {owner: ..., cost-center: ...}")
     arn = request.security.permissions_boundary_arn
     if arn is not None:
-        yield ok("boundary", "roles are made under a permissions boundary", arn)
+        yield ok("boundary", "roles have a permissions boundary", arn)
     else:
         fix = "security: {permissions_boundary_arn: ...}; docs/deployer-policy.md has the policy"
-        got = "no boundary: who may deploy can make roles of any right"
-        yield advice("boundary", "roles are made under a permissions boundary", got, fix)
+        got = "no boundary: anyone who may deploy can create roles with any permission"
+        yield advice("boundary", "roles have a permissions boundary", got, fix)
 
 
 ACCOUNT = (
-    Examination("credentials", "usable, and whose", credentials),
+    Examination("credentials", "credentials are valid", credentials),
     Examination("region", "the region is enabled", region),
     Examination("bootstrap", "the CDK is bootstrapped", bootstrapped),
     Examination("CDK and Node", "the CDK CLI can run here", programs),

@@ -210,6 +210,6 @@ RIGHTS = (
     Examination("rights", "the caller may deploy and follow", own_rights),
     STORE,
     Examination("kubernetes access", "the caller may put jobs into the cluster", kubernetes_access),
-    Examination("execution role", "CloudFormation may make what the stacks need", execution_role),
+    Examination("execution role", "CloudFormation has the permissions that the stacks need", execution_role),
     Examination("guard", "the guard of a cluster that is deployed may stop it and tell", guard_rights),
 )

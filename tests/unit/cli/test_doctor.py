@@ -10,7 +10,7 @@ from launcher.model.diagnosis import Diagnosis, advice, failed, ok, unknown
 FOUND = Diagnosis(
     name="probe",
     checks=(
-        ok("credentials", "usable, and whose", "account 123456789012, arn:aws:iam::123456789012:user/ada"),
+        ok("credentials", "credentials are valid", "account 123456789012, arn:aws:iam::123456789012:user/ada"),
         failed(
             "quota All P5 Spot Instance Requests",
             "1,536 vCPUs for 8 x p5.48xlarge",
