@@ -194,7 +194,7 @@ class TestEndings:
         finally:
             box.limit_training()
         assert report.status is RunStatus.SUCCEEDED
-        assert "no machines yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in told
+        assert "no capacity yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in told
         assert json.loads((run.path / "plan.json").read_text())["purchase"]["option"] == "on-demand"
 
     def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, box):
