@@ -95,7 +95,7 @@ def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_told(trainer
     assert node.events("checkpoint-uploaded") == []
     (written,) = node.events("checkpoint-written")
     assert written["files"] == 1
-    (silent,) = node.events("no-checkpoint-yet")
+    *_, silent = node.events("no-checkpoint-yet")  # a slow machine is silent before it too
     assert "nothing was written" in silent["reason"]
 
 
