@@ -207,7 +207,7 @@ class TestCluster:
     def test_logs_go_where_cloudwatch_lets_the_service_write(self, cluster):
         names = [each.get("LogGroupName", "") for each in cluster.resources("training", "AWS::Logs::LogGroup").values()]
         vended = [each for each in names if each]
-        assert len(vended) == len(cluster.resources("training", "AWS::Logs::Delivery")) == 2
+        assert len(vended) == len(cluster.resources("training", "AWS::Logs::Delivery")) == 3
         assert all(each.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for each in vended)
 
     def test_each_fallback_type_has_a_queue(self, synthesised):
