@@ -89,12 +89,12 @@ class KubernetesJobs:
         ended = _ended(found, _ENDS)
         running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
-        last_word = endings.last_word(pods)
-        code = self._failed_for_good() if ended is not None or last_word else None
-        if code is not None or last_word:
+        given_up = endings.last_word(pods)
+        code = self._failed_for_good() if ended is not None or given_up else None
+        if code is not None or given_up:
             # An operator that starts again whatever fails is told that all is well: it would not stop otherwise.
             counted = endings.of_code(code) if code is not None else ""
-            state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, last_word)))
+            state, word, reason = JobState.FAILED, "Failed", ": ".join(filter(None, (counted, given_up)))
         elif ended is not None:
             state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
             reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
@@ -110,7 +110,7 @@ class KubernetesJobs:
             restarts=_restarts(found, pods),
             nodes=nodes,
             attempt=attempt,
-            keeps_nodes=ended is None and bool(last_word),
+            keeps_nodes=ended is None and bool(given_up),
         )
 
     def pods(self, job: str) -> list[dict[str, Any]]:
