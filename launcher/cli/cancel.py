@@ -27,6 +27,7 @@ def cancel(
     It does not change a job that has ended.
     """
     from launcher.answers import status as answer
+    from launcher.model.target import target_of
     from launcher.workflow.run.cancel import cancel_run
 
     name = options.plan_name(run)
@@ -37,6 +38,7 @@ def cancel(
         output.document(answer.document(found))
     else:
         output.result(answer.page(found, output.terminal_width()))
-        if found.submission is not None and found.submission.head_node.via not in ("local", "ssh"):
-            there = " --sandbox" if found.submission.head_node.via == SANDBOX else ""
-            output.say(f"\n  the cluster costs on: slipway down {found.submission.cluster}{there}")
+        sent = found.submission
+        if sent is not None and sent.head_node.via not in ("local", "ssh") and not target_of(sent.target).per_job:
+            there = " --sandbox" if sent.head_node.via == SANDBOX else ""
+            output.say(f"\n  the cluster is still billed; remove it: slipway down {sent.cluster}{there}")

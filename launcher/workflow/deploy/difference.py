@@ -210,7 +210,7 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
         count = sum(len(each.resources) for each in found.stacks)
         stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
         after = hourly_rate(found.after.values(), context.catalog, region)
-        yield f"  {count} resources in {stacks_words}; an hour costs {after.words} while all nodes run"
+        yield f"  {count} resources in {stacks_words}; {after.sentence}"
         return
     for stack in found.stacks:
         yield f"  {stack.name}: {_counts(stack)}"
@@ -219,9 +219,7 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
     before = hourly_rate(found.before.values(), context.catalog, region)
     after = hourly_rate(found.after.values(), context.catalog, region)
     same = before == after
-    yield f"  an hour costs {after.words} while all nodes run" + (
-        ", as before" if same else f"; before: {before.words}"
-    )
+    yield f"  {after.sentence}" + (", as before" if same else f"; before: {before.words}")
     momentous = [each for each in found.changes if each.change in REPLACING and each.type in MOMENTOUS]
     if momentous or not same:
         parts = [f"{each.change}: {each.logical_id} ({each.type})" for each in momentous]

@@ -40,6 +40,13 @@ class HourlyRate:
         """As a person says it."""
         return f"${self.usd:,.2f}" + (f" and {' and '.join(self.unknown)}, not priced" if self.unknown else "")
 
+    @property
+    def sentence(self) -> str:
+        """The rate in a sentence; stacks of jobs that bring their own instances have none."""
+        if not self.usd and not self.unknown:
+            return "nothing in these stacks is billed by the hour"
+        return f"an hour costs {self.words} while all nodes run"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Paid:

@@ -237,7 +237,7 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
         made, Session(environment=account.environment, region=REGION), context(account, told), ["in words"], quoted.plan
     )
     assert any("AWS is not asked what exists already" in line for line in told)
-    assert "  1 resources in 1 new stack; an hour costs $0.00 while all nodes run" in told
+    assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in told
     with pytest.raises(AwsError):
         difference_of(made, Session(environment=account.environment, region=REGION))
 
