@@ -2,12 +2,76 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput
+from aws_cdk import CfnOutput, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.parts.checkpoint_store import CheckpointStore
+from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
 from infra.stacks.plan_stack import PlanStack
+from launcher.model.monitoring import (
+    ACCESS_LOG_DAYS,
+    STAGED_DAYS,
+    STAGED_FOLDER,
+    STORE_TAG,
+    SUPERSEDED,
+    SUPERSEDED_DAYS,
+)
 from launcher.model.plan import Plan
+
+REPLACED = {STORE_TAG: SUPERSEDED}
+"""The tag the agent puts on checkpoints that newer ones replace. A lifecycle rule by age could delete the newest."""
+MANIFESTS = "*/step-*/manifest.json"
+"""What makes checkpoints whole, by the keys the agent gives them (launcher/agent/manifest.py); no other object of its
+ends so."""
+
+
+class CheckpointStore(Construct):
+    """A private, encrypted bucket.
+
+    It is not versioned: checkpoints have their own names and are never written twice, and with versions every
+    superseded one would be paid for again. Of their manifests the bucket's policy sees to it, whoever asks.
+
+    Attributes:
+        bucket: the bucket.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, prefix: str, kms_key_arn: str | None, access_log: bool) -> None:
+        """Make the bucket.
+
+        Args:
+            scope: the stack.
+            id_: construct id; the bucket's logical id follows from it.
+            prefix: the part of the bucket that jobs write to.
+            kms_key_arn: key for the objects; None: S3's own.
+            access_log: keep a log of every request, in a bucket of its own.
+        """
+        super().__init__(scope, id_)
+        log_bucket = None
+        if access_log:
+            # S3 writes it with its own key only.
+            expire = s3.LifecycleRule(id="expire", expiration=Duration.days(ACCESS_LOG_DAYS))
+            log_bucket = private_bucket(self, "AccessLog", rules=[expire])
+        rules = [
+            s3.LifecycleRule(id="superseded", tag_filters=REPLACED, expiration=Duration.days(SUPERSEDED_DAYS)),
+            s3.LifecycleRule(id="staged", prefix=f"{prefix}/{STAGED_FOLDER}/", expiration=Duration.days(STAGED_DAYS)),
+            s3.LifecycleRule(id="incomplete", abort_incomplete_multipart_upload_after=Duration.days(INCOMPLETE_DAYS)),
+        ]
+        self.bucket = private_bucket(self, "Bucket", rules=rules, kms_key_arn=kms_key_arn, log_to=log_bucket)
+        self.bucket.add_to_resource_policy(
+            # S3 user guide, "Enforce conditional writes": the parts of an upload take no such header, its end does.
+            iam.PolicyStatement(
+                sid="WriteManifestsOnce",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:PutObject"],
+                resources=[self.bucket.arn_for_objects(MANIFESTS)],
+                conditions={
+                    "Null": {"s3:if-none-match": "true"},
+                    "Bool": {"s3:ObjectCreationOperation": "true"},
+                },
+            )
+        )
 
 
 class CheckpointsStack(PlanStack):

@@ -12,10 +12,9 @@ from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_guard import EksGuard
 from infra.parts.eks_nodes import NodeGroup, node_role
+from infra.parts.eks_pods import PodCounter, pod_statements
 from infra.parts.node_policy import OWN_PATH, NodePolicy
-from infra.parts.pod_counter import PodCounter
 from infra.parts.pod_role import lend, pod_role
-from infra.parts.pods_policy import pod_statements
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.load import Catalog

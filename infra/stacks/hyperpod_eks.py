@@ -5,27 +5,33 @@ the chart, without which HyperPod neither monitors nor replaces nodes, the nodes
 """
 
 import functools
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
-from aws_cdk import CfnOutput, Tags
+from aws_cdk import Acknowledgment, CfnOutput, CfnResource, Tags, Validations
 from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 from infra.cluster_network import cluster_findings
+from infra.parts import hyperpod_guard
 from infra.parts.dashboard import hyperpod_eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster
+from infra.parts.eks_guard import count_pods
+from infra.parts.guard_function import Rights
+from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
-from infra.parts.hyperpod_eks_guard import HyperPodEksGuard
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.pinned_asset import pinned_asset
 from infra.parts.pod_role import lend, lend_to, trusted_by_pods
 from infra.parts.session_log import session_log
-from infra.parts.task_governance import TaskGovernance
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from infra.stacks.eks import control_subnets, pods_policy
+from launcher.catalog import safe_yaml
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model.eks import CERTIFICATES, GOVERNANCE, OPERATOR, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, WORKERS
 from launcher.model.hyperpod import ADDED_A_CALL
@@ -34,15 +40,82 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.targets.hyperpod_eks.render import (
     FOR_THE_OPERATOR,
+    GovernanceContext,
     chart_values,
     control_context,
     governance_context,
+    governance_text,
     namespaces_of,
     node_script,
     nodes_context,
     nodes_request,
 )
 from launcher.targets.hyperpod_slurm.render import ENTRY_POINT
+
+
+@dataclass(frozen=True, slots=True)
+class HyperPodEksGuard:
+    """HyperPod's, with a function in the cluster's network that counts pods, by its ARN."""
+
+    asks: str
+
+    def rights(self, plan: Plan, scope: Construct) -> Rights:
+        """What the guard may do: delete workers, and call that function."""
+        base = hyperpod_guard.rights(plan, scope)
+        call, variables = count_pods(self.asks, plan)
+        return Rights(look=base.look, stop=(*base.stop, call), variables=variables)
+
+    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
+        """What HyperPod says of its instances, whatever schedules their jobs."""
+        hyperpod_guard.announce(plan, guardrails)
+
+
+_UNKNOWN_TYPE = "CloudFormation-Validate::F3006"
+_WHY_UNKNOWN = (
+    "aws-cdk-lib 2.275 carries a registry without AWS::SageMaker::ComputeQuota, which 2.276 has; a plan is refused"
+    " where CloudFormation is not known to have both types"
+)
+
+
+class TaskGovernance(Construct):
+    """The cluster's policy and the team's quota, as their rendered requests say.
+
+    The add-on brings Kueue and nothing else; the policy makes the priority classes, the quota a namespace with its
+    queue. Both are written by SageMaker through the access entry that it has in the cluster.
+
+    Attributes:
+        policy: the priorities.
+        quota: what the team has.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, context: GovernanceContext, cluster: HyperPodCluster, addon: eks.CfnAddon
+    ) -> None:
+        """Make both.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            context: what was rendered.
+            cluster: whose instances they are.
+            addon: brings Kueue, which has to be there first.
+        """
+        super().__init__(scope, id_)
+        self._arn = cluster.resource.attr_cluster_arn
+        told = safe_yaml.loads(governance_text(context))
+        self.policy = self._made("ClusterSchedulerConfig", told)
+        self.policy.node.add_dependency(addon)
+        self.quota = self._made("ComputeQuota", told)
+        # The classes are there before the first job can ask for one.
+        self.quota.node.add_dependency(self.policy)
+
+    def _made(self, kind: str, told: Mapping[str, Any]) -> CfnResource:
+        """One of them; aws-cdk-lib 2.275 has no construct for quotas, 2.276 has."""
+        properties = {**told[kind], "ClusterArn": self._arn}
+        made = CfnResource(self, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
+        Validations.of(made).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
+        return made
+
 
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
 

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from aws_cdk import CfnOutput
+from aws_cdk import CfnOutput, CfnStack, CustomResource
 from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import parallelcluster_guard
@@ -15,8 +17,8 @@ from infra.parts.dashboard import parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
 from infra.parts.node_policy import PATH, NodePolicy
-from infra.parts.parallelcluster import ParallelCluster
 from infra.parts.provider_access import ProviderAccess
+from infra.parts.published import published_template
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.assets import asset
@@ -31,12 +33,52 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import NODE_SCRIPT, metrics_script
-from launcher.targets.parallelcluster.render import (
-    METRICS_FILE,
-    agent_findings,
-    cluster_configuration,
-    cluster_context,
-)
+from launcher.targets.parallelcluster.render import METRICS_FILE, agent_findings, cluster_configuration, cluster_context
+
+
+class ParallelCluster(Construct):
+    """The provider, a stack that AWS publishes in every region, and the cluster as its custom resource.
+
+    The cluster is a stack of its own beside this one. An update does not stop the running nodes by itself; the
+    configuration's QueueUpdateStrategy says what happens to them.
+
+    Attributes:
+        resource: the custom resource; its attributes are those of `pcluster describe-cluster`, and a wrong one fails
+            the deployment.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        name: str,
+        configuration: Mapping[str, Any],
+        provider_parameters: Mapping[str, str],
+    ) -> None:
+        """Make provider and cluster.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            name: the cluster's name, which must differ from this stack's; it can never change.
+            configuration: the cluster configuration as typed data; tokens allowed.
+            provider_parameters: parameters of the provider's stack.
+        """
+        super().__init__(scope, id_)
+        self.provider = CfnStack(
+            self,
+            "Provider",
+            template_url=published_template(self, "custom_resource/cluster.yaml"),
+            parameters=dict(provider_parameters) or None,
+        )
+        self.resource = CustomResource(
+            self,
+            "Cluster",
+            resource_type="Custom::PclusterCluster",
+            service_token=self.provider.get_att("Outputs.ServiceToken").to_string(),
+            properties={"ClusterName": name, "ClusterConfiguration": configuration},
+        )
 
 
 def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:

@@ -2,30 +2,128 @@
 
 import functools
 import shlex
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from aws_cdk import CfnOutput, CfnParameter
+from aws_cdk import Aws, CfnOutput, CfnParameter, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_pcs as pcs
+from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings
+from infra.parts.block_end import announce_block
 from infra.parts.dashboard import pcs_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
-from infra.parts.guardrails import NAMESPACE
+from infra.parts.guard_function import Rights
+from infra.parts.guardrails import NAMESPACE, Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
-from infra.parts.pcs_guard import PcsGuard
-from infra.parts.pcs_logs import PcsLogs
-from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
+from infra.parts.pcs_nodes import MACHINE_TAG, PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
+from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.pcs.render import PcsContext, cluster_context
+
+
+@dataclass(frozen=True, slots=True)
+class PcsGuard:
+    """PCS's, over the cluster's id and the role of its machines."""
+
+    cluster_id: str
+    role_arn: str
+
+    def rights(self, plan: Plan, scope: Construct) -> Rights:
+        """What the guard may do: look at instances, set node groups to zero, end nodes by their tags.
+
+        An update of a group takes what its creation does (PCS user guide, minimum permissions): all of it through PCS.
+        """
+        region = Stack.of(scope).region
+        cluster = f"arn:{Aws.PARTITION}:pcs:{region}:{Aws.ACCOUNT_ID}:cluster/{self.cluster_id}"
+        through = {"ForAnyValue:StringEquals": {"aws:CalledVia": [f"pcs.{Aws.URL_SUFFIX}"]}}
+        statements = (
+            iam.PolicyStatement(
+                sid="StopNodes",
+                actions=["pcs:GetComputeNodeGroup", "pcs:ListComputeNodeGroups", "pcs:UpdateComputeNodeGroup"],
+                resources=[cluster, f"{cluster}/computenodegroup/*"],
+            ),
+            iam.PolicyStatement(
+                sid="StopsThroughPcs",
+                actions=["ec2:CreateFleet", "ec2:CreateTags", "ec2:RunInstances", "iam:GetInstanceProfile"],
+                resources=["*"],
+                conditions=through,
+            ),
+            iam.PolicyStatement(
+                sid="GiveRole",
+                actions=["iam:PassRole"],
+                resources=[self.role_arn],
+                conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},
+            ),
+            iam.PolicyStatement(
+                sid="EndWhatStays",
+                actions=["ec2:TerminateInstances"],
+                resources=[f"arn:{Aws.PARTITION}:ec2:{region}:{Aws.ACCOUNT_ID}:instance/*"],
+                conditions={
+                    "StringEquals": {
+                        "aws:ResourceTag/slipway:cluster": plan.cluster_name,
+                        f"aws:ResourceTag/{MACHINE_TAG}": "node",
+                    }
+                },
+            ),
+        )
+        look = (
+            *("cloudwatch:GetMetricData", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"),
+            *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
+            *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
+        )
+        return Rights(look=look, stop=statements)
+
+    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
+        """The end of a Capacity Block."""
+        announce_block(plan, guardrails)
+
+
+LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
+
+
+class PcsLogs(Construct):
+    """A delivery for each kind (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
+
+    def __init__(self, scope: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
+        """Make the deliveries of a cluster; `name` is the cluster's, which theirs begin with."""
+        super().__init__(scope, id_)
+        for kind in LOG_TYPES:
+            part = kind.removeprefix("PCS_").removesuffix("_LOGS").capitalize()
+            # Below this prefix CloudWatch lets the service write without a policy of the account.
+            group = logs.CfnLogGroup(
+                self,
+                f"{part}Log",
+                log_group_name=f"/aws/vendedlogs/pcs/cluster/{kind}/{name}",
+                retention_in_days=LOG_RETENTION_DAYS,
+            )
+            group.apply_removal_policy(RemovalPolicy.DESTROY)
+            source = logs.CfnDeliverySource(
+                self, f"{part}Source", name=f"{name}-{part.lower()}", log_type=kind, resource_arn=cluster.attr_arn
+            )
+            destination = logs.CfnDeliveryDestination(
+                self,
+                f"{part}Destination",
+                name=f"{name}-{part.lower()}",
+                destination_resource_arn=group.attr_arn,
+            )
+            delivery = logs.CfnDelivery(
+                self,
+                f"{part}Delivery",
+                delivery_source_name=source.name,
+                delivery_destination_arn=destination.attr_arn,
+            )
+            delivery.add_resource_dependency(source)
 
 
 class PcsStack(ClusterStack):

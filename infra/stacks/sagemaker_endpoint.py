@@ -6,7 +6,7 @@ from aws_cdk import App, Aws, CfnOutput, RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.parts import endpoint_guard
+from infra.parts import endpoint_alarms
 from infra.parts.endpoint import SageMakerEndpoint
 from infra.parts.endpoint_alarms import EndpointAlarms
 from infra.parts.endpoint_dashboard import EndpointDashboard
@@ -96,7 +96,7 @@ class ServingStack(PlanStack):
             kms_key_arn=key,
         )
         self._scale(endpoint, alarms)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=endpoint_guard)
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, own=endpoint_alarms)
         alarms.tell(guardrails.topics)
         callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
         CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")

@@ -10,9 +10,9 @@ from launcher.answers.lines import finding_line, sections, wrapped
 from launcher.answers.plan_table import headline
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import Path, Port, weeks_words
 from launcher.pricing.priced import NEURON, NVIDIA

@@ -1,8 +1,8 @@
 """The meter of a running job beside its quote: as a line, and as the key `meter` of slipway.status/1."""
 
 from launcher.answers import lines, words
-from launcher.model.durations import HOUR_S, spoken
 from launcher.model.meter import Meter
+from launcher.model.units import HOUR_S, spoken
 from launcher.records.codec import Json, picked
 
 METER = (

@@ -10,11 +10,11 @@ from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_words
 from launcher.answers.table import Column, render
-from launcher.model.durations import spoken
 from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
+from launcher.model.units import spoken
 from launcher.pricing.blocks import bought
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for

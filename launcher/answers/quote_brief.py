@@ -8,11 +8,11 @@ from itertools import groupby
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.quote import GROUPS, answer_lines, gate_lines, safety, title
-from launcher.model.durations import HOUR_S, spoken
 from launcher.model.enums import Level
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
+from launcher.model.units import HOUR_S, spoken
 from launcher.pricing.priced import Priced
 from launcher.pricing.trust import DOUBTFUL_PRICE
 from launcher.workflow.quote.commands import command_for

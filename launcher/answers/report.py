@@ -6,8 +6,8 @@ from launcher.answers import words
 from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
-from launcher.model.durations import HOUR_S, spoken
 from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
+from launcher.model.units import HOUR_S, spoken
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:

@@ -16,6 +16,26 @@ from launcher.catalog.billed import service_code
 from launcher.model.bill import BilledRow, ChargeKind
 from launcher.model.errors import AwsError
 
+ACTIVE = "Active"
+
+
+def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
+    """The state of cost allocation tags, "Active" or "Inactive", of those that billing has ever seen.
+
+    Args:
+        session: of us-east-1, where Cost Explorer answers.
+        keys: the tags' keys.
+    """
+    found = items(
+        session.client("ce").list_cost_allocation_tags,
+        "list the cost allocation tags",
+        "CostAllocationTags",
+        TagKeys=list(keys),
+        Type="UserDefined",
+    )
+    return {str(each["TagKey"]): str(each["Status"]) for each in found}
+
+
 HOME = "us-east-1"
 """Where the endpoint is, for every region of the commercial partition (AWS General Reference)."""
 USED = ("Usage", "DiscountedUsage", "SavingsPlanCoveredUsage")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from launcher.catalog.replacement import Replacing
+from launcher.catalog.updates import Replacing
 from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]

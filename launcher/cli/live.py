@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 from launcher.answers.lines import bar
 from launcher.cli.colour import dimmed
-from launcher.model.durations import clock
 from launcher.model.stages import Part, Stage, Words
+from launcher.model.units import clock
 
 SECOND = 1.0
 HEARTBEAT_S = 300.0

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 
-from launcher.model.calendar import MONTHS_A_YEAR
 from launcher.model.enums import Basis, Payment, TargetKind
 from launcher.model.finding import Finding
 from launcher.model.record import record
 from launcher.model.target import target_of
+from launcher.model.units import MONTHS_A_YEAR
 
 LISTED = (Basis.LISTED, Basis.USER)
 """Bases of rates that AWS publishes, or that the plan states."""

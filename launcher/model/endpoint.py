@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from launcher.model.enums import Rollout
-from launcher.model.gigabytes import GB_PER_GIB
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.model.schedule import ScheduledRange
+from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ServingWorkload
 
 FILLED = 0.7

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import FILLED, EndpointMode, batch_percent, endpoint_mode, least_instances, rollout_of
 from launcher.model.enums import Rollout
 from launcher.model.schedule import Slot, hours_of_day
 from launcher.model.serving import Instances
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
 SECONDS_PER_HOUR = 3600.0

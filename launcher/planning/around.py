@@ -1,8 +1,8 @@
 """The hours that a job's own steps and files take around its command: what they are in the quote of a plan."""
 
-from launcher.model.gigabytes import GB_PER_GIB
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
+from launcher.model.units import GB_PER_GIB
 from launcher.planning.files import is_shared
 
 STORE_GB_PER_S = 1.0

@@ -11,12 +11,291 @@ slow nodes). Independent causes widen a range by the root of the sum of their sq
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
-from launcher.model.money import Range
-from launcher.model.training import TrainingEstimate, TrainingFacts
-from launcher.planning import explanation, goodput, throughput
+from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.money import Assumption, Range
+from launcher.model.training import Constant, TrainingEstimate, TrainingFacts
+from launcher.planning import flops, goodput, posterior, throughput, utilisation
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR
-from launcher.planning.shape import TrainingShape
+from launcher.planning.shape import ADAPTER_FRACTION, TrainingShape, known_hidden, known_layers
+
+FEW_ROWS = 5
+PALM = "PaLM, arXiv:2204.02311, appendix B; Kaplan 2020, arXiv:2001.08361"
+
+
+def assumptions(
+    shape: TrainingShape, tokens: float, facts: TrainingFacts, estimate: TrainingEstimate
+) -> tuple[Assumption, ...]:
+    """What an estimate rests on, in the order of the arithmetic.
+
+    Args:
+        shape: the job.
+        tokens: tokens to train on.
+        facts: the facts the estimate was made from.
+        estimate: the estimate itself; its numbers are repeated, not computed again.
+    """
+    found = [_flops(shape)]
+    found.extend(_gaps(shape, facts))
+    found.append(
+        _utilisation(shape, facts) if shape.measured_tokens_per_s is None else _measured(shape, facts, estimate)
+    )
+    found.extend(_own_runs(shape, facts))
+    found.append(_rate(shape, estimate))
+    found.append(_steady(tokens, estimate))
+    found.append(_checkpoint(shape, facts, estimate))
+    found.extend(_failures(shape, facts))
+    found.append(_expected(shape, facts, estimate))
+    return tuple(found)
+
+
+def _flops(shape: TrainingShape) -> Assumption:
+    factor = flops.FROZEN if shape.trains_adapters else flops.TRAINED
+    weights = factor * shape.active_params_b * 1e9
+    attention = flops.attention_per_token(shape)
+    steps = [
+        f"weights: {factor:.0f} x {shape.active_params_b:g} billion active parameters = {weights / 1e9:,.4g} GFLOP",
+        (
+            f"attention: 12 x {known_layers(shape):.3g} layers x {known_hidden(shape):.4g} wide"
+            f" x {shape.sequence_length} tokens"
+            f" = {attention / 1e9:,.4g} GFLOP"
+        ),
+        f"together {flops.per_token(shape) / 1e9:,.4g} GFLOP per token",
+    ]
+    if shape.recompute is Recompute.FULL:
+        done = flops.hardware_per_token(shape) / 1e9
+        steps.append(f"the chips do {done:,.4g} GFLOP: the forward pass is computed again")
+    return Assumption(
+        name="FLOPs per token",
+        value=f"{flops.per_token(shape) / 1e9:.4g}",
+        unit="GFLOP",
+        source=PALM,
+        steps=tuple(steps),
+    )
+
+
+def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    """What the plan or the data leave open, and what replaces it."""
+    chip = shape.accelerator
+    if shape.layers is None or shape.hidden is None:
+        yield Assumption(
+            name="dimensions",
+            value=f"{known_layers(shape):.0f} layers of {known_hidden(shape):.0f}",
+            unit="",
+            source="not given: scaled from a 7 B model with the cube root of the active parameters",
+        )
+    if shape.global_batch_tokens is None:
+        most = shape.most_batch_tokens
+        bound = "" if most is None else f", at most the {most / 1e6:.3g} million of published runs"
+        yield Assumption(
+            name="batch",
+            value=f"{utilisation.step_tokens(shape, shape.chips) * shape.chips:.0f}",
+            unit="tokens per step",
+            source=f"not given: 4 million tokens, or 8,192 per chip if that is more{bound}",
+        )
+    if not shape.stack_known:
+        source = "not given: huggingface for LoRA and QLoRA, framework for the rest; " + (
+            "the range is wider for it" if shape.method is not Method.PRETRAIN else "name the stack if it is another"
+        )
+        yield Assumption(name="stack", value=shape.stack.value, unit="", source=source)
+    if shape.micro_batch is None and utilisation.has_micro_steps(shape):
+        source = f"not given: the range holds 1 to {utilisation.MOST_MICRO_BATCH}"
+        value, unit = str(utilisation.DEFAULT_MICRO_BATCH), "sequences a chip"
+        yield Assumption(name="micro-batch", value=value, unit=unit, source=source)
+    traits = utilisation.chip_traits(chip, facts)
+    rows = sum(traits.rows.get(name, 0) for name in utilisation.spread_classes(shape))
+    if traits.name == utilisation.UNKNOWN_CHIP.name or not traits.rows:
+        source = f"no published run on {chip.name} is known: its family, peak and bandwidth stand in; the range is wide"
+        yield Assumption(name="chip", value=chip.name, unit="", source=source)
+    elif rows < FEW_ROWS:
+        found = "1 published row" if rows == 1 else f"{rows} published rows"
+        source = f"{found} of this kind of job on {traits.name}; the range is wider for it"
+        yield Assumption(name="chip", value=chip.name, unit="", source=source)
+    if shape.precision is Precision.FP8 and not shape.fp8_counts:
+        source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
+        yield Assumption(name="precision", value="fp8", unit="", source=source)
+
+
+def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
+    mfu = utilisation.estimate(shape, facts)
+    values = dict(zip(utilisation.TERMS, utilisation.terms(shape, facts), strict=True))
+    steps = []
+    for name, value in values.items():
+        factor = math.exp(facts.coefficients[name] * value)
+        if name == "base":
+            steps.append(f"start at {factor:.3f}: {utilisation.MEANINGS[name]}")
+        elif value and abs(factor - 1.0) >= 0.0005:  # noqa: PLR2004 what three decimals would print as 1.000
+            steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
+    if shape.stack is Stack.UNTUNED:
+        steps.append(f"times {facts.constants['untuned_factor'].mid:.3f}: untuned software")
+    steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
+    steps.append(
+        f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {mfu.low:.3f}"
+        f" and {facts.quantile_high:.2f} up to {mfu.high:.3f}"
+    )
+    return Assumption(
+        name="model FLOPs utilisation",
+        value=_three(Range(low=mfu.low, mid=mfu.mid, high=mfu.high), 3),
+        unit="of the bf16 peak",
+        source=f"fitted to {facts.fitted_rows} published rows of {facts.fitted_families} sources on {facts.fitted_on}",
+        steps=tuple(steps),
+    )
+
+
+def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+    measured = shape.measured_tokens_per_s or 0.0
+    nodes = max(1.0, shape.chips / shape.chips_per_node)
+    kept = estimate.tokens_per_s.mid / (measured * nodes)
+    steps = (
+        f"measured on one node: {measured:.6g} tokens/s",
+        f"times {_nodes(nodes)}, times {kept:.3f} that scaling leaves = {estimate.tokens_per_s.mid:.6g} tokens/s",
+        f"that is {estimate.mfu.mid:.3f} of the bf16 peak",
+        f"range: a spread of {throughput.rate(shape, facts).scale:.2f} in logarithms",
+    )
+    return Assumption(
+        name="measured throughput", value=f"{measured:.6g}", unit="tokens/s on one node", source="user", steps=steps
+    )
+
+
+def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    """What one's own measurements made of the estimate; nothing where none counts."""
+    if shape.measured_tokens_per_s is not None or not facts.measured:
+        return
+    prior = utilisation.estimate(shape, facts)
+    learned = posterior.posterior(shape, facts, prior.scale)
+    if learned is None:
+        return
+    steps = [f"the estimate alone: {prior.mid:.3f} of the peak, a spread of {prior.scale:.2f} in logarithms"]
+    for cell in learned.cells:
+        count = f"{len(cell.runs)} runs" if len(cell.runs) > 1 else cell.runs[0]
+        seen = f"measured {math.exp(cell.error):.2f} times its estimate, spread {math.sqrt(cell.variance):.3f}"
+        steps.append(f"{cell.words} ({count}): {seen}; discounted by {cell.discount:.3f} for what differs")
+    if learned.contradiction:
+        steps.append("they contradict each other by more than their spreads: the range is wider for it")
+    steps.append(f"together {math.exp(learned.shift):.3f} times the estimate, a spread of {learned.scale:.3f}")
+    yield Assumption(
+        name="own measurements",
+        value=f"{math.exp(learned.shift):.3f}",
+        unit="times the estimate",
+        source="runs of this folder, weighted by the inverse of their variances",
+        steps=tuple(steps),
+    )
+
+
+def _rate(shape: TrainingShape, estimate: TrainingEstimate) -> Assumption:
+    chip = shape.accelerator
+    peak = shape.chips * chip.peak_bf16_tflops
+    steps = (
+        f"{shape.chips} chips x {chip.peak_bf16_tflops:g} TFLOP/s bf16 = {peak:.6g} TFLOP/s",
+        (
+            f"x {estimate.mfu.mid:.3f} utilisation / {flops.per_token(shape):.4g} FLOP per token"
+            f" = {estimate.tokens_per_s.mid:.6g} tokens/s"
+        ),
+    )
+    return Assumption(
+        name="tokens per second",
+        value=_three(estimate.tokens_per_s, 0),
+        unit="tokens/s",
+        source=chip.source,
+        steps=steps,
+    )
+
+
+def _steady(tokens: float, estimate: TrainingEstimate) -> Assumption:
+    steps = (
+        f"{tokens:.6g} tokens / {estimate.tokens_per_s.mid:.6g} tokens/s / 3600 = {estimate.steady_hours.mid:.4g} h",
+    )
+    return Assumption(
+        name="steady hours", value=_three(estimate.steady_hours, 2), unit="h", source="tokens over rate", steps=steps
+    )
+
+
+def _checkpoint(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+    per_parameter = facts.constants["checkpoint_bytes_per_parameter"]
+    trained = f"{shape.params_b:g} billion parameters"
+    if shape.trains_adapters:
+        trained = f"adapters of {ADAPTER_FRACTION:g} of {trained}"
+    write, fixed = estimate.checkpoint_write_s, facts.constants["checkpoint_fixed_s"].mid
+    speed = facts.constants["checkpoint_gb_per_s_per_node"].mid
+    steps = (
+        f"{trained} x {per_parameter.mid:g} bytes = {estimate.checkpoint_gb:.4g} GB",
+        f"over {_nodes(shape.nodes)} at {speed:g} GB/s each, and {fixed:g} s to begin and end",
+        f"written in {write.mid:.3g} s ({write.low:.3g} to {write.high:.3g}), during which the job waits",
+    )
+    return Assumption(
+        name="checkpoint size",
+        value=f"{estimate.checkpoint_gb:.4g}",
+        unit="GB",
+        source=per_parameter.source,
+        steps=steps,
+    )
+
+
+def _failures(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    per_chip = facts.constants["failures_per_accelerator_hour"]
+    software = facts.constants[f"software_failures_per_hour_{shape.stack.value}"]
+    lost = goodput.overhead(shape, facts)
+    steps = (
+        f"{shape.chips} chips x {per_chip.mid:g} + {software.mid:g} of software = {lost.failures_per_h:.4g} failures/h",
+        f"that is one in {1.0 / lost.failures_per_h:.4g} h",
+        f"a checkpoint of {lost.checkpoint_s:.3g} s every {lost.interval_s:.4g} s is best against that (Daly)",
+        f"with restarts that is {100.0 * lost.fraction:.2f} % more time",
+    )
+    yield Assumption(
+        name="failures",
+        value=f"{lost.failures_per_h:.4g}",
+        unit="per hour of the job",
+        source=f"{per_chip.source}; software: {software.source}",
+        steps=steps,
+    )
+    yield _constant("restart", facts.constants["restart_minutes"])
+
+
+def _expected(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEstimate) -> Assumption:
+    factor = goodput.run_factor(shape, facts)
+    lost = goodput.overhead(shape, facts)
+    steps = [
+        (
+            f"{estimate.steady_hours.mid:.4g} h x {factor:.3f} that whole runs take beside their steady rate"
+            f" x {1.0 + lost.fraction:.4f} for checkpoints, failures and restarts"
+        ),
+    ]
+    source = f"whole published runs against steady rates, fitted on {facts.fitted_on}; Daly 2006 for the overhead"
+    if shape.accelerator.family == "neuron":
+        first = facts.constants["neuron_compile_minutes"]
+        steps.append(
+            f"plus {first.mid:g} min ({first.low:g} to {first.high:g}) to compile once; a cache spares it later"
+        )
+        source += f"; compilation: {first.source}"
+    steps.append(f"= {estimate.expected_hours.mid:.4g} h, without spot interruptions")
+    return Assumption(
+        name="expected hours", value=_three(estimate.expected_hours, 2), unit="h", source=source, steps=tuple(steps)
+    )
+
+
+def _constant(name: str, constant: Constant) -> Assumption:
+    return Assumption(
+        name=name,
+        value=_three(constant.range, 4),
+        unit=constant.unit,
+        source=f"{constant.source} (read {constant.as_of})",
+    )
+
+
+def _nodes(count: float) -> str:
+    return "1 node" if count == 1 else f"{count:g} nodes"
+
+
+def _three(values: Range, decimals: int) -> str:
+    """A range as "mid (low to high)", without trailing zeros.
+
+    >>> _three(Range(low=5.0, mid=10.0, high=30.0), 2), _three(Range(low=0.301, mid=0.402, high=0.503), 3)
+    ('10 (5 to 30)', '0.402 (0.301 to 0.503)')
+    """
+    low, mid, high = (f"{value:.{decimals}f}" for value in (values.low, values.mid, values.high))
+    if decimals:
+        low, mid, high = (text.rstrip("0").rstrip(".") for text in (low, mid, high))
+    return f"{mid} ({low} to {high})"
 
 
 def estimate(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> TrainingEstimate:
@@ -31,7 +310,7 @@ def estimate(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Train
         ValueError: tokens is not finite or not above zero.
     """
     bare = numbers(shape, tokens, facts)
-    return dataclasses.replace(bare, assumptions=explanation.assumptions(shape, tokens, facts, bare))
+    return dataclasses.replace(bare, assumptions=assumptions(shape, tokens, facts, bare))
 
 
 def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> TrainingEstimate:

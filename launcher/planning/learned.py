@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from launcher.model.durations import HOUR_S
 from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
+from launcher.model.units import HOUR_S
 from launcher.planning.posterior import WITHIN, variance_between
 
 BOOT_H = 0.15

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from launcher.catalog.pinned_images import pinned_image
+from launcher.catalog.training_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.finding import Finding, info, warning
 from launcher.model.plan import Place
 from launcher.model.target import target_of
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.context import PricingContext
 
 

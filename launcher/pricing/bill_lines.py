@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.units import HOURS_PER_MONTH
 
 CLUSTER_OVERHEAD_H = 0.5
 """Hours that the head node and the network run before and after the job at least: an assumption, not measured."""

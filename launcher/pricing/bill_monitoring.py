@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import (
@@ -20,6 +19,7 @@ from launcher.model.monitoring import (
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM, HeadNode, Target, target_of
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill_lines import Line, Prices, combined
 
 GUARD_SECONDS = 3.0

@@ -6,10 +6,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.model.capacity import NOT_YET, OFFERED_PLAN
-from launcher.model.durations import HOUR_S
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import Range
 from launcher.model.request import PurchaseRequest, Reservation, TrainingPlanReference
+from launcher.model.units import HOUR_S
 from launcher.pricing.chances import chance_above
 
 LONGEST_DAYS = 182

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
-from launcher.model.calendar import HOURS_A_YEAR
 from launcher.model.commitment_choice import CommitmentOption, Load
 from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.model.record import record
+from launcher.model.units import HOURS_A_YEAR
 from launcher.pricing.bill_lines import sum_price
 from launcher.pricing.commitments import MOVES
 from launcher.pricing.offers import price_key

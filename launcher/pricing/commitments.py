@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 
-from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.enums import Market, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
+from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.pricing.compute import ComputeCost, committed_sets
 from launcher.pricing.training_candidate import TrainingCandidate
 

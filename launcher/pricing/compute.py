@@ -6,7 +6,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.enums import PurchaseOption
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
@@ -14,6 +13,7 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
+from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
 from launcher.pricing.blocks import (

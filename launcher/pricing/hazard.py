@@ -4,9 +4,9 @@ import math
 from typing import NamedTuple
 
 from launcher.catalog.market import InterruptionBand
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
+from launcher.model.units import HOURS_PER_MONTH
 
 MEASURED_PER_NODE_HOUR = (0.06, 0.35, 0.74)
 """Preemptions per instance-hour in measured traces of p3.2xlarge, 2020 to 2023: low, middle, high

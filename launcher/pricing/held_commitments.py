@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.record import record
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.compute import whole_sets
 from launcher.pricing.training_candidate import UNUSED
 

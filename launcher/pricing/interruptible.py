@@ -4,10 +4,10 @@ import math
 from typing import NamedTuple
 
 from launcher.agent.interval import daly_interval_s, overhead_fraction
-from launcher.model.durations import HOUR_S, spoken
 from launcher.model.enums import CheckpointMode
 from launcher.model.money import Assumption
 from launcher.model.request import PlanRequest
+from launcher.model.units import HOUR_S, spoken
 from launcher.model.work import Work
 from launcher.planning.goodput import UNKNOWN_WRITE_S
 from launcher.planning.learned import RESTART_H

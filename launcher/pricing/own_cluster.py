@@ -6,10 +6,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, info
 from launcher.model.target import target_of, training_targets
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 OWN_CLUSTER = "own-cluster"

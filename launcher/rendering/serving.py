@@ -1,16 +1,131 @@
 """A serving plan as files: the decided endpoint, the job that compiles its model, or the pods of an EKS cluster."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 
+from launcher.catalog.load import Catalog
 from launcher.model.bundle import Bundle, RenderedFile
 from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
 from launcher.model.serving import ServingFacts
-from launcher.planning.endpoint import ServingDeployment, ServingPlan
+from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import deployment_findings
+from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest
 from launcher.rendering.engine import rendered
-from launcher.rendering.serving_kubernetes import kubernetes_files
+from launcher.rendering.kubernetes_pod import NEURON
+
+SERVICE_FILE = "kubernetes/service.yaml"
+PORT = 8080
+"""Of the Neuron image, which takes no other (docker/vllm/Dockerfile); the GPU image is told to."""
+START_UP_S, PROBE_EVERY_S = 3600, 10
+DRAIN_S, GRACE_S = 90, 120
+"""How long a pod finishes its answers, and has in all before it is ended: the two minutes of spot's notice."""
+SHARED_MEMORY_GIB = 8
+"""NCCL's and vLLM's own; Docker's 64 MiB are too few (vLLM documentation, deployment on Kubernetes)."""
+PREFIX = "SM_VLLM_"
+NEIGHBOURS = "my-scheduler"
+"""The second scheduler that Neuron's Helm chart brings for its extension (Neuron documentation, multiple schedulers;
+aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtime fails (aws/containers-roadmap#1735):
+Kubernetes' own scheduler does not know of that, and EKS's cannot be taught."""
+
+
+def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
+    """The manifests of a plan for EKS by their path; they pass the strict schemas of Kubernetes.
+
+    Raises:
+        ValueError: no image, or no model to load.
+    """
+    plan, serve, facts, image = served.plan, served.serve, served.facts, served.image
+    model = served.model_source
+    if image is None or model is None:
+        message = f"{plan.name} makes no service"
+        raise ValueError(message)
+    chips, copies = served.chips, served.copies
+    variables = served.environment(model, replicas=1)
+    plugin = served.images.device_plugin(served.chip.name)
+    bucket, _, prefix = (served.model_uri or "").removeprefix("s3://").partition("/")
+    replicas = plan.place.nodes * copies
+    resource = NEURON if served.neuron else "nvidia.com/gpu"
+    device_plugin = None if plugin is None else served.images.uri(plugin, plan.place.region)
+    service = rendered(
+        "kubernetes/service.yaml.j2",
+        plan=plan,
+        served=served,
+        name=f"slipway-{plan.name}",
+        caller_label=f"slipway/calls-{plan.name}",
+        zone_skew=_zone_skew(plan.place.nodes, serve.zones, copies),
+        replicas=replicas,
+        image=image,
+        registry=image.partition("/")[0],
+        environment=_variables(variables),
+        arguments=_arguments(variables),
+        port=PORT,
+        resource=resource,
+        cpus=max(1, int(facts.vcpus * HOST_SHARE / copies)),
+        memory_gib=max(1, int(facts.memory_gib * HOST_SHARE / copies)),
+        shared_memory_gib=min(SHARED_MEMORY_GIB, max(1, int(facts.memory_gib / copies / 4))),
+        device_plugin=device_plugin,
+        scheduler=NEIGHBOURS if served.neuron and 1 < chips < facts.accelerators else None,
+        bucket=bucket or None,
+        mount_options=_mount_options(plan.place.region, prefix.strip("/")),
+        model_gib=_model_gib(served),
+        model_folder=MODEL_FOLDER,
+        start_up_s=START_UP_S,
+        start_up_probes=START_UP_S // PROBE_EVERY_S,
+        probe_every_s=PROBE_EVERY_S,
+        drain_s=DRAIN_S,
+        grace_s=GRACE_S,
+        surge=0 if replicas > 1 else 1,
+        unavailable=max(1, replicas // 4) if replicas > 1 else 0,
+    )
+    if device_plugin is None:
+        return {SERVICE_FILE: service}
+    return {SERVICE_FILE: service, NEURON_FILE: neuron_manifest(device_plugin, _neuron_types(served.catalog))}
+
+
+def _zone_skew(nodes: int, zones: int, copies: int) -> int:
+    """By how many pods zones may differ: by those of one node where they cannot have as many nodes.
+
+    A smaller skew would leave pods pending for ever.
+
+    >>> _zone_skew(nodes=3, zones=2, copies=3), _zone_skew(nodes=4, zones=2, copies=3)
+    (3, 1)
+    """
+    return copies if nodes % zones else 1
+
+
+def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
+    """Every instance type with Neuron chips."""
+    return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
+
+
+def _model_gib(served: ServingPlan) -> int:
+    """What the claim on the model's volume asks for: its weights twice over, which the driver does not look at."""
+    return max(1, round(2 * served.weights_gb * 1e9 / 2.0**30))
+
+
+def _variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a container is given: those of the GPU image are its arguments."""
+    return {name: value for name, value in variables.items() if not name.startswith(PREFIX)}
+
+
+def _mount_options(region: str, prefix: str) -> tuple[str, ...]:
+    """What Mountpoint for Amazon S3 is told: one folder, to read."""
+    options = ("read-only", "allow-other", f"region {region}")
+    return (*options, f"prefix {prefix}/") if prefix else options
+
+
+def _arguments(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The options of `vllm serve`, which the image for EC2 does not make of its variables; empty on Neuron."""
+    found: list[str] = []
+    for name, value in variables.items():
+        if name == f"{PREFIX}MODEL":
+            found.insert(0, value)
+        elif name.startswith(PREFIX):
+            found += [f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}", value]
+    return (*found, "--port", str(PORT)) if found else ()
+
 
 ENDPOINT_FILE = "endpoint.json"
 COMPILE_FILE = "compile.sh"

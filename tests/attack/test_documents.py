@@ -9,7 +9,7 @@ import yaml
 
 from launcher import plan_file
 from launcher.agent import job, manifest, metrics, safe_json
-from launcher.agent.checkpoint import claim, sheets
+from launcher.agent.checkpoint import claim, tagging
 from launcher.agent.errors import AgentError
 from launcher.agent.node.news import parse_news
 from launcher.agent.node.notice import parse_notice, rebalance_notice, spot_notice
@@ -27,7 +27,7 @@ READERS = {
     "manifest": (manifest.parse, {"schema": manifest.SCHEMA, "run": "r", "files": [{"path": "a", "bytes": 1}]}),
     "metrics": (metrics.figures_in, {"step": 3, "loss": 2.5, "software": {"torch": "2"}}),
     "claim": (claim.parse_owner, {"schema": claim.SCHEMA, "run": "r", "attempt": 1, "node": "n", "token": "t"}),
-    "sheet": (lambda text: sheets.parse(text, 0), {"schema": sheets.SCHEMA, "number": 1, "owner": "o", "keys": []}),
+    "sheet": (lambda text: tagging.parse(text, 0), {"schema": tagging.SCHEMA, "number": 1, "owner": "o", "keys": []}),
     "news": (parse_news, {"spot": NOTICE}),
     "notice": (lambda text: parse_notice(text, now=NOW), NOTICE),
     "spot": (lambda text: spot_notice(text, now=NOW), {"action": "stop", "time": "2026-11-20T12:02:00Z"}),

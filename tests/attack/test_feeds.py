@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from launcher.aws import price_list
-from launcher.aws.feeds import offer_file, spot_files
+from launcher.aws.feeds import public_files
 from launcher.catalog.fetched_prices import Answer
 from launcher.model.errors import AwsError
 from launcher.workflow.quote.price_needs import Question
@@ -39,18 +39,18 @@ SAGEMAKER = offer(ml_product(f"ml.{P5}", REGION, "Cluster", "66.5", f"USE2-Clust
 
 
 def of_ec2(path):
-    found = offer_file.products(path, "EC2", lambda _: True)
+    found = public_files.products(path, "EC2", lambda _: True)
     return price_list.ec2_answer(found, {P5, "p4d.24xlarge"}, {REGION}, NOW, reserved=True)
 
 
 def of_sagemaker(path):
     names, regions = {f"ml.{P5}"}, {REGION}
-    found = offer_file.products(path, "SageMaker", lambda stated: price_list.is_managed(stated, names, regions))
+    found = public_files.products(path, "SageMaker", lambda stated: price_list.is_managed(stated, names, regions))
     return price_list.sagemaker_answer(found, NOW)
 
 
 def of_advisor(path):
-    return Answer(bands=spot_files.bands(path, {P5}, {REGION}, NOW.date()))
+    return Answer(bands=public_files.bands(path, {P5}, {REGION}, NOW.date()))
 
 
 def _answer(read, path, _):

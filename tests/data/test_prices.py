@@ -8,12 +8,11 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.catalog.bill import usage_types
-from launcher.catalog.cluster_updates import CLUSTER_UPDATES
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
-from launcher.catalog.replacement import REPLACEMENT
 from launcher.catalog.selector import Key
+from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT
 from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 

@@ -10,7 +10,7 @@ import pytest
 from launcher import plan_file
 from launcher.model.document import document
 from launcher.planning.pin import pinned_plan
-from launcher.sandbox.aws.template_rules import broken_rules
+from launcher.sandbox.aws.stacks import broken_rules
 from tests.plans import ROOT
 
 

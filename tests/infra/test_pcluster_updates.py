@@ -8,7 +8,7 @@ from copy import deepcopy
 
 import pytest
 
-from launcher.catalog.cluster_updates import CLUSTER_UPDATES
+from launcher.catalog.updates import CLUSTER_UPDATES
 from launcher.rendering.names import symbolic_names
 from launcher.targets.parallelcluster.render import cluster_configuration, cluster_context
 from launcher.targets.parallelcluster.updates import Patch

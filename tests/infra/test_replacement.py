@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.catalog.replacement import load_replacing
+from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import METADATA
 from tests.infra import registry
 

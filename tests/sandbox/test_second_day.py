@@ -28,8 +28,8 @@ from launcher.workflow.quote.existing_head import kept_head
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.fallback import Fallback
 from launcher.workflow.run.launch import LaunchOptions, launch_quote, waits_s
+from launcher.workflow.run.plan_launch import Fallback
 from tests.sandbox.clients import client
 from tests.stand_ins.aws_account import in_front_of
 from tests.unit.workflow.doctor.conftest import METRIC, allowed, quotas

@@ -7,7 +7,7 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.records import run_folder
-from launcher.workflow.run.spike_removal import remove_made
+from launcher.workflow.run.spike import remove_made
 from tests.sandbox.test_down import REGION, account  # noqa: F401 - the fixture
 
 pytestmark = pytest.mark.xdist_group("sandbox-down")

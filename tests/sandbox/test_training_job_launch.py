@@ -15,8 +15,8 @@ from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.fallback import Fallback
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.plan_launch import Fallback
 from launcher.workflow.run.submission_watch import NoCapacityError
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("training-job")]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from launcher.agent import safe_json
 from launcher.aws.feeds.addresses import Addresses
 from launcher.aws.feeds.download import Downloads
-from launcher.aws.feeds.offer_file import products
+from launcher.aws.feeds.public_files import products
 from launcher.aws.price_list import Product, holding
 from launcher.model.errors import AwsError
 

@@ -5,18 +5,18 @@ file that has not changed is neither sent nor read again.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import IO, Any
 
 from launcher.agent import safe_json
+from launcher.aws.calls import RefusedPriceError, dollars
 from launcher.aws.feeds.addresses import Addresses
 from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.download import Download, Downloads, Progress
-from launcher.aws.feeds.offer_file import products
-from launcher.aws.feeds.spot_files import bands, spot_prices
 from launcher.aws.price_list import (
     DATA_TRANSFER,
     Product,
@@ -25,9 +25,243 @@ from launcher.aws.price_list import (
     is_managed,
     is_plain,
     sagemaker_answer,
+    stated_attributes,
 )
 from launcher.catalog.bill import EVERYWHERE, UsageType
-from launcher.catalog.fetched_prices import Answer, FetchedPrice
+from launcher.catalog.fetched_prices import Answer, FetchedBand, FetchedPrice, answer
+from launcher.catalog.selector import Key
+from launcher.model.errors import AwsError
+
+# The Price List's offer file of one service in one region, read piece by piece and never held whole.
+#
+# A file of EC2 in a large region has hundreds of megabytes: `products` by SKU, then `terms` by kind and SKU. What is
+# wanted is picked on the way; a piece becomes a `Product` of the very shape that GetProducts answers with.
+
+
+CHUNK = 1 << 20
+_SPACE = " \t\r\n"
+_MOST_CHARACTERS = 16 << 20
+"""Of one product or its terms; AWS's have some 10,000."""
+
+Wanted = Callable[[dict[str, str]], bool]
+"""Whether a product of some attributes is wanted."""
+
+
+def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
+    """The wanted products of an offer file with their terms.
+
+    Raises:
+        AwsError: it is not of the shape, or ends early.
+    """
+    attributes: dict[str, dict[str, str]] = {}
+    terms: dict[str, dict[str, Any]] = {}
+    try:
+        with path.open(encoding="utf-8") as file:
+            for kind, sku, piece in _pieces(_Reader(file)):
+                if kind == "products":
+                    stated = stated_attributes(piece) if "attributes" in piece else {}
+                    if wanted(stated):
+                        attributes[sku] = stated
+                elif sku in attributes:
+                    terms.setdefault(sku, {})[kind] = piece
+    except (ValueError, AttributeError, EOFError) as problem:
+        raise AwsError(f"{what}: not the shape of an offer file, so no price is taken from it") from problem
+    return [Product(attributes=found, terms=terms.get(sku, {})) for sku, found in attributes.items()]
+
+
+def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
+    """Each product as ("products", SKU, product), each SKU's terms as (kind, SKU, terms)."""
+    seen = set()
+    for part in reader.members():
+        if part == "products":
+            seen.add(part)
+            for sku in reader.members():
+                yield part, sku, reader.value()
+        elif part == "terms":
+            if "products" not in seen:
+                raise ValueError("terms before products")
+            seen.add(part)
+            for kind in reader.members():
+                for sku in reader.members():
+                    yield kind, sku, reader.value()
+        else:
+            reader.skip()
+    if seen != {"products", "terms"}:
+        raise ValueError("products or terms are missing")
+
+
+class _Reader:
+    """A JSON text read from the front: the members of an object one by one, each value decoded or passed over."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._text = ""
+        self._at = 0
+        self._ended = False
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; who iterates reads or skips each value.
+
+        Raises:
+            ValueError: there is no object.
+            EOFError: the text ends within it.
+        """
+        self._take("{")
+        if self._next() == "}":
+            self._at += 1
+            return
+        while True:
+            key = self.value()
+            self._take(":")
+            yield key
+            if self._next() == "}":
+                self._at += 1
+                return
+            self._take(",")
+
+    def value(self) -> Any:
+        """The value that begins here; an object or array is held whole."""
+        self._next()
+        while True:
+            try:
+                value, end = safe_json.value_at(self._text, self._at)
+            except ValueError:
+                if len(self._text) - self._at > _MOST_CHARACTERS or not self._fill():
+                    raise
+                continue
+            # A number at the end of what was read may go on.
+            if end < len(self._text) or not self._fill():
+                self._at = end
+                return value
+
+    def skip(self) -> None:
+        """Pass over the value that begins here without holding more than one of its members."""
+        if self._next() == "{":
+            for _ in self.members():
+                self.value()
+        else:
+            self.value()
+
+    def _take(self, expected: str) -> None:
+        found = self._next()
+        if found != expected:
+            raise ValueError(f"{found!r} where {expected!r} should be")
+        self._at += 1
+
+    def _next(self) -> str:
+        """The next character that is no space."""
+        while True:
+            while self._at < len(self._text):
+                character = self._text[self._at]
+                if character not in _SPACE:
+                    return character
+                self._at += 1
+            if not self._fill():
+                raise EOFError
+
+    def _fill(self) -> bool:
+        """Read on, and forget what was passed; whether anything came."""
+        if self._ended:
+            return False
+        chunk = self._file.read(CHUNK)
+        self._ended = not chunk
+        if chunk:
+            self._text = self._text[self._at :] + chunk
+            self._at = 0
+        return bool(chunk)
+
+
+# AWS's two public files on spot: the prices behind the Spot price page, the bands of the Spot Instance Advisor.
+#
+# Neither is promised by a contract: what is not of the shape that was read in 2026 is not read, and never a price.
+
+
+OLD_NAMES = {
+    "us-east": "us-east-1",
+    "us-west": "us-west-1",
+    "eu-ireland": "eu-west-1",
+    "apac-sin": "ap-southeast-1",
+    "apac-syd": "ap-southeast-2",
+    "apac-tokyo": "ap-northeast-1",
+}
+"""What older copies of the spot price file call regions."""
+ONE_ZONE = "one zone's price, the page does not say which"
+_BANDS = range(5)
+
+
+def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> Answer:
+    """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions.
+
+    Raises:
+        AwsError: the file is not of the shape.
+    """
+    what = "the public spot prices"
+    document = _document(path, what)
+    rates = []
+    try:
+        columns = document["config"]["regions"]
+        for region in columns:
+            name = OLD_NAMES.get(region["region"], region["region"])
+            if name in regions:
+                rates += [each for each in _region(region, name) if each.key.name in names]
+    except (KeyError, TypeError) as problem:
+        raise _other_shape(what) from problem
+    if not columns:
+        raise _other_shape(what)
+    return answer(rates)
+
+
+def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
+    """A region's prices; a type may be listed twice, small prices come as 9.0E-4, one that is missing as N/A*."""
+    for kind in region["instanceTypes"]:
+        for size in kind["sizes"]:
+            for column in size["valueColumns"]:
+                if column["name"] != "linux":
+                    continue
+                try:
+                    usd = dollars(column["prices"].get("USD"))
+                except RefusedPriceError:
+                    continue
+                yield FetchedPrice(key=Key("spot", size["size"], name), usd=usd, note=ONE_ZONE, source="aws-spot-page")
+
+
+def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[FetchedBand, ...]:
+    """The advisor's bands for Linux of some types in some regions, as of a day.
+
+    Raises:
+        AwsError: the file is not of the shape.
+    """
+    what = "the Spot Instance Advisor's data"
+    document = _document(path, what)
+    found = []
+    try:
+        known = document["spot_advisor"]
+        for region in sorted(set(known) & set(regions)):
+            for name, stated in known[region]["Linux"].items():
+                band, saving = stated["r"], stated["s"]
+                if band not in _BANDS or not isinstance(saving, int):
+                    raise _other_shape(what)
+                if name in names:
+                    found.append(FetchedBand(name=name, region=region, band=band, savings_percent=saving, as_of=day))
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise _other_shape(what) from problem
+    return tuple(found)
+
+
+def _document(path: Path, what: str) -> dict[str, Any]:
+    """A file of some megabytes, read whole."""
+    try:
+        found = safe_json.load(path)
+    except (OSError, ValueError) as problem:
+        raise _other_shape(what) from problem
+    if not isinstance(found, dict):
+        raise _other_shape(what)
+    return found
+
+
+def _other_shape(what: str) -> AwsError:
+    return AwsError(f"{what}: not the shape that is known, so nothing is taken from it")
+
 
 EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
 LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))

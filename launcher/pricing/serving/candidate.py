@@ -6,16 +6,16 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.document import plan_at
 from launcher.model.enums import Level, PurchaseOption
-from launcher.model.finding import Finding
+from launcher.model.finding import Finding, error
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import quoted_findings
@@ -24,7 +24,20 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.other_costs import kept, other_costs
-from launcher.pricing.serving.refusals import refusals
+
+
+def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
+    """A load that needs more instances than there may be, ever or by the clock; nothing is against Bedrock."""
+    most = serve.max_instances
+    if load is not None and most is not None and load.instances.most > most:
+        message = f"the busiest hour needs {load.instances.most} instances, max_instances is {most}"
+        yield error("max-instances", "workload.serve.max_instances", message, f"raise it to {load.instances.most}")
+    if load is not None and load.short is not None:
+        hour, needed, allowed = load.short
+        message = f"at {hour:02d}:00 the load needs {needed} instances, the schedule allows {allowed}"
+        hint = f"raise the range to {needed}, to 0-0 where nobody is served, or ask for fewer requests in that hour"
+        yield error("schedule-short", "workload.serve.schedule", message, hint)
+
 
 COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 RESTART_H = 1 / 3

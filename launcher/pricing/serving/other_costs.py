@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import (
     IMAGE_GIB,
     KEPT_DAYS,
@@ -17,13 +16,13 @@ from launcher.model.endpoint import (
     volume_gib,
 )
 from launcher.model.fleet import Fleet
-from launcher.model.gigabytes import billed_gb
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.target import target_of
+from launcher.model.units import HOURS_PER_MONTH, billed_gb
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
 from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch

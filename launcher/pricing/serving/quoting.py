@@ -1,35 +1,130 @@
-"""From a serving candidate to its quote: the month's range, what it rests on, policies, findings, the gate's word."""
+"""The candidates of a serving plan and their quotes: range, sources, policies, findings, the gate's decision."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
+from launcher.catalog.load import Catalog
 from launcher.model.announced_end import AnnouncedEnd
-from launcher.model.calendar import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.endpoint import least_instances
-from launcher.model.enums import Level, Market, PurchaseOption
-from launcher.model.finding import Finding, warning
+from launcher.model.enums import BedrockMode, Level, Market, PurchaseOption
+from launcher.model.finding import Finding, info, warning
 from launcher.model.fleet import Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange
+from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
-from launcher.model.serving import ServingOutlook
+from launcher.model.record import record
+from launcher.model.serving import BedrockTerms, ServedModel, ServingChoices, ServingFacts, ServingOutlook
+from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
+from launcher.planning.serving.explanation import estimate_lines
+from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.cash import after_credits
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
-from launcher.pricing.serving.bedrock_words import bedrock_findings, cache_lines
+from launcher.pricing.priced import PricedRequest
 from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
-from launcher.pricing.serving.compile_job import compile_lines
 from launcher.pricing.serving.other_costs import other_cost_assumptions
+from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
+
+PATH = "workload.serve"
+CACHE = "prompt cache"
+
+
+def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
+    """What is to be said of one candidate."""
+    if terms.mode is BedrockMode.CUSTOM_IMPORT:
+        message = f"that {region} imports models of {terms.model_id}'s architecture was not checked"
+        yield warning("bedrock-region", "target.region", message, "the Bedrock console lists what can be imported")
+    else:
+        yield _region(terms, region)
+        yield from _profile(terms)
+    if serve.max_ttft_ms is not None or serve.max_tpot_ms is not None:
+        message = "Bedrock publishes no latency: the limits were not compared with it"
+        yield warning("bedrock-latency", PATH, message, "measure it before you rely on it")
+    if terms.mode is BedrockMode.BATCH:
+        yield info("bedrock-batch", f"{PATH}.bedrock.mode", "answers of a batch come within 24 hours, not one by one")
+    if serve.model_uri is not None and terms.mode is not BedrockMode.CUSTOM_IMPORT:
+        message = "Bedrock serves the published weights, not those of model_uri"
+        yield warning("other-weights", f"{PATH}.model_uri", message)
+    by_the_token = terms.input_usd_per_million is not None
+    if serve.cached_input_fraction and by_the_token and terms.cached_usd_per_million is None:
+        how = "in a batch " if terms.mode is BedrockMode.BATCH else ""
+        message = f"no price of {terms.inference_id} from a prompt cache {how}is known: all input is at the full price"
+        yield warning("no-cache-price", f"{PATH}.cached_input_fraction", message)
+
+
+def _region(terms: BedrockTerms, region: str) -> Finding:
+    """What is known of a model in a region."""
+    same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
+    message = f"{terms.model_id}{same} that {region} has it was not checked"
+    if not terms.region_seen:
+        message = f"{terms.model_id}{same} no price in the catalog names Bedrock in {region}"
+    return warning("bedrock-region", "target.region", message, "the Bedrock console lists the models of a region")
+
+
+def _profile(terms: BedrockTerms) -> Iterator[Finding]:
+    """Who answers, and who would for less."""
+    path = f"{PATH}.bedrock.profile"
+    if terms.profile:
+        message = f"requests through {terms.inference_id} may be answered in any region of the profile {terms.profile}"
+        yield info("bedrock-profile", path, message, "none keeps them in the region, where the model is offered so")
+    if terms.cheaper:
+        yield info("cheaper-profile", path, f"there is the profile {terms.cheaper}", "it answers in more regions")
+
+
+def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Assumption, ...]:
+    """What a prompt cache does to a month on Bedrock (`terms`), or that on machines it is not counted."""
+    if not serve.cached_input_fraction:
+        return ()
+    share = f"{serve.cached_input_fraction:.0%} of the input"
+    if terms is None:
+        source = "every prompt is read whole: a server's prefix cache makes machines cheaper than this"
+        return (Assumption(name=CACHE, value="not counted", unit="", source=source),)
+    if terms.cached_usd_per_million is None:
+        return ()
+    unit = f"is shared; {expired_share(serve):.1%} of the requests find it gone and write it anew"
+    source = f"workload.serve.cached_input_fraction; a cache holds for {CACHE_S:g} s after its last use"
+    return (Assumption(name=CACHE, value=share, unit=unit, source=source),)
+
+
+COMPILE_H = 1.0
+"""Hours of one instance. Compiling takes up to an hour (aws-neuron/aws-neuron-sdk#825, huggingface/optimum-neuron#698,
+read 2026-11-20); fetching the weights and storing the result are assumed to be in it."""
+NEURON = "neuron"
+NAME = "compile job, where the shape is not compiled yet"
+
+
+def compile_lines(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
+    """The price of the compile job that `slipway render` writes; nothing where a chip needs none.
+
+    It runs on an EC2 instance of the place's own type, on demand, and is in no month: a shape is compiled once.
+    """
+    facts = catalog.instance_types[place.instance_type]
+    if facts.accelerator is None or catalog.accelerators[facts.accelerator].family != NEURON:
+        return ()
+    price = catalog.on_demand(place.instance_type, place.region)
+    if not isinstance(price, Price):
+        return (Assumption(name=NAME, value="unpriced", unit="", source=price.reason),)
+    rate = f"one {place.instance_type} on EC2 on demand at ${price.usd.normalize():f} an hour ({price.as_of})"
+    return (
+        Assumption(
+            name=NAME,
+            value=f"${float(price.usd) * COMPILE_H:,.2f}",
+            unit="once, in no month",
+            source=f"{COMPILE_H:g} h assumed of {rate}; it takes up to an hour: aws-neuron-sdk#825",
+        ),
+    )
+
 
 MILLION = Decimal(1_000_000)
 MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
@@ -301,3 +396,39 @@ def _note(candidate: ServingCandidate) -> str:
     layout = candidate.estimate.layout
     kind = "measured" if candidate.estimate.measured else "estimated"
     return f"{layout.copies} × TP{layout.tensor_parallel}, batch {layout.batch}, {kind}"
+
+
+@record(slots=False)
+class ServingPriced(PricedRequest[ServingCandidate]):
+    """A serving plan with its candidates, best first, and what their throughput was estimated by.
+
+    `choices` is what can carry the plan; `closed` says that only Bedrock has the model.
+    """
+
+    choices: ServingChoices
+    closed: bool
+    facts: ServingFacts
+
+    @property
+    def serve(self) -> ServingWorkload:
+        """The workload."""
+        return self.choices.serve
+
+    @property
+    def model(self) -> ServedModel | None:
+        """The model as it is served; None for a closed one."""
+        return model_of(self.serve, self.catalog)
+
+    @property
+    def params_b(self) -> float | None:
+        """Billions of parameters of the model, where they are known."""
+        return self.model.params_b if self.model is not None else None
+
+    def _make(self, rank: int) -> Quote:
+        candidate = self.candidates[rank - 1]
+        told = candidate.estimate
+        lines: tuple[Assumption, ...] = ()
+        if told is not None and self.model is not None:
+            facts = self.catalog.instance_types[candidate.place.instance_type]
+            lines = estimate_lines(self.serve, self.model, told, facts, catalog=self.catalog, known=self.facts)
+        return quote(candidate, lines)

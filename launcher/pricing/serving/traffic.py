@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import FILLED, rollout_of
 from launcher.model.fleet import (
     AWAKE_H,
@@ -16,6 +15,7 @@ from launcher.model.fleet import (
 from launcher.model.money import Assumption
 from launcher.model.schedule import hours_of_day, timezones
 from launcher.model.serving import ServingEstimate
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 
 

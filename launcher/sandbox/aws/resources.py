@@ -17,7 +17,7 @@ from moto.ec2.models.core import TaggedEC2Resource
 from moto.ssm.models import ssm_backends
 from werkzeug.exceptions import HTTPException
 
-from launcher.catalog.replacement import load_replacing
+from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import at_path, fixed_name
 from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Entry, Ledger, Properties
 from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted

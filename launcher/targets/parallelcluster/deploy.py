@@ -8,11 +8,11 @@ from launcher.aws import compute_fleet, instances, stacks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
-from launcher.model.durations import spoken
 from launcher.model.enums import OperatingSystem
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.stages import Tell, stage
+from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.slurm_job import BATCH_FILE

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.catalog.cluster_updates import KeyPolicy, load_cluster_updates
+from launcher.catalog.updates import KeyPolicy, load_cluster_updates
 from launcher.model.update import KeyChange, Needs, Properties, Updates
 
 CLUSTER_TYPE = "Custom::PclusterCluster"

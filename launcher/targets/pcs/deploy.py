@@ -7,12 +7,12 @@ from launcher.aws import instances, pcs, ssm, stacks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
-from launcher.model.durations import spoken
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.pcs import CLUSTER_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Tell
 from launcher.model.target import Runs
+from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import stack_name

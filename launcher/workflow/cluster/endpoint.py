@@ -12,11 +12,11 @@ from launcher.aws.endpoint_parts import component_state
 from launcher.aws.endpoints import bearer_token, embed, find, going_off, queue
 from launcher.aws.log_groups import trouble_line
 from launcher.aws.session import Session
-from launcher.model.durations import spoken
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.stages import Tell, stage
+from launcher.model.units import spoken
 
 PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"

@@ -1,7 +1,7 @@
 """Lending a cluster's role to the pods of one more job: on clusters of Slipway's own each plan has its own account.
 
 The role's policy names the account by its session tag, so that what it may write is the folder of that plan alone
-(infra/parts/pods_policy.py). The stack lends it to the cluster's own plan, the launcher to plans that join.
+(infra/parts/eks_pods.py). The stack lends it to the cluster's own plan, the launcher to plans that join.
 """
 
 import time

@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from launcher.catalog.load import Catalog
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.money import Price, Unpriced
 from launcher.model.target import TARGETS
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import machine_price
 from launcher.workflow.cluster.readback.reading import Holds, Machines

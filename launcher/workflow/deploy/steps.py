@@ -1,16 +1,21 @@
 """Steps of a deployment: files, one synthesis, its difference, that assembly deployed, and what came of it read."""
 
 import os
+import re
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
 
 from launcher.agent import safe_json
-from launcher.aws import stacks
+from launcher.aws import eks, log_groups, stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly, Cdk, deploy
@@ -18,14 +23,15 @@ from launcher.cdk.control_part import control_part
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
-from launcher.model.durations import spoken
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
-from launcher.model.stages import Tell, stage
+from launcher.model.spending import small
+from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.model.target import target_of
+from launcher.model.units import HOUR_S, spoken
 from launcher.records.documents import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -35,9 +41,151 @@ from launcher.workflow.cluster.readback.reading import ClusterState
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify
-from launcher.workflow.deploy.control_plane_log import remove_left_log
+from launcher.workflow.deploy.rates import running_rates
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
-from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
+
+# The log group of an EKS control plane that was left: EKS writes once more after its cluster, and makes it anew.
+#
+# CloudFormation makes the group of a cluster under a fixed name, and fails where there is one (terraform-aws-eks,
+# issues 2763 and 2446: EKS's service-linked role makes it; not seen here on AWS).
+
+
+GIB = 2**30
+
+
+def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
+    """Remove what an earlier cluster of a plan has left of its control plane's log, before a new one is deployed.
+
+    The group of a stack or of a cluster that stands is left alone.
+
+    Raises:
+        ImpossibleError: it is in the way, and these credentials may not remove it.
+        AwsError: a call failed.
+    """
+    if not target_of(plan.place.target).pods or plan.request.target.cluster is not None:
+        return
+    cluster = f"slipway-{plan.cluster_name}"
+    name = log_groups.of_control_plane(cluster)
+    left = next((each for each in log_groups.log_groups(session, name) if each.name == name), None)
+    if left is None or stacks.find(session, stack_name(plan, "training")) or eks.describe(session, cluster):
+        return
+    try:
+        log_groups.delete(session, name)
+    except AwsError as problem:
+        fix = f"aws logs delete-log-group --region {plan.place.region} --log-group-name {name}"
+        message = f"log group {name} of an earlier cluster is in the way, and cannot be removed: {problem.message}"
+        raise ImpossibleError(message, hint=fix) from problem
+    size = f"{left.stored_bytes / GIB:.3f} GiB"
+    tell(f"removed log group {name}, which EKS wrote after an earlier cluster was gone ({size})")
+
+
+CELLS = 6
+"""Of one line of `cdk deploy`: stack, count, time, state, type, path with logical id."""
+STACK = "AWS::CloudFormation::Stack"
+ENDINGS = ("_COMPLETE", "_FAILED", "_SKIPPED")
+_ID = re.compile(r" \((\w+)\)")
+_COUNT = re.compile(r"(\d+)/(\d+)")
+
+
+def rates_by_stack(assembly: Assembly, catalog: Catalog, region: str) -> dict[str, dict[str, Decimal]]:
+    """What the resources of an assembly's stacks cost an hour before any job runs, by stack and logical id."""
+    return {name: running_rates(safe_json.load(path), catalog, region) for name, path in assembly.templates.items()}
+
+
+class StackEvents:
+    """Shows what CloudFormation is at, by the lines of `cdk deploy`, and what has been paid for it so far."""
+
+    def __init__(
+        self,
+        tell: Tell,
+        rates: Mapping[str, Mapping[str, Decimal]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin.
+
+        Args:
+            tell: takes a line a stack, and what is in progress where it can.
+            rates: dollars an hour of resources by stack and logical id.
+            clock: seconds.
+        """
+        self._tell, self._rates, self._clock = tell, rates, clock
+        self._begun = clock()
+        self._stack = ""
+        self._stage: Stage | None = None
+        self._doing: dict[str, Part] = {}
+        self._paid: list[tuple[float, Decimal]] = []
+
+    def __enter__(self) -> Self:
+        """What is in progress is shown as long as the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever became of the deployment."""
+        if self._stage is not None:
+            self._stage.end()
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self._clock() - self._begun
+
+    def line(self, text: str) -> None:
+        """Take in one line of `cdk deploy`."""
+        cells = [cell.strip() for cell in text.split("|")]
+        if len(cells) < CELLS:
+            return
+        stack, count, _, state, kind, path = cells[:CELLS]
+        if not state.endswith((*ENDINGS, "_IN_PROGRESS")):
+            return
+        now, counted = self._clock(), _COUNT.fullmatch(count)
+        if stack != self._stack or self._stage is None:
+            self._begin(stack, int(counted[2]) if counted else 0)
+        # The CDK adds CloudFormation's reason: "Network/Vpc (NetworkVpc1A2B) Resource creation Initiated".
+        found = _ID.search(path)
+        name = path[: found.start()] if found else path.partition(" ")[0]
+        if state.endswith(ENDINGS):
+            self._doing.pop(name, None)
+            self._over(state, kind, name)
+        else:
+            self._began(state, kind, name, found[1] if found else name, now)
+        if self._stage is not None:
+            share = int(counted[1]) / int(counted[2]) if counted and int(counted[2]) else None
+            self._stage.now(partial(self._words, count), share=share, parts=tuple(self._doing.values()))
+
+    def _begin(self, stack: str, count: int) -> None:
+        """CloudFormation goes on to another stack."""
+        if self._stage is not None:
+            self._stage.end()
+        self._stack, self._doing = stack, {}
+        # The stack counts itself.
+        self._stage = stage(self._tell, f"stack {stack}" + (f": {count - 1} resources" if count > 1 else ""))
+
+    def _began(self, state: str, kind: str, name: str, logical_id: str, now: float) -> None:
+        """Take note of a resource in progress: what is paid by the hour counts from its creation on."""
+        if kind == STACK and name == self._stack:
+            return
+        if name not in self._doing:
+            self._doing[name] = Part(words=f"{name}  {kind}", begun=now)
+            usd = self._rates.get(self._stack, {}).get(logical_id)
+            if usd is not None and state.startswith("CREATE"):
+                self._paid.append((now, usd))
+
+    def _over(self, state: str, kind: str, name: str) -> None:
+        """Tell of a resource that is done with; of one that failed in any case."""
+        words = f"  {state:<16} {kind:<38} {name}"
+        if state.endswith("_FAILED") or self._stage is None:
+            self._tell(words)
+        else:
+            self._stage.detail(words)
+
+    def _words(self, count: str) -> str:
+        """How far the stack is, and what has been paid so far at most: it is counted from each creation's beginning."""
+        paid = sum((rate * Decimal(repr(self._clock() - begun)) for begun, rate in self._paid), Decimal(0)) / HOUR_S
+        rate = sum((each for _, each in self._paid), Decimal(0))
+        far = count.replace("/", " of ")
+        return far + (f", at most ${small(paid)} so far at ${small(rate)} an hour" if rate else "")
+
 
 Approve = Callable[[], None]
 WITH_MACHINES = "NotifyTopicArn"

@@ -11,9 +11,9 @@ from launcher.aws.made_by_cluster import made_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import KEPT_DAYS
 from launcher.model.removal import Kept, KeptKind
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill_lines import component
 
 PROVIDER_STACK = "AWS::CloudFormation::Stack"

@@ -12,13 +12,13 @@ from launcher.aws.metrics import Metric, latest
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
 from launcher.model.target import TARGETS, Target
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.hyperpod import machine_price
 from launcher.rendering.cluster import owner_in
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK

@@ -1,25 +1,305 @@
 """The story of `report --billed`: what AWS billed for a run, beside its quote."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import gzip
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
 
 from launcher.aws.clients import FALLBACK_REGION
 from launcher.aws.cost_explorer import HOME, billed_rows
+from launcher.aws.objects import Objects, StoredObject
 from launcher.aws.session import Session
-from launcher.model.bill import DAY, BilledRow, BilledRun, ChargeKind, Period, QuotedLine, Upfront, floor
+from launcher.catalog.billed import is_usage_type
+from launcher.model.bill import (
+    APART,
+    DAY,
+    BilledRow,
+    BilledRun,
+    ChargeKind,
+    ComparedLine,
+    Period,
+    QuotedLine,
+    Unquoted,
+    Upfront,
+    floor,
+)
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.bill_document import BILLED, billed_document
 from launcher.records.bill_rows import RowReader
 from launcher.records.documents import parse_report
 from launcher.records.run_folder import STAMP, RunFolder, all_runs
-from launcher.workflow.history.bill_exports import export_files, opened, refuse_several
-from launcher.workflow.history.bill_reconciliation import reconcile
+from launcher.workflow.history.bill_parquet import parquet_lines
 from launcher.workflow.history.ledger_entries import bought_ids
 from launcher.workflow.quote.quoted_lines import quoted_lines
+
+# Files of a billing export, on disk or in S3: of each billing period the newest version, opened one by one.
+#
+# An export that does not overwrite keeps every version of a period in a folder of its own (AWS Data Exports user
+# guide, "Understanding export delivery"; the older report likewise): reading two of them would count everything
+# twice.
+
+
+SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
+PERIOD = re.compile(r"BILLING_PERIOD=(\d{4}-\d{2})|(\d{8})-\d{8}")
+"""The folder of a billing period: of a data export, and of the older report."""
+
+
+class ExportFile(NamedTuple):
+    """One file: its name below the place, when it was written, and how its bytes are had."""
+
+    name: str
+    modified: datetime
+    fetch: Callable[[IO[bytes]], None]
+
+
+def export_files(place: str, environment: Mapping[str, str], region: str) -> tuple[ExportFile, ...]:
+    """The files of an export: of a file, a folder, or a place in S3.
+
+    Raises:
+        UnreadableInputError: there are none, or none that can be read.
+        AwsError: the bucket cannot be listed.
+    """
+    found = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
+    good = [each for each in found if each.name.lower().endswith(SUFFIXES)]
+    if not good:
+        raise UnreadableInputError(f"{place} holds no export: expected {', '.join(SUFFIXES)}")
+    return _newest_versions(good)
+
+
+def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
+    """Of every period the files of the folder that was written last."""
+    versions: dict[str, dict[str, list[ExportFile]]] = {}
+    for each in files:
+        folder = each.name.rpartition("/")[0]
+        found = list(PERIOD.finditer(folder))
+        # Up to the period, so that two exports below one place stay two.
+        period = folder[: found[-1].end()] if found else each.name
+        versions.setdefault(period, {}).setdefault(folder, []).append(each)
+    chosen = []
+    for folders in versions.values():
+        newest = max(folders, key=lambda folder: (max(each.modified for each in folders[folder]), folder))
+        chosen += sorted(folders[newest])
+    return tuple(chosen)
+
+
+def exports_of(files: Sequence[ExportFile]) -> tuple[str, ...]:
+    """The exports that files belong to: what stands before the folder of a period."""
+    return tuple(sorted({_export(each.name) for each in files}))
+
+
+def _export(name: str) -> str:
+    found = PERIOD.search(name)
+    return name[: found.start()] if found else ""
+
+
+def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
+    """Refuse a place with more than one export below it: each has the whole bill.
+
+    Raises:
+        ImpossibleError: there are several, with their names.
+    """
+    names = exports_of(files)
+    if len(names) > 1:
+        listed = ", ".join(each or "files beside them" for each in names)
+        message = f"{place} holds {len(names)} exports, each with the whole bill: {listed}"
+        raise ImpossibleError(message, hint="name one of them")
+
+
+@contextmanager
+def opened(file: ExportFile) -> Iterator[Iterable[str]]:
+    """The lines of a file, unpacked.
+
+    Raises:
+        UnreadableInputError: it is damaged, or a Parquet file where pyarrow is not installed.
+    """
+    with TemporaryFile() as kept:
+        file.fetch(kept)
+        kept.seek(0)
+        name = file.name.lower()
+        try:
+            if name.endswith(".gz"):
+                with gzip.open(kept, "rt", encoding="utf-8", newline="") as text:
+                    yield text
+            elif name.endswith(".zip"):
+                with zipfile.ZipFile(kept) as packed, packed.open(packed.namelist()[0]) as inner:
+                    yield TextIOWrapper(inner, encoding="utf-8", newline="")
+            elif name.endswith(".parquet"):
+                yield parquet_lines(kept, file.name)
+            else:
+                yield TextIOWrapper(kept, encoding="utf-8", newline="")
+        except (EOFError, IndexError, OSError, zipfile.BadZipFile) as problem:
+            raise UnreadableInputError(f"cannot read {file.name}: {problem}") from problem
+
+
+def _on_disk(place: Path) -> list[ExportFile]:
+    """The files of a folder, or the one that is named."""
+    if not place.exists():
+        raise UnreadableInputError(f"there is no {place}", hint="a file, a folder, or s3://BUCKET/PREFIX")
+    paths = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
+    root = place if place.is_dir() else place.parent
+    return [_file(each, each.relative_to(root).as_posix()) for each in paths]
+
+
+def _file(path: Path, name: str) -> ExportFile:
+    def fetch(into: IO[bytes]) -> None:
+        try:
+            with path.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    into.write(block)
+        except OSError as problem:
+            raise UnreadableInputError(f"cannot read {path}: {problem.strerror}") from problem
+
+    return ExportFile(name, datetime.fromtimestamp(path.stat().st_mtime, UTC), fetch)
+
+
+def _stored(place: str, environment: Mapping[str, str], region: str) -> list[ExportFile]:
+    """The objects below a place in S3, or the one that is named."""
+    bucket, _, key = place.removeprefix("s3://").partition("/")
+    if not bucket:
+        raise UnreadableInputError(f"{place} names no bucket", hint="s3://BUCKET/PREFIX")
+    session = Session(environment=environment, region=region)
+    if key.lower().endswith(SUFFIXES):
+        folder, _, name = key.rpartition("/")
+        store = Objects.at(session, f"s3://{bucket}/{folder}")
+        found = store.find(name)
+        listed: tuple[StoredObject, ...] = () if found is None else (found,)
+    else:
+        store = Objects.at(session, place)
+        listed = store.found()
+
+    def one(name: str, modified: datetime) -> ExportFile:
+        return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _keep(into, block)))
+
+    return [one(each.key, each.modified) for each in listed]
+
+
+def _keep(into: IO[bytes], block: bytes) -> None:
+    into.write(block)
+
+
+PLACES = Decimal("0.000001")
+"""Products of quantities and rates are rounded to this; their sum is the difference to the digit."""
+
+
+class Reconciled(NamedTuple):
+    """The lines of the quote, what is in none of them, and what is told apart."""
+
+    lines: tuple[ComparedLine, ...]
+    unquoted: tuple[Unquoted, ...]
+    credits_usd: Decimal
+    tax_usd: Decimal
+
+    @property
+    def usd(self) -> Decimal:
+        """Everything but credits and taxes."""
+        return sum((each.usd for each in self.lines), sum((each.usd for each in self.unquoted), Decimal(0)))
+
+
+def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: Upfront) -> Reconciled:
+    """Compare a quote with a bill; every dollar of the rows is in exactly one place of the answer.
+
+    A row belongs to the line of its service and usage type; else to the line that is known by its service alone; a fee
+    to the line that is paid as a whole. Only usage has a quantity: a discount or a refund moves the rate.
+    """
+    taken: dict[int, list[BilledRow]] = {}
+    known: dict[tuple[str, str, ChargeKind], int | None] = {}
+    bare: dict[tuple[str, str, str], list[BilledRow]] = {}
+    apart = dict.fromkeys(APART, Decimal(0))
+    for row in rows:
+        if row.kind in apart:
+            apart[row.kind] += row.dollars(upfront)
+            continue
+        of = row.service, row.usage_type, row.kind
+        if of not in known:
+            known[of] = _line_of(row, lines)
+        number = known[of]
+        if number is None:
+            what = "" if row.usage_type else row.what
+            bare.setdefault((row.service, row.usage_type, what or _word(row.kind)), []).append(row)
+        else:
+            taken.setdefault(number, []).append(row)
+    compared = tuple(_compared(line, taken.get(number, ()), upfront) for number, line in enumerate(lines))
+    unquoted = [_unquoted(key, each, upfront) for key, each in bare.items()]
+    ordered = sorted((each for each in unquoted if each.usd or each.quantity), key=lambda each: (-abs(each.usd), each))
+    return Reconciled(compared, tuple(ordered), apart[ChargeKind.CREDIT], apart[ChargeKind.TAX])
+
+
+def split(line: QuotedLine, quantity: Decimal | None, usd: Decimal) -> tuple[Decimal, Decimal] | None:
+    """The difference between billed and quoted as quantity x quoted rate and rate x billed quantity.
+
+    Δ$ = Δquantity x quoted rate + billed quantity x Δrate. None where a side has no quantity or no price.
+
+    >>> line = QuotedLine(
+    ...     names=("x",), services=("y",), usage_type="z", unit="hour", quantity=Decimal(10), usd=Decimal(20)
+    ... )
+    >>> split(line, Decimal(12), Decimal(30))
+    (Decimal('4.000000'), Decimal('6.000000'))
+    """
+    if line.usd is None or not line.quantity or quantity is None:
+        return None
+    at_quoted_rate = (line.usd * quantity / line.quantity).quantize(PLACES)
+    return at_quoted_rate - line.usd, usd - at_quoted_rate
+
+
+def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
+    """The number of the line that a row belongs to; None where there is none."""
+    here = [number for number, line in enumerate(lines) if not row.service or row.service in line.services]
+    if row.kind is ChargeKind.FEE:
+        return next((number for number in here if lines[number].takes_fees), None)
+    exact = [number for number in here if _is_of(lines[number], row.usage_type)]
+    if exact:
+        return exact[0] if len(exact) == 1 or row.service else None
+    by_service = [number for number in here if row.service and _is_known_by_service(lines[number])]
+    return by_service[0] if len(by_service) == 1 else None
+
+
+def _is_of(line: QuotedLine, usage_type: str) -> bool:
+    """Whether a usage type is that of a line."""
+    known = (line.usage_type, *line.also) if line.usage_type else ()
+    return any(is_usage_type(each, usage_type) for each in known)
+
+
+def _is_known_by_service(line: QuotedLine) -> bool:
+    """Whether what else a service bills is of a line."""
+    return not line.usage_type and not line.takes_fees
+
+
+def _compared(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> ComparedLine:
+    usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
+    fees = any(row.kind is ChargeKind.FEE for row in rows)
+    used = [row.quantity for row in rows if row.kind is ChargeKind.USAGE]
+    comparable = bool(line.usage_type) and not fees
+    quantity = sum(used, Decimal(0)) if comparable else None
+    parts = split(line, quantity, usd)
+    return ComparedLine(
+        line=line,
+        quantity=quantity,
+        usd=usd,
+        of_quantity_usd=None if parts is None else parts[0],
+        of_rate_usd=None if parts is None else parts[1],
+    )
+
+
+def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upfront) -> Unquoted:
+    service, usage_type, what = key
+    units = {row.unit for row in rows if row.kind is ChargeKind.USAGE}
+    same = len(units) == 1
+    quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
+    usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
+    return Unquoted(service, usage_type, what, quantity, units.pop() if same else "", usd)
+
+
+def _word(kind: ChargeKind) -> str:
+    return "" if kind is ChargeKind.USAGE else kind.value
+
 
 TAG = "slipway:cluster"
 """The tag that everything of a run's cluster carries, and that outlives a change of its plan."""

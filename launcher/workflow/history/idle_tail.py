@@ -15,10 +15,10 @@ from typing import NamedTuple
 from launcher import plan_file
 from launcher.aws.metrics import Metric, samples
 from launcher.aws.session import Session
-from launcher.model.durations import HOUR_S
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.model.measurement import Measurement
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.model.units import HOUR_S
 from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
 from launcher.records.run_folder import RUNS, STAMP, RunFolder
 from launcher.workflow.history.measurement import IN_RUN

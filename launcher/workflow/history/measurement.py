@@ -1,7 +1,9 @@
 """What a run was measured at, from what its folder holds: the trainer's metrics, the agent's events, the submission."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -9,23 +11,105 @@ from typing import Any
 
 from launcher import plan_file
 from launcher.agent.forecast import Point
-from launcher.agent.metrics import figures_in
+from launcher.agent.metrics import MOST_VERSIONS, figures_in, setup_in, versions_of
 from launcher.agent.shape import moment
 from launcher.catalog.load import Catalog
-from launcher.model.durations import HOUR_S
+from launcher.catalog.training import load_training
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.instance_type import InstanceType
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
+from launcher.model.units import HOUR_S
 from launcher.model.workload import ModelDimensions
+from launcher.planning import flops
 from launcher.planning.shape import recompute_of, stack_of
+from launcher.planning.work import Estimator
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
+from launcher.rendering.batch import workers_per_node
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
-from launcher.workflow.history.measurement_setup import with_setup
+
+_KEYS = (b'"parallel"', b'"software"')
+
+
+def with_setup(
+    found: Measurement, request: PlanRequest, catalog: Catalog, metrics: Path, events: Iterable[Mapping[str, Any]]
+) -> Measurement:
+    """A measurement with its MFU, its degrees of parallelism and its software.
+
+    Args:
+        found: the measurement.
+        request: the plan of its run.
+        catalog: the models, the chips and the machines; of a type that is no longer there nothing is known.
+        metrics: the trainer's lines.
+        events: the agent's.
+    """
+    facts = catalog.instance_types.get(found.instance_type)
+    if facts is None:
+        return found
+    parallelism, software = setup_of(metrics, events, facts, found.nodes)
+    mfu = mfu_of(found.tokens_per_s, request, catalog, facts, found.nodes)
+    return replace(found, mfu=mfu, parallelism=parallelism, software=software)
+
+
+def mfu_of(rate: Range, request: PlanRequest, catalog: Catalog, facts: InstanceType, nodes: int) -> Range | None:
+    """Tokens a second as a share of the chips' dense bf16 peak; None of a job whose model nobody names.
+
+    Args:
+        rate: tokens a second of all nodes.
+        request: the plan, whose model says what a token costs.
+        catalog: the models and the chips.
+        facts: the instance type.
+        nodes: how many of it.
+    """
+    train = request.workload.train
+    if train is None or train.model is None:
+        return None
+    estimator = Estimator(request=request, catalog=catalog, facts=load_training())
+    shape = estimator.shape(replace(train, throughput_tokens_per_s=None), facts, nodes)
+    most = shape.chips * shape.accelerator.peak_bf16_tflops * 1e12 / flops.per_token(shape)
+    return Range(low=rate.low / most, mid=rate.mid / most, high=rate.high / most)
+
+
+def setup_of(
+    metrics: Path, events: Iterable[Mapping[str, Any]], facts: InstanceType, nodes: int
+) -> tuple[tuple[tuple[str, int], ...] | None, tuple[tuple[str, str], ...]]:
+    """Degrees of parallelism, as the trainer said them last, and versions of software by name.
+
+    Degrees that do not fit the workers that the scheduler starts are left out, all of them: they are of another job.
+
+    Args:
+        metrics: the trainer's lines.
+        events: the agent's.
+        facts: the instance type.
+        nodes: how many of it.
+
+    Returns:
+        Pairs of a name and a degree, None where nobody said any; pairs of a name and a version.
+    """
+    degrees: dict[str, int] = {}
+    found = {name: version for each in events for name, version in versions_of(each.get("software")).items()}
+    for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
+        if any(key in line for key in _KEYS):
+            said, versions = setup_in(line)
+            degrees, found = said or degrees, found | versions
+    fits = degrees and fit(degrees, nodes * workers_per_node(facts))
+    return tuple(degrees.items()) if fits else None, tuple(sorted(found.items())[:MOST_VERSIONS])
+
+
+def fit(degrees: Mapping[str, int], workers: int) -> bool:
+    """Whether so many workers can be divided by these degrees; those of expert parallelism lie within the others.
+
+    >>> fit({"data": 2, "tensor": 4, "expert": 8}, 16), fit({"data": 3, "tensor": 4}, 16), fit({"expert": 3}, 16)
+    (True, False, False)
+    """
+    product = math.prod(degree for name, degree in degrees.items() if name != "expert")
+    return workers % product == 0 and workers % degrees.get("expert", 1) == 0
+
 
 WARM_UP = 0.2
 """Share of an attempt's lines that are left out at its beginning: compilation, caches, the first read of the data."""

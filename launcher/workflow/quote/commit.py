@@ -5,12 +5,12 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.commitment_choice import LISTED, CommitmentChoice, CommitmentOption, Load
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.pricing.commitment_choice import commitment_options, demand
 from launcher.pricing.held_commitments import used_hours

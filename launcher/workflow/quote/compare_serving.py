@@ -17,7 +17,7 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
-from launcher.pricing.serving.priced import ServingPriced
+from launcher.pricing.serving.quoting import ServingPriced
 from launcher.pricing.serving.verdict import ServingChoice, ServingVerdict, Sides, judge, machines, sides
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving

@@ -5,7 +5,7 @@ from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from launcher.aws import capacity_blocks, price_list, savings_plans, spot_history, training_plans
+from launcher.aws import capacity_offers, price_list, savings_plans, spot_history, training_plans
 from launcher.aws.clients import Sessions
 from launcher.aws.feeds.bill_items import bill_answer
 from launcher.aws.feeds.public_files import PublicFiles
@@ -43,7 +43,7 @@ def _spot(question: Question, sessions: Sessions, now: datetime) -> Answer:
 
 def _capacity_blocks(question: Question, sessions: Sessions, now: datetime) -> Answer:
     session = sessions.session(question.regions[0], "ec2")
-    return capacity_blocks.capacity_blocks(session, question.names[0], question.count, now)
+    return capacity_offers.capacity_blocks(session, question.names[0], question.count, now)
 
 
 def _training_plans(question: Question, sessions: Sessions, now: datetime) -> Answer:

@@ -11,7 +11,7 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.request import PlanRequest
 from launcher.planning.serving.resolve import model_of, resolve_serving
 from launcher.pricing.serving.candidates import serving_candidates
-from launcher.pricing.serving.priced import ServingPriced
+from launcher.pricing.serving.quoting import ServingPriced
 from launcher.workflow.quote.load_test_history import load_test_history, remarks
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
 

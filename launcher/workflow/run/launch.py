@@ -15,7 +15,6 @@ from pathlib import Path
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
-from launcher.model.durations import spoken
 from launcher.model.errors import (
     DeclinedError,
     DeploymentFailedError,
@@ -29,6 +28,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
 from launcher.model.target import SLURM, target_of
+from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
@@ -45,18 +45,107 @@ from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployOptions, DeployTarget, record
 from launcher.workflow.doctor.left_running import telling_what_is_left
+from launcher.workflow.history.attempts import ENDINGS
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_story import Story
+from launcher.workflow.history.stored import TROUBLES
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
 from launcher.workflow.run.disruption import disruption_for, guard_called
-from launcher.workflow.run.event_words import tell_event
 from launcher.workflow.run.follow import Follower, Listeners, Progress, Sated
 from launcher.workflow.run.meter import MeterReader, quoted_figures
 from launcher.workflow.run.relaunch import begun_below, put_below, refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
+
+_TROUBLES = (
+    "checkpoint-changed",
+    "checkpoint-dropped",
+    "checkpoint-kept",
+    "checkpoint-removed",
+    "checkpoint-replaced",
+    "claim-trouble",
+    "drain-failed",
+    "files-left",
+    "metrics-skipped",
+    "not-tried-again",
+    "other-layout-kept",
+    "output-missing",
+    "outputs-not-stored",
+    "peers-trouble",
+    "requeue-failed",
+    "restore-again",
+    "restore-retry",
+    "restore-skipped",
+    "read-back-failed",
+    "read-back-skipped",
+    "renames-not-reported",
+    "retention-failed",
+    "scratch-trouble",
+    "store-trouble",
+    "uploader-failed",
+    "watching-failed",
+    *TROUBLES,
+)
+"""What goes wrong while the job goes on."""
+
+
+def event_words(event: dict[str, object]) -> str | None:
+    """One of the agent's events as a person follows it; None for one that only machines need."""
+    kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
+    if kind == "upload-retry":
+        return _upload_trouble(event)
+    if kind == "notice" and event.get("source") == "budget":
+        return f"{begin}: the guard says that the budget is used up ({event.get('detail')}): it saves and leaves"
+    if kind in ENDINGS:
+        return f"{begin} {kind}, exit {event.get('exit_code')}"
+    if kind in _TROUBLES:
+        return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
+    words = _WORDS.get(kind)
+    return None if words is None else f"{begin}{words(event)}"
+
+
+def _restored(event: dict[str, object]) -> str:
+    """Which checkpoint an attempt begins with, and where it comes from."""
+    if event.get("source") == "own":
+        return f" begins where step {event['step']} is the newest checkpoint: {event.get('reason')}"
+    origin = "taken over on its node" if event.get("source") == "node" else "restored from S3"
+    return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
+
+
+_WORDS: dict[str, Callable[[dict[str, object]], str]] = {
+    "attempt-started": lambda event: f" started on {event.get('node')}",
+    "restored": _restored,
+    "checkpoint-written": lambda event: f": its trainer has written {event['files']} files {event['reason']}",
+    "step-started": lambda event: f": step {event['step']} begins",
+    "step-ended": lambda event: f": step {event['step']} ended with {event['code']} after {event['seconds']} s",
+    "data-fetched": lambda event: (
+        f": {event['data']} fetched to {event['path']}: {event['files']} files, {event['bytes']:,} bytes"
+    ),
+    "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
+    "checkpoint-layout": lambda event: f": its checkpoints are of layout {event['layout']}",
+    "read-back": lambda event: f": step {event['step']} is read back from S3 in {event['seconds']} s",
+    "notice": lambda event: f": notice of an interruption ({event.get('source')})",
+    "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",
+    "hung": lambda event: f": no step for {event['minutes']} minutes, it is ended",
+}
+
+
+def _upload_trouble(event: dict[str, object]) -> str | None:
+    """An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time."""
+    failures = int(str(event["failures"]))
+    if failures & (failures - 1):
+        return None
+    again = f"tried again in {event['retry_in_s']} s, training goes on"
+    return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
+
+
+def tell_event(event: dict[str, object], tell: Callable[[str], None]) -> None:
+    """Tell a person of an event, where it is one for a person."""
+    words = event_words(event)
+    if words is not None:
+        tell(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

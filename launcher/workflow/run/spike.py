@@ -5,13 +5,15 @@ as soon as its trainer has reported enough steps. What it was measured at is kep
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from launcher import plan_file
 from launcher.agent.job import READ_BACK
+from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
 from launcher.model.document import document
@@ -19,10 +21,13 @@ from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
+from launcher.model.plan import Plan
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.spike import Spiked, SpikeResult
+from launcher.model.stages import Tell
 from launcher.model.workload import TrainingWorkload
 from launcher.planning import throughput
+from launcher.planning.pin import pinned_plan
 from launcher.planning.resolve import COUNTS
 from launcher.planning.work import Estimator
 from launcher.pricing.priced import NEURON, NVIDIA
@@ -30,6 +35,9 @@ from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
 from launcher.workflow.cluster.reach import attached
+from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.deploy.down import Subject, survey, take_down
+from launcher.workflow.doctor.left_running import NOTHING, left_running
 from launcher.workflow.history.attempts import read_events
 from launcher.workflow.history.measurement import IN_RUN, points
 from launcher.workflow.quote.fresh import Person
@@ -37,7 +45,47 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_job
 from launcher.workflow.run.launch import LaunchOptions
 from launcher.workflow.run.plan_launch import launch_plan
-from launcher.workflow.run.spike_removal import remove_made
+
+
+def remove_made(
+    runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
+) -> tuple[str, ...]:
+    """Remove the clusters of a spike's runs; what is left all the same, with what it costs and how to remove it.
+
+    A cluster that was there before the spike began is left: somebody else's may have the same name.
+
+    Args:
+        runs: the run folders of one spike; several where its first candidates found no machines.
+        begun: when the spike began.
+        catalog: for prices.
+        environment: the credentials.
+        tell: takes progress.
+    """
+    plans = [pinned_plan(plan_file.load(each.path / "plan.json"), catalog) for each in runs]
+    made = {(each.cluster_name, each.place.region): each for each in plans if deploys(each)}
+    return tuple(line for plan in made.values() for line in _removed(plan, begun, catalog, environment, tell))
+
+
+def _removed(
+    plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
+) -> tuple[str, ...]:
+    """Remove one cluster with its checkpoints; lines of what is left all the same, none where it is gone."""
+    name, region = plan.cluster_name, plan.place.region
+    session = Session(environment=environment, region=region)
+    asked = Subject(cluster=name, region=region, network=plan.request.network.name)
+    try:
+        found = survey(asked, session, catalog, erase=True)
+        if any(each.deployed_at is not None and each.deployed_at < begun for each in found.going):
+            raise ImpossibleError("it was there before the spike began")
+        removal = take_down(found, session, catalog, tell)
+    except SlipwayError as problem:
+        left = left_running(plan, session, catalog, datetime.now(UTC))
+        return () if left.lines == (NOTHING,) else (f"{name} was not removed: {problem.message}", *left.lines)
+    tell(f"removed what the spike made in {region}: {', '.join(name for name, _ in removal.stacks)}")
+    for kept in removal.kept:
+        tell(f"stays: {kept.kind.value} {kept.name}: {kept.reason}")
+    return ()
+
 
 PLANS = Path(".slipway") / "spikes"
 LEAST_LINES = 10

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from launcher.agent.exits import INTERRUPTED
-from launcher.model.durations import spoken
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Stage, Tell, stage
+from launcher.model.units import spoken
 from launcher.records.run_folder import EVENTS, METRICS
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
 from launcher.submit.kubernetes.words import CHECKED

@@ -33,7 +33,7 @@ WRITE_MANIFESTS_ONCE = {
     "Resource": f"arn:aws:s3:::{BUCKET}/*/step-*/manifest.json",
     "Condition": buckets.UNCONDITIONAL,
 }
-"""As infra/parts/checkpoint_store.py has it."""
+"""As infra/stacks/checkpoints.py has it."""
 BOOKS = ("claim.json", "layout.json", "superseded.json")
 """What the agent keeps beside the checkpoints."""
 

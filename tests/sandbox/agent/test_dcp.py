@@ -11,7 +11,7 @@ import sys
 import pytest
 from moto.backends import get_backend
 
-from launcher.agent.checkpoint.tags import WORKERS
+from launcher.agent.checkpoint.tagging import WORKERS
 from tests.sandbox.agent.conftest import BUCKET, PREFIX
 
 pytestmark = pytest.mark.torch

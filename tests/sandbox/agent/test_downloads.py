@@ -192,7 +192,7 @@ def test_what_urllib3_hands_out_is_read_from_beneath_it(store, tmp_path, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(StreamingBody, "readinto", readinto)
         assert fetch(store, tmp_path / "there") == CONTENT
-    monkeypatch.setattr("launcher.agent.store.body.HTTPResponse", str)
+    monkeypatch.setattr("launcher.agent.store.downloads.HTTPResponse", str)
     assert fetch(store, tmp_path / "again") == CONTENT
 
 
@@ -205,7 +205,7 @@ def test_a_broken_record_that_urllib3_tells(store, tmp_path, monkeypatch):
             raise SSLError("decryption failed or bad record mac")
         return real(body, buffer)
 
-    monkeypatch.setattr("launcher.agent.store.body.HTTPResponse", str)
+    monkeypatch.setattr("launcher.agent.store.downloads.HTTPResponse", str)
     monkeypatch.setattr(StreamingBody, "readinto", readinto)
     assert fetch(store, tmp_path / "there") == CONTENT
     assert next(broken) > 0

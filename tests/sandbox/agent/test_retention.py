@@ -15,8 +15,7 @@ from launcher.agent.checkpoint import commit, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.retention import Retention
-from launcher.agent.checkpoint.tagging import Tagging, protect
-from launcher.agent.checkpoint.tags import WORKERS
+from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import Manifest, StoredFile, commit_key, commit_places

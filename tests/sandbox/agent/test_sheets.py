@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from launcher.agent.checkpoint import retention, sheets
+from launcher.agent.checkpoint import retention, tagging
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.sheets import Hand, Sheet, Sheets
-from launcher.agent.checkpoint.tagging import Tagging
+from launcher.agent.checkpoint.tagging import Hand, Sheet, Sheets, Tagging
 from launcher.agent.events import EventLog
 from launcher.agent.node import peers as peers_module
 from launcher.agent.node.peers import Peers, in_folder
@@ -27,8 +26,8 @@ FOREIGN = Sheet(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
 def fast(monkeypatch):
     monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
     monkeypatch.setattr(peers_module, "_GATHER_S", 0.02)
-    monkeypatch.setattr(sheets, "_ASK_AGAIN_S", 0.1)
-    monkeypatch.setattr(sheets, "SHORTEST", 20)
+    monkeypatch.setattr(tagging, "_ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr(tagging, "SHORTEST", 20)
 
 
 class Part:
@@ -95,7 +94,7 @@ def test_every_node_tags_a_part_and_the_first_remembers_all(nodes, bucket, store
 
 
 def test_little_is_not_worth_a_sheet(nodes, bucket, monkeypatch):
-    monkeypatch.setattr(sheets, "SHORTEST", OLD)
+    monkeypatch.setattr(tagging, "SHORTEST", OLD)
     first, _ = nodes(2)
     first.tagging.start()
     end(first)
@@ -113,7 +112,7 @@ def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(nodes, bucket)
 
 
 def test_so_does_it_with_what_one_cannot_tag_in_time(nodes, bucket, monkeypatch):
-    monkeypatch.setattr(sheets, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(tagging, "_PATIENCE_S", 1.0)
     first, second = nodes(2)
     second.front.rule = lambda _, path: 403 if path.endswith("?tagging") else None
     for part in (first, second):
@@ -188,4 +187,4 @@ def test_a_sheet_is_taken_once_and_an_older_one_never(nodes, bucket):
     ids=["empty", "list", "digits", "deep", "schema", "no part of a checkpoint"],
 )
 def test_what_is_no_sheet(text):
-    assert sheets.parse(text, 0) is None
+    assert tagging.parse(text, 0) is None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from launcher.catalog.assets import asset
-from launcher.sandbox.kubernetes import manifests
+from launcher.sandbox.kubernetes import hosted
 
 pytest.importorskip("kubernetes")
 
@@ -46,7 +46,7 @@ def put(cluster):
         spec = {"containers": [container], "restartPolicy": policy, "terminationGracePeriodSeconds": 1}
         metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
         made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        manifests.create(cluster.api, made)
+        hosted.create(cluster.api, made)
 
     return make
 

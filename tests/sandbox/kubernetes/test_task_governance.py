@@ -11,7 +11,7 @@ from launcher.model.job import JobState
 from launcher.sandbox.aws import task_governance
 from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
-from launcher.sandbox.kubernetes import manifests
+from launcher.sandbox.kubernetes import hosted
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -47,7 +47,7 @@ class Hosts:
     def put(self, name, objects):
         assert name == "slipway-x"
         for each in objects:
-            manifests.put(self._api, each)
+            hosted.put(self._api, each)
 
 
 @pytest.fixture

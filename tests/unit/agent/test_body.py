@@ -8,7 +8,7 @@ import urllib3
 from botocore.exceptions import IncompleteReadError
 from botocore.response import StreamingBody
 
-from launcher.agent.store.body import Body
+from launcher.agent.store.downloads import Body
 from tests.stand_ins.loopback import listening
 
 CONTENT = bytes(range(256)) * 1000

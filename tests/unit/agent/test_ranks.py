@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from launcher.agent.node.ranks import RANK_VARIABLES, Process, find_processes, ranks, send
+from launcher.agent.node.shutdown import RANK_VARIABLES, Process, find_processes, ranks, send
 
 CATCHES = "import os, signal, sys, time\nsignal.signal(signal.{}, lambda *_: None)\n"
 WORK = "print(os.getpid(), flush=True)\ntime.sleep(60)\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.aws.capacity_blocks import capacity_blocks
+from launcher.aws.capacity_offers import capacity_blocks
 from launcher.aws.training_plans import training_plans
 from launcher.model.errors import AwsError
 from tests.plans import NOW

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.catalog.replacement import load_replacing
+from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import Change, broken_exports, imports, stack_change
 from launcher.model.service_updates import EKS_TYPE, eks_version
 from launcher.model.update import Needs

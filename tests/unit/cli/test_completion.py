@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from launcher.cli import completion
-from launcher.cli.summaries import SUMMARIES
+from launcher.cli.app import SUMMARIES
 
 PLAN = "slipway: 1\nname: my-job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
 LINES = {

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from launcher.cli import live, output
-from launcher.cli.console import Narrator
-from launcher.cli.job_line import EVERY_S, JobLine
+from launcher.cli.console import EVERY_S, JobLine, Narrator
 from launcher.cli.live import SCREEN
 from launcher.model.stages import Part, Watched, stage
 from launcher.workflow.run.follow import Progress

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from launcher.answers.commit import document, page
 from launcher.catalog.load import load
-from launcher.model.calendar import HOURS_A_YEAR
 from launcher.model.enums import Basis
+from launcher.model.units import HOURS_A_YEAR
 from launcher.pricing.commitment_choice import demand
 from launcher.pricing.held_commitments import other_usd, used_hours
 from launcher.workflow.quote.commit import commit

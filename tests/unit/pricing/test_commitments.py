@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launcher.model.calendar import HOURS_A_YEAR
+from launcher.model.units import HOURS_A_YEAR
 from launcher.pricing.gate import GateRules, NewCommitment, judge
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions

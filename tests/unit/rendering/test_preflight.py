@@ -7,7 +7,7 @@ import pytest
 
 from launcher.catalog.assets import asset
 from launcher.catalog.load import load
-from launcher.rendering.preflight import COLLECTIVE
+from launcher.rendering.slurm_job import COLLECTIVE
 
 TORCH_NEURON, XLA = (load().accelerators[chip].training_stack.python_packages for chip in ("Trainium2", "Trainium1"))
 SCRIPTS = {"preflight.sbatch", "environment.sh"}

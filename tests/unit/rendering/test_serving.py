@@ -16,8 +16,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.rendering.device_plugins import NEURON_FILE
-from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, render_serving
-from launcher.rendering.serving_kubernetes import SERVICE_FILE
+from launcher.rendering.serving import COMPILE_FILE, ENDPOINT_FILE, SERVICE_FILE, render_serving
 from tests.plans import laid_over, request_of
 from tests.unit.rendering.conftest import ROOT
 

@@ -1,6 +1,6 @@
 import pytest
 
-from launcher.sandbox.slurm.batch_script import batch_options
+from launcher.sandbox.slurm.local_scheduler import batch_options
 from launcher.submit.jobs import SchedulerError
 
 SCRIPT = """#!/bin/bash

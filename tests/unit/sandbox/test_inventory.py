@@ -1,4 +1,4 @@
-from launcher.sandbox.inventory import NotEmulated, not_emulated, resources_of
+from launcher.sandbox.sandbox import NotEmulated, not_emulated, resources_of
 
 ENTRY = {
     "stack": "net",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.submit.kubernetes import endings
+from launcher.submit.kubernetes import jobs
 
 BACKOFF = {"type": "Failed", "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
 
@@ -48,7 +48,7 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
     ],
 )
 def test_a_pod_that_ended_badly_says_why(given, told):
-    said = endings.of_pods([given])
+    said = jobs.of_pods([given])
     assert told in said
     assert bool(told) == bool(said)
 
@@ -57,8 +57,8 @@ def test_the_last_one_counts_and_what_left_because_of_it_does_not():
     first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
     last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
     left = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
-    assert endings.of_pods([left, last, first]) == "pod train-1: container c0 ended with exit 4"
-    assert endings.of_job(BACKOFF, [left, last, first], []) == (
+    assert jobs.of_pods([left, last, first]) == "pod train-1: container c0 ended with exit 4"
+    assert jobs.of_job(BACKOFF, [left, last, first], []) == (
         "it failed more often than run.retries allows; pod train-1: container c0 ended with exit 4"
     )
 
@@ -68,11 +68,11 @@ def test_pods_that_are_gone_leave_the_newest_event_or_that_nothing_is_known():
         {"reason": reason, "lastTimestamp": at, "message": f"{reason} it", "involvedObject": {"name": "train-0"}}
         for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))
     ]
-    assert endings.of_job(BACKOFF, [], told).endswith("; pod train-0: Killing: Killing it")
-    assert endings.of_job(BACKOFF, [], []).endswith("; none of its pods is there any more to say why")
+    assert jobs.of_job(BACKOFF, [], told).endswith("; pod train-0: Killing: Killing it")
+    assert jobs.of_job(BACKOFF, [], []).endswith("; none of its pods is there any more to say why")
     other = {"reason": "PyTorchJobFailed", "message": "PyTorchJob train is failed."}
-    assert endings.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
+    assert jobs.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
     said = "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
-    assert endings.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (
+    assert jobs.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (
         f"another try would not mend it: {said}"
     )

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from launcher.submit.shipping_rules import ShippingRules, parsed
+from launcher.submit.work_archive import ShippingRules, parsed
 
 FILES = (
     *(

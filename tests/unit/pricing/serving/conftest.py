@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launcher.catalog.load import load
-from launcher.pricing.serving.priced import ServingPriced
+from launcher.pricing.serving.quoting import ServingPriced
 from launcher.workflow.quote.compare_serving import ServingComparison, compare_serving
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving

@@ -2,9 +2,9 @@
 
 import pytest
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.enums import Level
 from launcher.model.fleet import Hosting, fleet
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.traffic import requests_per_month
 

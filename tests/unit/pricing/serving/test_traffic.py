@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.model.calendar import HOURS_PER_MONTH
 from launcher.model.endpoint import FILLED, EndpointMode
 from launcher.model.enums import Rollout
 from launcher.model.fleet import Hosting, fleet
+from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.traffic import requests_per_month
 

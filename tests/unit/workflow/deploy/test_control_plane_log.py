@@ -9,7 +9,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.deploy.control_plane_log import remove_left_log
+from launcher.workflow.deploy.steps import remove_left_log
 from launcher.workflow.doctor import leftovers
 from tests.stand_ins import aws_account
 from tests.stand_ins.aws_account import Refused

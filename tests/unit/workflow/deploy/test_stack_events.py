@@ -6,7 +6,7 @@ import pytest
 
 from launcher.model.stages import Stage
 from launcher.workflow.deploy.rates import hourly_rate, running_rates
-from launcher.workflow.deploy.stack_events import StackEvents
+from launcher.workflow.deploy.steps import StackEvents
 
 RATES = {"slipway-x-training": {"ClusterDefault1A2B": Decimal("0.18")}}
 

@@ -18,8 +18,7 @@ import pytest
 from launcher.model.bill import ChargeKind, Period, Upfront
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.records.bill_rows import RowReader
-from launcher.workflow.history.bill_exports import export_files, opened
-from launcher.workflow.history.bill_reconciliation import reconcile
+from launcher.workflow.history.bill import export_files, opened, reconcile
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
 HERE = Path(__file__).parent
@@ -68,7 +67,7 @@ from datetime import UTC, datetime
 from launcher.model.bill import Period
 from launcher.model.errors import SlipwayError
 from launcher.records.bill_rows import RowReader
-from launcher.workflow.history.bill_exports import export_files, opened
+from launcher.workflow.history.bill import export_files, opened
 
 folder = Path(sys.argv[2])
 whole = table.read_csv(sys.argv[3])

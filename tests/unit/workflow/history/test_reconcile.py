@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from launcher.catalog.billed import billed_as
 from launcher.model.bill import BilledRow, ChargeKind, Period, QuotedLine, Upfront
-from launcher.workflow.history.bill_reconciliation import reconcile
+from launcher.workflow.history.bill import reconcile
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.quoted_lines import quoted_lines

@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.workflow.quote.trainers import trainer_findings
+from launcher.workflow.quote.price import trainer_findings
 from tests.plans import laid_over, request_of
 
 BASE = {

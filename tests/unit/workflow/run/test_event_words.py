@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.workflow.run.event_words import event_words, tell_event
+from launcher.workflow.run.launch import event_words, tell_event
 
 
 def test_where_a_checkpoint_came_from() -> None:

@@ -173,7 +173,7 @@ class TestSpotNow:
 
     @pytest.fixture
     def aws(self, monkeypatch):
-        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        monkeypatch.setattr("launcher.workflow.run.meter._kept", {})
         with mock_aws():
             yield {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
 
@@ -202,7 +202,7 @@ class TestSpotNow:
         assert "spot now: EC2 has none for use2-az9" in line(found, bar=False)
 
     def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, run, monkeypatch):
-        monkeypatch.setattr("launcher.workflow.run.spot_now._kept", {})
+        monkeypatch.setattr("launcher.workflow.run.meter._kept", {})
         nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
         folder = run(quote=self.quoted())
         first = meter_of(folder, NOW, nowhere).spot

@@ -1,5 +1,6 @@
-"""ParallelCluster's update policies of the keys that a configuration of Slipway's has."""
+"""What an update of a resource needs: ParallelCluster's update policies, and changes that replace one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -33,3 +34,20 @@ def load_cluster_updates() -> dict[str, KeyPolicy]:
         for path, row in rows.items()
     }
     return {"": KeyPolicy(keys=tuple(below[""])), **found}
+
+
+REPLACEMENT = "replacement.csv"
+
+Replacing = Mapping[str, Mapping[str, bool]]
+"""By resource type the paths of properties (`LustreConfiguration/DeploymentType`) that cannot be changed in place, each
+with whether that is certain: some depend on the values. A type that is not in it is not known."""
+
+
+def load_replacing() -> Replacing:
+    """Read the shipped facts."""
+    found: dict[str, dict[str, bool]] = {}
+    for row in read_cells(REPLACEMENT):
+        of_type = found.setdefault(row["resource_type"], {})
+        if row["property"]:
+            of_type[row["property"]] = row["replaces"] == "yes"
+    return found

@@ -1,0 +1,123 @@
+"""What pods of an EKS cluster may do, and the function that counts them for the guard."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.parts.eks_cluster import EksCluster
+from infra.parts.hyperpod_chart import INTERFACES, function_in
+from infra.parts.node_policy import StoreAccess, finding_statement, marking_statement
+from launcher.model.kubernetes import ACCOUNT_KEY
+from launcher.model.monitoring import COMPILED_FOLDER, COUNTER_MEMORY_MB, GUARD_FOLDER, JOURNAL_FOLDER, WORD_FOLDER
+from launcher.model.sizing import LOG_RETENTION_DAYS
+
+_SECONDS = 60
+
+
+class PodCounter(Construct):
+    """The function that counts pods (templates/chart/pods.py): it reads the cluster, and changes nothing.
+
+    Attributes:
+        function: what the guard asks.
+    """
+
+    def __init__(
+        self, scope: Construct, id_: str, *, cluster: EksCluster, subnet_id: str, security_group_id: str
+    ) -> None:
+        """Make the function, its role and its log.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            cluster: whose pods it counts.
+            subnet_id: of the function.
+            security_group_id: of the function: one that the control plane lets in.
+        """
+        super().__init__(scope, id_)
+        log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
+        log.apply_removal_policy(RemovalPolicy.DESTROY)
+        role = _role(self, log)
+        cluster.admit(self, "Entry", role, policy="AmazonEKSViewPolicy")
+        place = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=[subnet_id], security_group_ids=[security_group_id])
+        does = f"counts the pods of {cluster.name} for the guard"
+        self.function = function_in(
+            self, cluster, role, log, place, does=does, seconds=_SECONDS, memory_mb=COUNTER_MEMORY_MB
+        )
+        # Lambda makes and removes the function's interfaces with the role.
+        self.function.node.add_dependency(role)
+
+
+def _role(scope: Construct, log: logs.CfnLogGroup) -> iam.Role:
+    """What the function needs in AWS: what it may do in the cluster is in its access entry."""
+    statements = [
+        # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
+        iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),
+        iam.PolicyStatement(sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log.attr_arn]),
+    ]
+    return iam.Role(
+        scope,
+        "Role",
+        assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+        description="Counts the pods of a cluster",
+        inline_policies={"Count": iam.PolicyDocument(statements=statements)},
+    )
+
+
+_OWN = f"${{{ACCOUNT_KEY}}}"
+
+
+def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None) -> list[iam.PolicyStatement]:
+    """Jobs' part of the store: they find and read all of it, and change what is their own.
+
+    Args:
+        store: where jobs write.
+        compile_cache: whether jobs share a cache of compiled programs.
+        owner: the account whose checkpoints lie in the store itself, since its plan names the place; None: there is
+            none, and all have folders.
+    """
+    found = [
+        finding_statement(store),
+        iam.PolicyStatement(sid="ReadCheckpoints", actions=["s3:GetObject"], resources=[store.objects()]),
+        *_changes(store, _OWN, title=""),
+        iam.PolicyStatement(
+            sid="TellGuard", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}")]
+        ),
+    ]
+    if owner is not None:
+        found += _changes(store, "", title="WherePlanned", conditions={"StringEquals": {ACCOUNT_KEY: owner}})
+    if compile_cache:
+        found.append(
+            iam.PolicyStatement(
+                sid="KeepCompiledPrograms",
+                actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
+                resources=[store.objects(COMPILED_FOLDER)],
+            )
+        )
+    return found
+
+
+def _changes(
+    store: StoreAccess, folder: str, *, title: str, conditions: Mapping[str, Any] | None = None
+) -> list[iam.PolicyStatement]:
+    """What a job may change in a folder: it deletes from its journal alone."""
+    journal = "/".join(part for part in (folder, JOURNAL_FOLDER) if part)
+    return [
+        iam.PolicyStatement(
+            sid=f"KeepCheckpoints{title}",
+            actions=["s3:AbortMultipartUpload", "s3:PutObject"],
+            resources=[store.objects(folder)],
+            conditions=conditions,
+        ),
+        marking_statement(f"MarkSuperseded{title}", store.objects(folder), conditions or {}),
+        iam.PolicyStatement(
+            sid=f"TidyJournal{title}",
+            actions=["s3:DeleteObject"],
+            resources=[store.objects(journal)],
+            conditions=conditions,
+        ),
+    ]

@@ -1,0 +1,60 @@
+"""Units: gigabytes of 10^9 and of 2^30 bytes, spans of time in words, the hours of a month and a year."""
+
+
+# Gigabytes: models and checkpoints are sized in GB of 10^9 bytes, AWS bills GB of 2^30.
+#
+# | item | a billed GB | source | |---|---|---| | S3 storage | 2^30 bytes | S3 FAQs, Billing, storage example:
+# "1,073,741,824 bytes per GB" | | data transfer | 2^30 bytes | S3 FAQs, Billing, transfer example over EC2 and S3:
+# "62 TB * 1024 GB/TB" | | EBS, SageMaker's volumes, FSx | a GiB of the size | EC2 CreateVolume, FSx StorageCapacity:
+# sizes are GiB | | NAT, endpoints, logs | taken as 2^30 bytes | no example was read |
+
+GB_PER_GIB = 1.073741824
+BILLED = (
+    "2^30 bytes: S3 and data transfer by the examples of the S3 FAQs, EBS and FSx by the GiB of their size; of NAT,"
+    " endpoints and logs not confirmed"
+)
+
+
+def billed_gb(gigabytes: float) -> float:
+    """GB on a bill of so many GB of 10^9 bytes.
+
+    >>> round(billed_gb(107.3741824), 9)
+    100.0
+    """
+    return gigabytes / GB_PER_GIB
+
+
+MINUTE_S, HOUR_S = 60, 3600
+_SECONDS_UP_TO, _MINUTES_UP_TO = 2 * MINUTE_S, 2 * HOUR_S
+
+
+def spoken(seconds: float) -> str:
+    """Seconds below two minutes, minutes below two hours, then hours to the tenth.
+
+    >>> [spoken(each) for each in (0.26, 36.4, 3103, 7200, 5e6)]
+    ['0.3 s', '36 s', '52 min', '2 h', '1,388.9 h']
+    """
+    if seconds < 1:
+        return f"{seconds:.1g} s"
+    if seconds < _SECONDS_UP_TO:
+        return f"{seconds:.0f} s"
+    if seconds < _MINUTES_UP_TO:
+        return f"{seconds / MINUTE_S:.0f} min"
+    return f"{seconds / HOUR_S:,.1f}".removesuffix(".0") + " h"
+
+
+def clock(seconds: float) -> str:
+    """Time since a start, as a clock shows it.
+
+    >>> clock(5), clock(61.4), clock(7325)
+    ('0:05', '1:01', '2:02:05')
+    """
+    minutes, rest = divmod(int(seconds), MINUTE_S)
+    hours, minutes = divmod(minutes, MINUTE_S)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+HOURS_A_YEAR = 8760
+MONTHS_A_YEAR = 12
+HOURS_PER_MONTH = 730.0
+"""A twelfth of a year's, as AWS's own calculator has it."""
