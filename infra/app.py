@@ -50,7 +50,6 @@ def synthesise(app: App, account: str | None = None) -> int:
 
 
 def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
-    """The one plan of a request, of a cluster or of an endpoint."""
     if request.workload.serve is None:
         return pinned_plan(request, catalog)
     from launcher.catalog.bedrock import BedrockCatalog

@@ -125,7 +125,6 @@ def build_app(
 
 
 def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
-    """What exists is not built again."""
     name = plan.request.target.cluster
     if name is None:
         return ()

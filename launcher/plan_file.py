@@ -193,7 +193,6 @@ class _Reader(ScalarReader):
     """Reads values by kind and gathers what is wrong."""
 
     def section(self, owner: type, data: object, path: str) -> object:
-        """A request dataclass from a mapping."""
         if data is None:
             data = {}
         if not isinstance(data, Mapping):
@@ -220,7 +219,6 @@ class _Reader(ScalarReader):
         return owner(**values) if complete else FAILED
 
     def value(self, kind: kinds.Kind, data: object, path: str) -> object:  # noqa: PLR0911 - one case a kind
-        """A value of one kind, or FAILED with a finding."""
         match kind:
             case kinds.Nullable() | kinds.Auto() | kinds.AnyOf():
                 word = {kinds.Auto: "auto", kinds.AnyOf: "any"}.get(type(kind))

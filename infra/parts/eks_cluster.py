@@ -121,7 +121,6 @@ class EksCluster(Construct):
         self.access_role = self._access(access_arns)
 
     def _role(self) -> iam.Role:
-        """What EKS does with in this account."""
         return iam.Role(
             self,
             "Role",
@@ -204,7 +203,6 @@ class EksCluster(Construct):
         return made
 
     def _add_on(self, wanted: Tag) -> eks.CfnAddon:
-        """One add-on."""
         return eks.CfnAddon(
             self,
             "".join(part.capitalize() for part in wanted.key.split("-")),
@@ -231,7 +229,6 @@ def _network(
 
 
 def _secrets_with(key_arn: str) -> eks.CfnCluster.EncryptionConfigProperty:
-    """Secrets under a key of one's own."""
     return eks.CfnCluster.EncryptionConfigProperty(
         provider=eks.CfnCluster.ProviderProperty(key_arn=key_arn), resources=["secrets"]
     )

@@ -113,7 +113,6 @@ class SageMakerEndpoint(Construct):
         return model
 
     def _variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-        """Instances with one container each."""
         queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS
         return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
             model_name=self.model.attr_model_name,

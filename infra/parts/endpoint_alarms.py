@@ -143,7 +143,6 @@ class EndpointAlarms(Construct):
         self._made[EndpointAlarm.WAKE].alarm_actions = [policy.ref]
 
     def _watches(self) -> dict[EndpointAlarm, _Watch]:
-        """What each alarm looks at."""
         queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS
         limit = STREAMED_S if self._streaming else WHOLE_S
         failing = _Watch("requests of the queue fail", "InvocationFailures", "Sum", 1, _MINUTE)

@@ -68,7 +68,6 @@ class EndpointDashboard(Construct):
         return found
 
     def _capacity(self, plan: Plan, limits: Limits) -> list[dict[str, Any]]:
-        """What runs, and what it has cost."""
         mine = ["Cluster", plan.cluster_name]
         found = [self._graph("Instances", [[NAMESPACE, GUARD_METRICS[0], *mine]], "Maximum")]
         if limits.usd_per_node_hour is not None:
@@ -80,7 +79,6 @@ class EndpointDashboard(Construct):
         return found
 
     def _words(self, plan: Plan, endpoint: Endpoint) -> dict[str, Any]:
-        """Where to look further."""
         kind = "InferenceComponents" if endpoint.mode is EndpointMode.COMPONENTS else "Endpoints"
         lines = (
             f"### {plan.cluster_name}",
@@ -90,7 +88,6 @@ class EndpointDashboard(Construct):
         return {"type": "text", "properties": {"markdown": "\n\n".join(lines)}}
 
     def _graph(self, title: str, metrics: list[list[str]], stat: str) -> dict[str, Any]:
-        """A graph over time."""
         properties: dict[str, Any] = {
             "title": title,
             "region": self._region,

@@ -112,7 +112,6 @@ class EndpointScaling(Construct):
         )
 
     def _policy(self, id_: str, kind: str, **configuration: object) -> scaling.CfnScalingPolicy:
-        """A policy of the one range."""
         return scaling.CfnScalingPolicy(
             self,
             id_,

@@ -144,7 +144,6 @@ class GuardFunction(Construct):
 
     @staticmethod
     def _variables(settings: GuardSettings) -> dict[str, str]:
-        """The settings as environment variables."""
         found = {
             "CLUSTER": settings.cluster,
             settings.variable: settings.name,
@@ -170,7 +169,6 @@ class GuardFunction(Construct):
     def _statements(
         settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, namespace: str
     ) -> list[iam.PolicyStatement]:
-        """One statement a purpose."""
         look = sorted((*rights.look, "cloudwatch:GetMetricStatistics"))
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.

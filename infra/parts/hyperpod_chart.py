@@ -80,7 +80,6 @@ class HyperPodChart(Construct):
     def _function(
         self, role: iam.Role, log: logs.CfnLogGroup, layer: PinnedAsset, place: lambda_.CfnFunction.VpcConfigProperty
     ) -> lambda_.CfnFunction:
-        """What installs the chart, with helm in its layer."""
         helm = lambda_.CfnLayerVersion(
             self,
             "Helm",
@@ -125,7 +124,6 @@ class HyperPodChart(Construct):
         )
 
     def _role(self, log: logs.CfnLogGroup, chart: PinnedAsset) -> iam.Role:
-        """One statement a purpose."""
         return iam.Role(
             self,
             "Role",

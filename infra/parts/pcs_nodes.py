@@ -43,7 +43,6 @@ class PcsScripts(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str) -> None:
-        """Copy the scripts into the assembly."""
         super().__init__(scope, id_)
         self._texts = {"machine": (MACHINE_FILE, machine_script()), "node": (NODE_FILE, script_text(NODE_SCRIPT))}
         self._assets = {name: self._asset(name.capitalize(), *file) for name, file in self._texts.items()}

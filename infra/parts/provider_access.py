@@ -65,7 +65,6 @@ class ProviderAccess(Construct):
         self.parameters["CustomLambdaRole"] = role
 
     def _policy(self, statements: list[iam.PolicyStatement]) -> str:
-        """The ARN of a managed policy with these statements."""
         return iam.CfnManagedPolicy(
             self,
             "Policy",

@@ -48,7 +48,6 @@ class ClusterStack(PlanStack):
         self._make()
 
     def _make(self) -> None:
-        """Make the cluster."""
         raise NotImplementedError
 
     def _watch(self, guard: TargetGuard, widgets: Sequence[Mapping[str, Any]]) -> None:

@@ -42,7 +42,6 @@ class EksStack(ClusterStack):
     KIND = "EKS cluster"
 
     def _make(self) -> None:
-        """Make the cluster."""
         plan, catalog, network = self._plan, self._catalog, self._network
         context = eks_context(plan, catalog.instance_types)
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
@@ -82,7 +81,6 @@ class EksStack(ClusterStack):
         group: NodeSecurityGroup,
         tags: Mapping[str, str],
     ) -> dict[str, NodeGroup]:
-        """The node groups, by name."""
         logged = self.session_log.policy_arn if self.session_log is not None else None
         role_arn = plan.request.security.roles.nodes
         if role_arn is None:

@@ -141,7 +141,6 @@ class HyperPodEksStack(ClusterStack):
     KIND = "HyperPod cluster with EKS"
 
     def _make(self) -> None:
-        """Make the cluster."""
         plan, catalog, network = self._plan, self._catalog, self._network
         self.own_synthesizer.bind(self)
         # HyperPod's machines have no other group that could let them out.

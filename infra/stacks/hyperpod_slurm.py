@@ -37,7 +37,6 @@ class HyperPodStack(ClusterStack):
     KIND = "HyperPod cluster"
 
     def _make(self) -> None:
-        """Make the cluster."""
         plan, instances, network = self._plan, self._catalog.instance_types, self._network
         # HyperPod's machines have no other group that could let them out.
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)

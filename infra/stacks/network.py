@@ -94,7 +94,6 @@ class Network(Construct):
         return subnet
 
     def _routes(self, which: str, *subnets: ec2.CfnSubnet) -> ec2.CfnRouteTable:
-        """The route table of one or more subnets."""
         table = ec2.CfnRouteTable(self, f"{which}Routes", vpc_id=self.vpc.ref)
         for subnet in subnets:
             label = subnet.node.id.removesuffix("Subnet")

@@ -96,7 +96,6 @@ class TrainingStack(ClusterStack):
     KIND = "cluster"
 
     def _make(self) -> None:
-        """Make the cluster."""
         plan, instances, network = self._plan, self._catalog.instance_types, self._network
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
         self.session_log = session_log(self, plan, PATH)
@@ -159,7 +158,6 @@ class TrainingStack(ClusterStack):
         )
 
     def _connect(self, plan: Plan, head_node: str) -> str:
-        """The command of a shell on the head node."""
         command = f"aws ssm start-session --region {plan.place.region} --target {head_node}"
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 

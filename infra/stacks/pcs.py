@@ -96,7 +96,6 @@ class PcsLogs(Construct):
     """A delivery for each kind (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
 
     def __init__(self, scope: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
-        """Make the deliveries of a cluster; `name` is the cluster's, which theirs begin with."""
         super().__init__(scope, id_)
         for kind in LOG_TYPES:
             part = kind.removeprefix("PCS_").removesuffix("_LOGS").capitalize()
@@ -137,7 +136,6 @@ class PcsStack(ClusterStack):
     KIND = "PCS cluster"
 
     def _make(self) -> None:
-        """Make the cluster."""
         plan, network = self._plan, self._network
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
         group_id = group.group.attr_group_id

@@ -111,7 +111,6 @@ class ServingStack(PlanStack):
                 alarms.wake(scaling.wake)
 
     def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
-        """Where the endpoint is seen, and what watches it in words."""
         dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)

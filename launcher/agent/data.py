@@ -93,7 +93,6 @@ class Data:
         return None
 
     def _fetched(self, at: str, source: DataSpec, store: Store) -> None:
-        """Fetch what this node is to have and has not."""
         begun, peers = time.monotonic(), self._services.peers
         stamps = self._patiently(store.stamps)
         keys = sorted(key for key in stamps if not key.endswith("/"))

@@ -107,7 +107,6 @@ class _Reader:
         return self._stack.pop()
 
     def mark(self) -> None:
-        """Begin a group."""
         self._below.append(self._stack)
         self._stack = []
 

@@ -17,7 +17,6 @@ class JobSpecError(AgentError):
     exit_code = exits.BAD_JOB
 
     def __init__(self, problems: Sequence[str]) -> None:
-        """Keep the problems; the message is all of them, one a line."""
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
 
@@ -30,7 +29,6 @@ class LaterManifestError(ManifestError):
     """A manifest that a later version of Slipway wrote; `keys` are the objects that its text names."""
 
     def __init__(self, message: str, keys: frozenset[str]) -> None:
-        """Keep the keys: they stay."""
         super().__init__(message)
         self.keys = keys
 
@@ -49,7 +47,6 @@ class EndedNodeError(AgentError):
     """The agent of another node has ended before the command was started; this one leaves with the same code."""
 
     def __init__(self, message: str, *, exit_code: int) -> None:
-        """Keep the code of the other node."""
         super().__init__(message)
         self.exit_code = exit_code
 

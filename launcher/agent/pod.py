@@ -183,7 +183,6 @@ class _Output:
     """What this process and all that it starts print: passed on, and held until it is taken."""
 
     def __init__(self) -> None:
-        """Take the place of both outputs."""
         self._held = bytearray()
         self._lock = threading.Lock()
         sys.stdout.flush()

@@ -60,7 +60,6 @@ class Steps:
     """The steps of one attempt on this node."""
 
     def __init__(self, services: StepServices, *, run: str) -> None:
-        """Keep the services; `run` is the id under which marks are left."""
         self._services = services
         self._folder = f"steps/{run}"
 

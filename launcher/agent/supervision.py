@@ -98,7 +98,6 @@ class Supervision:
     """Follows one command to its end."""
 
     def __init__(self, command: Command, spec: JobSpec, services: AttemptServices) -> None:
-        """Begin to count."""
         self._command = command
         self._spec = spec
         self._services = services

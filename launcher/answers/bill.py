@@ -50,7 +50,6 @@ def answer(found: BilledRun) -> list[str]:
 
 
 def _moved(found: BilledRun) -> str:
-    """What the difference is made of."""
     quantity = sum((each.of_quantity_usd or Decimal(0) for each in found.lines), Decimal(0))
     rate = sum((each.of_rate_usd or Decimal(0) for each in found.lines), Decimal(0))
     unpriced = [each for each in found.lines if each.line.usd is None and each.usd]

@@ -67,7 +67,6 @@ def document(found: "Comparison | ServingComparison") -> Json:
 
 
 def _break_even(found: Comparison, port: Port) -> Json:
-    """The port and what it brings."""
     types = found.priced.catalog.instance_types
     return {
         "gpu": None if found.gpu is None else candidate(found.gpu, 0, types),
@@ -150,7 +149,6 @@ def sides(found: Comparison) -> list[str]:
 
 
 def _side(quoted: Quote) -> str:
-    """One candidate in a line."""
     place, usd = quoted.plan.place, quoted.usd
     if usd is None:
         return ""
@@ -190,7 +188,6 @@ def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
 
 
 def _paid_back(port: Port) -> str:
-    """When the port is paid back."""
     if port.break_even_run is None:
         return "the port never pays off"
     when = "" if port.break_even_on is None else f", on {port.break_even_on}"

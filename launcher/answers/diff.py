@@ -115,7 +115,6 @@ def comment(found: PlansDiff, refusal: str | None) -> list[str]:
 
 
 def _details(each: PlanDiff) -> Iterator[str]:
-    """What changed in one plan, folded."""
     yield f"<details><summary>{_safe(each.file)}: what changed and why</summary>"
     yield ""
     yield from (f"- {_safe(reason)}" for reason in each.why)

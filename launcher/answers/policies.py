@@ -29,7 +29,6 @@ def commands(made: AccountPolicies, folder: Path) -> list[str]:
 
 
 def _created(made: AccountPolicies) -> list[RenderedPolicy]:
-    """The policies to make: the boundary is not, where the account has one of its own."""
     own = made.account.boundary_arn in (None, made.account.policy_arn("boundary"))
     return [each for each in made.every if each is not made.boundary or own]
 
@@ -50,7 +49,6 @@ def policies_next(made: AccountPolicies) -> str:
 
 
 def _whose(made: AccountPolicies, policy: RenderedPolicy) -> str:
-    """Who gets a policy."""
     if policy in made.person:
         return "person"
     if policy in made.roles.values():

@@ -61,7 +61,6 @@ def page(found: Portfolio, width: int) -> list[str]:
 
 
 def _held(each: HeldCommitment) -> str:
-    """A commitment in a sentence."""
     what = f"{each.instances} × {each.instance_type} in {each.region} for {each.term_years} y"
     return (
         f"Committed: {what}: ${words.dollars(each.usd_per_month)} a month whether it is used or not; "
@@ -70,7 +69,6 @@ def _held(each: HeldCommitment) -> str:
 
 
 def _plans(found: Portfolio, width: int) -> list[str]:
-    """One row a plan."""
     columns: list[Column[Member]] = [
         Column("plan", lambda each: each.name),
         Column("", lambda each: KINDS[each.kind]),
@@ -84,13 +82,11 @@ def _plans(found: Portfolio, width: int) -> list[str]:
 
 
 def _how(choice: Quote) -> str:
-    """How an option is bought."""
     hosted = choice.serving.bedrock if choice.serving else None
     return (hosted.mode.value if hosted else words.option(choice.plan.place)).replace("-", " ")
 
 
 def _chips(found: Portfolio, width: int) -> list[str]:
-    """All plans on one kind of chip."""
     columns: list[Column[OneChip]] = [
         Column("all on", lambda each: each.accelerator),
         Column("$ a month", lambda each: words.dollars(each.usd_per_month), "right"),

@@ -87,7 +87,6 @@ def _words(kind: str) -> str:
 
 
 def _title(kind: str) -> str:
-    """The heading of a section."""
     return _words(kind) + (", $ per unit" if kind == BILL_ITEM else ", $ per instance-hour")
 
 
@@ -125,7 +124,6 @@ def _more(shown: int, every: int) -> list[str]:
 
 
 def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
-    """Why there is no price."""
     where = PLACES.get(row.region, row.region)
     return f"  unpriced: {row.name} {where}: {row.note or 'no price is known'} ({row.as_of}) {_source(row, numbers)}"
 
@@ -166,17 +164,14 @@ def _under_items(table: Sequence[str], rows: Sequence[PriceRow], width: int) -> 
 
 
 def _where(row: PriceRow, *, zone: bool = False) -> str:
-    """The region, or the zone, which implies it."""
     return row.zone if zone and row.zone else PLACES.get(row.region, row.region)
 
 
 def _tier(row: PriceRow) -> str:
-    """Where a tier of quantity begins."""
     return row.detail.removeprefix("from ").partition(" to ")[0] if row.detail else ""
 
 
 def _term(row: PriceRow, *, short: bool) -> str:
-    """What is committed to, and how it is paid."""
     if short:
         return f"{SHORT.get(row.detail, row.detail)} {row.term_years}y {SHORT[row.payment]}"
     return f"{row.detail} {row.term_years}y {row.payment.replace('-', ' ')}"
@@ -194,7 +189,6 @@ def _source(row: PriceRow, numbers: Mapping[str, int]) -> str:
 
 
 def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
-    """The sources by number."""
     lines = []
     for source, number in numbers.items():
         first, *more = wrapped(f"  [{number}] {source}", width - HANGING)
@@ -255,7 +249,6 @@ def _share(change: PriceChange) -> float | None:
 
 
 def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]:
-    """A table of changes of one kind."""
     rows = [_row(each) for each in changes]
     columns: list[Column[PriceChange]] = [
         Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)

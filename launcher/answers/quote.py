@@ -107,7 +107,6 @@ def safety(quoted: Quote) -> tuple[str, str]:
 
 
 def _serving(told: ServingOutlook, width: int) -> list[str]:
-    """A month of serving in numbers."""
     lines = []
     million = told.usd_per_million_output_tokens
     if million is not None:
@@ -160,7 +159,6 @@ def _small(quoted: Quote) -> Decimal:
 
 
 def _row(each: CostComponent) -> tuple[str, ...]:
-    """One line of the bill."""
     few = 0 < each.quantity < LEAST_QUANTITY
     return (
         f"  {each.name}",

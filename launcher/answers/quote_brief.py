@@ -47,7 +47,6 @@ def _facts(quoted: Quote) -> Iterator[str]:
 
 
 def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
-    """What each group of the bill comes to."""
     ordered = sorted(components, key=lambda each: GROUPS.index(each.group))
     for group, members in groupby(ordered, key=lambda each: each.group):
         lines = list(members)

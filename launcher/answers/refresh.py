@@ -82,7 +82,6 @@ def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
 
 
 def _name(key: Key) -> str:
-    """What a price is the price of, in one cell."""
     term = f" {key.term_years}y {key.payment}" if key.term_years else ""
     detail = f" {key.detail}" if key.detail else ""
     return f"{key.name} {key.kind}{detail}{term} {key.zone or key.region}"

@@ -50,7 +50,6 @@ def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
 
 
 def _month(report: Report) -> list[str]:
-    """What a month of an endpoint was quoted at."""
     quoted = words.dollars(report.quoted_usd)
     lines = ["", f"  quoted ${quoted} a month, prices of {report.prices_as_of or 'no date'}"]
     if report.simulated and report.endpoint is not None and report.endpoint.reply is not None:

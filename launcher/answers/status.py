@@ -146,7 +146,6 @@ def _killed(found: RunState) -> tuple[str, ...]:
 
 
 def _job(found: RunState) -> str:
-    """The job as its scheduler has it."""
     submission, facts = found.submission, found.facts
     if submission is None or submission.job is None:
         return ""
@@ -164,7 +163,6 @@ def _job(found: RunState) -> str:
 
 
 def _where(submission: Submission) -> list[str]:
-    """Where it went."""
     work = submission.work
     git = work.get("git")
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
@@ -176,7 +174,6 @@ def _where(submission: Submission) -> list[str]:
 
 
 def _progress(found: RunState) -> str:
-    """How far it has come."""
     parts = []
     if found.step is not None:
         parts.append(f"step {found.step}" + (f" of {found.steps}" if found.steps else ""))

@@ -70,7 +70,6 @@ def cheapest_line(found: Sweep) -> str:
 
 
 def _table(found: Sweep, width: int) -> list[str]:
-    """A row a point."""
     most = max((float(each.best.usd.mid) for each in found.points if each.best and each.best.usd), default=0.0)
     columns: list[Column[Point]] = [
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in found.axes
@@ -105,7 +104,6 @@ def _bar(point: Point, most: float) -> str:
 
 
 def _pick(point: Point) -> str:
-    """The machines of a point."""
     if point.best is None:
         return ""
     place = point.best.plan.place

@@ -78,13 +78,11 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
 
 
 def _cells(column: Column[Row], rows: Sequence[Row]) -> list[str]:
-    """The texts of one column."""
     texts = [column.cell(row) for row in rows]
     return align_points(texts) if column.align == "point" else texts
 
 
 def _width(widths: Sequence[int], kept: Sequence[int], gap: int) -> int:
-    """The width of the whole table."""
     return len(INDENT) + sum(widths[i] for i in kept) + gap * (len(kept) - 1)
 
 

@@ -124,7 +124,6 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
 
 
 def _delete_versions(client: Any, name: str, found: list[dict[str, Any]]) -> int:
-    """Delete some versions; how many."""
     wanted = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
     with translated(f"delete the objects of {name}"):
         answer = client.delete_objects(Bucket=name, Delete={"Objects": wanted, "Quiet": True})
@@ -140,7 +139,6 @@ class _NoBucketError(Exception):
 
 
 def _pages(session: Session, name: str, call: str) -> Iterator[dict[str, Any]]:
-    """The pages of a listing of a bucket."""
     try:
         with translated(f"list bucket {name}"):
             yield from session.client("s3").get_paginator(call).paginate(Bucket=name)

@@ -28,7 +28,6 @@ class Sessions:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Resolve the credentials of an environment."""
         with translated("credentials"):
             region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
             self._boto = boto_session(environment, region)

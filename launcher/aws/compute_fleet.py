@@ -69,6 +69,5 @@ def _table(cluster: str) -> str:
 
 
 def _code(problem: AwsError) -> str:
-    """AWS's word for an error."""
     cause = problem.__cause__
     return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""

@@ -163,7 +163,6 @@ def queue(
 
 
 def _queued(answer: bytes, endpoint: ServedEndpoint, whole_s: float) -> Reply:
-    """The answer of a queue as a reply."""
     data = _read(answer)
     usage = data.get("usage", {})
     tokens = int(usage.get("completion_tokens", 0))
@@ -206,5 +205,4 @@ def _read(body: bytes) -> dict[str, Any]:
 
 
 def _short(body: bytes) -> str:
-    """The beginning of a body, for a message."""
     return body[:200].decode(errors="replace")

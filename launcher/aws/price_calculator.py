@@ -118,7 +118,6 @@ def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> 
 
 
 def _answer(item: Mapping[str, Any]) -> Answered:
-    """What an item says."""
     status = item.get("status")
     if status != "VALID" or item.get("cost") is None:
         return Answered(None, f"AWS calls it {str(status or 'unpriced').lower()}")

@@ -235,7 +235,6 @@ def _on_demand(product: Product, key: Key, now: datetime) -> FetchedPrice | Refu
 
 
 def _holding(terms: list[Mapping[str, Any]], now: datetime) -> Decimal:
-    """The hourly price of the terms that hold now."""
     return max(_hourly(term) for term in holding(terms, now))
 
 
@@ -253,7 +252,6 @@ def holding(terms: list[Mapping[str, Any]], now: datetime) -> list[Mapping[str, 
 
 
 def _begins(term: Mapping[str, Any]) -> datetime:
-    """When a term begins."""
     try:
         moment = datetime.fromisoformat(term["effectiveDate"])
     except (KeyError, TypeError, ValueError) as problem:
@@ -262,7 +260,6 @@ def _begins(term: Mapping[str, Any]) -> datetime:
 
 
 def _hourly(term: Mapping[str, Any]) -> Decimal:
-    """The dearest hourly price of a term."""
     prices = [_amount(each) for each in _dimensions(term, lambda unit: unit in _HOURS)]
     if not prices:
         raise RefusedPriceError("the price is not by the hour")

@@ -101,7 +101,6 @@ def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mappi
 
 
 def _hourly(rate: Mapping[str, Any], offering: Mapping[str, Any]) -> Decimal:
-    """The rate of an hour."""
     if rate.get("unit") != "Hrs":
         raise RefusedPriceError(f"the rate is per {rate.get('unit')}, expected Hrs")
     return dollars(rate.get("rate"), offering.get("currency"))

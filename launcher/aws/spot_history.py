@@ -50,7 +50,6 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
 
 
 def _zone(entry: Mapping[str, Any], names: Mapping[str, str], region: str) -> str:
-    """The id of an entry's zone."""
     zone = entry.get("AvailabilityZoneId") or names.get(entry.get("AvailabilityZone", ""))
     if not zone:
         raise AwsError(f"spot price history of {region}: {entry.get('AvailabilityZone')} is no zone of this account")

@@ -133,7 +133,6 @@ class Models(Mapping[str, ModelSpec]):
     """Models by name, each made of its row when it is first asked for: a plan needs one of them."""
 
     def __init__(self, store: Store) -> None:
-        """Read the rows."""
         self._store = store
         self._rows = {cells["name"]: cells for cells in read_cells("models.csv")}
         self._made: dict[str, ModelSpec] = {}

@@ -91,7 +91,6 @@ def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -
 
 
 def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
-    """The shipped rows that may price, by what they are the price of."""
     found: dict[tuple[str, ...], list[Sequence[str]]] = {}
     for row in rows:
         if row[table.columns.index("basis")] != Basis.UNVERIFIED.value:
@@ -100,7 +99,6 @@ def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], 
 
 
 def _prices(table: Table, row: Sequence[str]) -> Iterator[tuple[str, Decimal]]:
-    """The prices of a row by their columns."""
     for column in priced_columns(table):
         text = row[table.columns.index(column)]
         if text and text != FREE:

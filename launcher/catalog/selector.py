@@ -61,7 +61,6 @@ class RowSelector:
     """The rows of one store as they price on one day; the same key always has the same row."""
 
     def __init__(self, store: Store, until: str) -> None:
-        """Rows of `store` up to a day (ISO date, included); nothing is read yet."""
         self.store = store
         self.until = until
         self._chosen: dict[Key, Row | None] = {}

@@ -27,13 +27,11 @@ def load_images() -> ServingImages:
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
-    """The rows of a file."""
     with (DATA / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
 
 def _image(row: dict[str, str]) -> ServingImage:
-    """One row of images.csv."""
     return ServingImage(
         name=row["name"],
         role=row["role"],

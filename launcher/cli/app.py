@@ -85,7 +85,6 @@ class _InterruptedError(SlipwayError):
 
 
 def _version(asked: bool) -> None:
-    """Print the version and leave."""
     if not asked or completion.VARIABLE in os.environ:
         return
     from importlib.metadata import PackageNotFoundError, version
@@ -106,7 +105,6 @@ def _options(
     ] = False,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Do not use a pager (like PAGER=cat).")] = False,
 ) -> None:
-    """Options before the command."""
     if verbose:
         os.environ[output.VERBOSE] = "1"
     if no_pager:

@@ -18,7 +18,6 @@ class Plain:
     """Does what Typer's own coercion does for one parameter: a value, or nothing for a word that was not given."""
 
     def __init__(self, parse: Parser) -> None:
-        """With the function that reads one word."""
         self.parse = parse
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -62,7 +61,6 @@ def _ease_help(command: Any) -> None:
 
 
 def _commands(command: Any) -> Iterator[Any]:
-    """A command and those below it."""
     yield command
     for each in getattr(command, "commands", {}).values():
         yield from _commands(each)

@@ -95,7 +95,6 @@ class Narrator:
     """Prints each step with the time since the first, and shows below them what is in progress."""
 
     def __init__(self) -> None:
-        """Nothing has been told yet."""
         self.begun: float | None = None
         self.warned: set[str] = set()
         self.tell = Teller(self._step, details=output.verbose())
@@ -146,7 +145,6 @@ class Console(Narrator):
     """The same for a person who is shown prices and asked."""
 
     def __init__(self, *, yes: bool) -> None:
-        """Keep whether everything that would be asked is answered already."""
         super().__init__()
         self.yes = yes
         self.say = output.talking()

@@ -36,7 +36,6 @@ class Form(StrEnum):
 
 
 def _form(text: str) -> Form:
-    """A form by its name."""
     try:
         return Form(text)
     except ValueError as problem:
@@ -44,7 +43,6 @@ def _form(text: str) -> Form:
 
 
 def _percent(text: str) -> float:
-    """A percentage that may not be negative."""
     try:
         value = float(text)
     except ValueError as problem:

@@ -29,7 +29,6 @@ class Screen:
     """The lines that are drawn last; whatever else is printed goes by above them (`aside`)."""
 
     def __init__(self) -> None:
-        """Nothing is in progress."""
         self._lock = threading.RLock()
         self._stages: list[LiveStage] = []
         self._drawn = 0
@@ -172,7 +171,6 @@ class Teller:
     """Prints lines of a story, and shows what is in progress (model/stages.py, `Watched`)."""
 
     def __init__(self, tell: Callable[[str], None], *, details: bool) -> None:
-        """Keep how a line is printed, and whether all of them are wanted."""
         self._tell = tell
         self._details = details
 

@@ -95,7 +95,6 @@ def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
 
 
 def _explain(priced: "Priced", rank: int) -> None:
-    """Every number of a row."""
     from launcher.answers import explain
 
     output.page(explain.page(priced, rank, output.terminal_width()))

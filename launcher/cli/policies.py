@@ -66,7 +66,6 @@ def policies(
 
 
 def _refuse_malformed(account: str, region: str) -> None:
-    """Refuse what is no account and no region."""
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
         raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)

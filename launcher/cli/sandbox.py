@@ -95,7 +95,6 @@ def status(*, json: options.Json = False) -> None:
 
 
 def _inside(found: "StayingSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
-    """A sandbox with its stacks and clusters."""
     from launcher.sandbox.sandbox import Sandbox
 
     box = Sandbox.attached(found, region=options.region_of(os.environ))
@@ -141,7 +140,6 @@ _WORDS = {"slurm": "Slurm", "local": "the local scheduler in Slurm's place", "ku
 
 
 def _called(name: str) -> str:
-    """A sandbox in a sentence."""
     return "the sandbox" if name == "default" else f"the sandbox {name}"
 
 
@@ -151,7 +149,6 @@ def _others(names: list[str]) -> list[str]:
 
 
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
-    """What is there, as lines."""
     lines = [f"  {_called(found.name)} runs since {found.since}: http://localhost:{found.port}"]
     width = max((len(each["name"]) for each in stacks), default=0)
     lines += [f"  {each['name']:<{width}}  {each['region']}  {each['status']}" for each in stacks]

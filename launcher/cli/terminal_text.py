@@ -21,7 +21,6 @@ class TerminalText:
     """A filter for pieces of output, which may end within a sequence."""
 
     def __init__(self) -> None:
-        """Nothing is held back yet."""
         self._held = b""
 
     def taken(self, data: bytes) -> bytes:

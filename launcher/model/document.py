@@ -58,7 +58,6 @@ def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a s
 
 
 def _scalar(value: Any) -> Any:  # noqa: PLR0911 - one case a type
-    """A single value as JSON has it."""
     if isinstance(value, NodeRange):
         return value.minimum if value.minimum == value.maximum else {"min": value.minimum, "max": value.maximum}
     if is_dataclass(value) and not isinstance(value, type):
@@ -105,7 +104,6 @@ class PlanBase:
     """
 
     def __init__(self, request: PlanRequest) -> None:
-        """The parts of the request's document."""
         self.request = request
         data = document(request)
         left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]

@@ -12,7 +12,6 @@ class SlipwayError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str = "", findings: Sequence[Finding] = ()) -> None:
-        """Keep the message, the hint and the findings behind it."""
         super().__init__(message)
         self.message = message
         self.hint = hint

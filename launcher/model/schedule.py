@@ -153,7 +153,6 @@ def _cron(when: str) -> _Cron | None:
 
 
 def _named(field: str, names: Sequence[str]) -> str:
-    """A field with its names as numbers, from 1."""
     for index, name in enumerate(names, start=1):
         field = field.replace(name, str(index))
     return field

@@ -36,7 +36,6 @@ def _object(owner: type) -> dict[str, Any]:
 
 
 def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case a kind
-    """The schema of one kind."""
     match kind:
         case kinds.Section():
             schema = _object(kind.of)
@@ -70,7 +69,6 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
 
 
 def _simple(kind: kinds.Kind) -> dict[str, Any]:
-    """The schema of a kind that holds no other."""
     match kind:
         case kinds.Text(pattern=pattern):
             return {"type": "string", "pattern": f"^({pattern})$"} if pattern else {"type": "string"}

@@ -22,7 +22,6 @@ class Stage:
     """A stage of a story as it is told to somebody who takes lines: what is in progress is not shown."""
 
     def __init__(self, tell: Tell) -> None:
-        """Keep who is told."""
         self._tell = tell
 
     def now(self, words: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:

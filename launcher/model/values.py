@@ -50,7 +50,6 @@ class ScalarReader:
     """Reads single values by kind and gathers what is wrong."""
 
     def __init__(self) -> None:
-        """Begin without findings."""
         self.findings: list[Finding] = []
 
     def refuse(self, code: str, path: str, message: str, hint: str = "") -> object:

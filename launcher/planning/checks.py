@@ -70,7 +70,6 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Regions that exist."""
     named = [("target.region", region) for region in request.target.region or ()]
     if request.workload.train is not None and request.workload.train.data.region is not None:
         named.append(("workload.train.data.region", request.workload.train.data.region))
@@ -98,7 +97,6 @@ def _type_hint(name: str, catalog: Catalog) -> str:
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Instance types that can be had and that train."""
     target = request.target
     for path, names in (("instance_type", target.instance_type or ()), ("fallback_types", target.fallback_types)):
         for name in names:
@@ -119,7 +117,6 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """One workload, with what an estimate needs."""
     workload = request.workload
     if workload.train and workload.serve:
         yield error(

@@ -148,7 +148,6 @@ def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
 
 
 def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) -> Iterator[Finding]:
-    """A model that the image has code for."""
     serve, model, path = served.serve, served.model, f"{PATH}.model"
     spec = served.catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     if model is None:

@@ -56,7 +56,6 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
 
 
 def _with(layout: Layout, request: PlanRequest, serve: ServingWorkload, place: Place) -> Plan:
-    """The plan with a layout."""
     decided = replace(
         serve, tensor_parallel=layout.tensor_parallel, batch_size=layout.batch, sequence_length=layout.sequence
     )

@@ -37,7 +37,6 @@ def _is_known(name: str, catalog: Catalog) -> bool:
 
 
 def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
-    """Chips that lack the precision."""
     lacking = [each for each in types if not computes(catalog.accelerators[each.accelerator or ""], train.precision)]
     say = error if len(lacking) == len(types) else warning
     for facts in lacking:
@@ -72,7 +71,6 @@ def _measured(
 
 
 def _block_counts(request: PlanRequest, types: Sequence[InstanceType]) -> Iterator[Finding]:
-    """Node counts that no Capacity Block has."""
     nodes, options = request.target.nodes, request.purchase.option or ()
     if nodes is None or PurchaseOption.CAPACITY_BLOCK not in options or request.purchase.reservation is not None:
         return

@@ -88,7 +88,6 @@ def least_chips(shape: TrainingShape) -> int | None:
 
 
 def _groups(chips: int) -> list[int]:
-    """Powers of two up to the chips there are."""
     most = min(chips, LARGEST_GROUP)
     return [2**power for power in range(most.bit_length()) if 2**power <= most]
 

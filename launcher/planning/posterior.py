@@ -110,7 +110,6 @@ def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
 
 
 def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
-    """The measurements of one job as one."""
     expected = estimated_tokens_per_s(job, facts)
     errors = [math.log(each.tokens_per_s.mid / expected) for each in runs]
     variances = [own_scale(each) ** 2 for each in runs]

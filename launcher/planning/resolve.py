@@ -208,7 +208,6 @@ def _terms(
 def _none_left(
     request: PlanRequest, catalog: Catalog, asked: tuple[CandidateGroup, ...], misfits: Mapping[str, str]
 ) -> Finding:
-    """Why no candidate is left."""
     if misfits:
         name, reason = next(iter(misfits.items()))
         more = f" (and {len(misfits) - 1} more types)" if len(misfits) > 1 else ""

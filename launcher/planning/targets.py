@@ -23,12 +23,10 @@ Locations = tuple[tuple[str, str | None], ...]
 def _every(
     _request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Every place that is known."""
     return known
 
 
 def _nothing(_request: PlanRequest, _place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Nothing to be said."""
     return ()
 
 

@@ -212,7 +212,6 @@ class Estimator:
         return (line,)
 
     def _accelerator(self, facts: InstanceType) -> Accelerator:
-        """The chip of a type that has one."""
         return self.catalog.accelerators[facts.accelerator or ""]
 
     def shape(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> TrainingShape:

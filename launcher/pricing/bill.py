@@ -177,7 +177,6 @@ class Bill:
     """
 
     def __init__(self, request: PlanRequest, catalog: Catalog, today: date) -> None:
-        """Nothing is worked out yet; `today` dates the user's own prices."""
         self.request = request
         self.catalog = catalog
         self.today = today

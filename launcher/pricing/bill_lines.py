@@ -124,7 +124,6 @@ class Prices(NamedTuple):
 
 
 def _flat(price: Price) -> Price:
-    """A price without tiers."""
     return Price(usd=price.usd, source=price.source, basis=price.basis, as_of=price.as_of, note=price.note)
 
 
@@ -237,7 +236,6 @@ def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
 
 
 def _exact(quantity: float) -> Decimal:
-    """A quantity as the decimal number that it is written as."""
     return Decimal(repr(quantity))
 
 

@@ -61,5 +61,4 @@ def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple
 
 
 def _line(name: str, value: str, source: str) -> Assumption:
-    """A line of the quote, in dollars."""
     return Assumption(name=name, value=value, unit="dollars", source=source)

@@ -381,7 +381,6 @@ def _offering(
 
 
 def _start_source(work: Work, middle: Charge) -> str:
-    """What the start-up rests on."""
     if work.boot is not None:
         span = f"{work.boot.low * 60:.3g} to {work.boot.high * 60:.3g} minutes"
         return f"{work.boot.source}; {span}, from the submission to the first attempt"
@@ -446,7 +445,6 @@ def _spot(
 
 
 def _fixed(price: Price) -> SpotPrice:
-    """A price that does not move."""
     return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
 
 

@@ -135,5 +135,4 @@ def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRul
 
 
 def _words(option: PurchaseOption) -> str:
-    """An option as a sentence has it."""
     return option.value.replace("-", " ")

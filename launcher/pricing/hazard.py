@@ -103,7 +103,6 @@ def _percent(band: InterruptionBand | None) -> int:
 
 
 def _steps(per_node_hour: float, nodes: int) -> tuple[str, ...]:
-    """The arithmetic from one node to the job."""
     rate = job_rate(per_node_hour, nodes)
     return (
         f"{per_node_hour:.3g} per node-hour x ({SHARED} + {1 - SHARED:.2f} x {nodes} nodes) = {rate:.3g} per job-hour",

@@ -84,7 +84,6 @@ def losses_per_h(work: Work, rate: float) -> float:
 
 
 def _write_s(work: Work) -> float:
-    """Seconds to write a checkpoint."""
     return UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(LEAST_WRITE_S, work.checkpoint_write_s.mid)
 
 

@@ -345,7 +345,6 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
 
 
 def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
-    """What is to be said of one candidate."""
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     found = list(candidate.refusals)
     if isinstance(price, Price) and price.market is not Market.OPEN:

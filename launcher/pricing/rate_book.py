@@ -19,7 +19,6 @@ class RateBook:
     """Dollars per instance-hour, undiscounted: a discount is the same for every place."""
 
     def __init__(self, request: PlanRequest, catalog: Catalog) -> None:
-        """The rates of one request on the catalog's day."""
         self.request = request
         self.selector = catalog.selector
 

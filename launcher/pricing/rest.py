@@ -21,7 +21,6 @@ class Rest:
     """The lines beside the compute of one place, with what they come to: candidates that share them add up once."""
 
     def __init__(self, lines: tuple[Line, ...]) -> None:
-        """Nothing is added up yet."""
         self.lines = lines
         self._priced = tuple(each for each in lines if isinstance(each.price, Price))
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
@@ -104,7 +103,6 @@ class _Floor:
     """What lines are ranked at, in plain numbers: a sum for those of one price, tier by tier for the others."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        """Add up the lines of one price; those whose quantity grows in steps stay by themselves."""
         self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
         self.saves: list[tuple[float, int]] = []
         self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
@@ -125,7 +123,6 @@ class _Floor:
                 self.saves.append((usd * each.a_save, each.saves_free))
 
     def usd(self, size: JobSize) -> float:
-        """The sum in a job of a size."""
         found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
         found += self.a_loss * size.losses
         saves, months = size.saves, size.months

@@ -201,12 +201,10 @@ class _Transfers(dict[str, float]):
     """Dollars to bring the training data to a region, once for each."""
 
     def __init__(self, context: PricingContext) -> None:
-        """None yet."""
         super().__init__()
         self.context = context
 
     def __missing__(self, region: str) -> float:
-        """Work a region out."""
         self[region] = found = transfer_usd(region, self.context.request, self.context.catalog)
         return found
 

@@ -120,7 +120,6 @@ def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: fl
 
 
 def _money(found: Port) -> str:
-    """The arithmetic in a sentence."""
     saving = found.saving_per_run.mid
     what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
     return (
@@ -137,7 +136,6 @@ def _difference(found: Port) -> str:
 
 
 def _why_not(found: Port) -> str:
-    """Why Trainium does not pay."""
     if found.saving_per_run.mid <= 0:
         return f"a run on Trainium costs ${found.trainium_run.mid:,.2f}, on GPU ${found.gpu_run.mid:,.2f}"
     if found.break_even_run is None:

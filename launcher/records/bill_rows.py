@@ -134,7 +134,6 @@ class RowReader:
 
 
 def _focus(cells: Cells) -> BilledRow:
-    """A row of FOCUS."""
     _in_dollars(cells.get("billing_currency", "USD"))
     category = cells["charge_category"]
     if category not in FOCUS_KINDS:

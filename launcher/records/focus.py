@@ -102,7 +102,6 @@ def _rows(entry: LedgerEntry) -> Iterator[dict[str, str]]:
 
 
 def _months(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """A period cut at the beginnings of months."""
     while begin < end:
         following = min(_next_month(begin), end)
         yield begin, following
@@ -114,7 +113,6 @@ def _first(moment: datetime) -> datetime:
 
 
 def _next_month(moment: datetime) -> datetime:
-    """The first moment of the following month."""
     return _first(_first(moment) + timedelta(days=32))
 
 

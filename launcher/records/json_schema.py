@@ -72,7 +72,6 @@ def _simple(hint: Any) -> dict[str, Any]:
 
 
 def _generic(hint: Any, forms: Keys) -> dict[str, Any]:
-    """The schema of a hint that holds others."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin is Literal:
         return {"enum": list(inside)}
@@ -100,7 +99,6 @@ def _type(hint: type, forms: Keys) -> dict[str, Any]:
 
 
 def _object(shape: Shape, forms: Keys) -> dict[str, Any]:
-    """The schema of an object that has these keys and no other."""
     properties = {key: _of(hint, forms) for key, hint in shape.items()}
     return {"type": "object", "properties": properties, "required": list(shape), "additionalProperties": False}
 

@@ -75,7 +75,6 @@ class LedgerIndex:
                 self._append(lines)
 
     def _lines(self) -> int:
-        """How many lines the file has."""
         try:
             with self.path.open("rb") as stream:
                 good = stream.readline().rstrip(b"\n") == FORMAT.encode()

@@ -261,13 +261,11 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
 
 
 def _data(plan: Plan, source: DataSource) -> DataSpec:
-    """A folder of data as the agent has it."""
     shared = is_shared(plan.request, source.path)
     return DataSpec(uri=source.uri.rstrip("/"), path=source.path, shard=source.shard, shared=shared)
 
 
 def _step(run: RunSpec, step: Step, *, contained: bool) -> StepSpec:
-    """A step as the agent has it."""
     return StepSpec(command=_command(run, step.command, contained=contained), on=step.on.value)
 
 

@@ -170,7 +170,6 @@ def _groups_of_themselves(resources: Document) -> frozenset[str]:
 
 
 def _named(references: Iterable[Any]) -> list[str]:
-    """The resources that some references name."""
     found = []
     for each in references:
         if isinstance(each, Mapping):

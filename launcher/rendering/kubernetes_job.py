@@ -206,7 +206,6 @@ def job_manifests(
 
 
 def _image(plan: Plan, facts: InstanceType) -> str:
-    """The image, where there is one."""
     image = pod.image_of(plan, facts)
     if image is None:
         message = f"no image is known for {facts.name}"

@@ -88,7 +88,6 @@ class ControlClient:
     """Calls a ControlServer."""
 
     def __init__(self, address: str, secret: str) -> None:
-        """Keep where it is and what to show."""
         self._address = address
         self._secret = secret
 

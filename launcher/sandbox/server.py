@@ -133,7 +133,6 @@ class Server:
     """Everything that runs in this process."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
-        """Start it all; the port is answered when this returns. `end` is called when somebody asks it to end."""
         sockets = bind(settings.port)
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415

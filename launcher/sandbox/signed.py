@@ -53,7 +53,6 @@ class AccessError(Exception):
     """A request that nobody with a key of the sandbox has made."""
 
     def __init__(self, refusal: Refusal, message: str) -> None:
-        """Keep the kind and the sentence."""
         super().__init__(message)
         self.refusal, self.message = refusal, message
 

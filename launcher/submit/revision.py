@@ -52,7 +52,6 @@ def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Re
 
 
 def _git(folder: Path, environment: Mapping[str, str], *words: str) -> bytes:
-    """What git prints."""
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -184,7 +184,6 @@ class LocalShell:
     look_s = 1.0
 
     def __init__(self, environment: Mapping[str, str], *, name: str = "this machine") -> None:
-        """Keep the environment that scripts, and the jobs they submit, get."""
         self.environment = dict(environment)
         self.name = name
 

@@ -79,7 +79,6 @@ class Claim(threading.Thread):
     """The claim of one agent. Its thread beats."""
 
     def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int, node: str) -> None:
-        """Prepare it; nothing is claimed yet."""
         super().__init__(name="claim", daemon=True)
         self._store = store
         self._log = log

@@ -242,7 +242,6 @@ class Layouts:
     """The lines that count in one attempt: all of them until it is known which one the framework has."""
 
     def __init__(self, rows: Iterable[Layout] = ()) -> None:
-        """Keep the lines; without any, all of the table."""
         self.rows = tuple(rows) or table()
 
     @property

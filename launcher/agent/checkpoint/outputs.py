@@ -119,7 +119,6 @@ class Outputs:
         return manifest, sent
 
     def _before(self) -> tuple[StoredFile, ...]:
-        """What an earlier attempt stored."""
         text = self._store.find_text(manifest_key(self._run))
         try:
             return () if text is None else parse_outputs(text.text).files

@@ -29,8 +29,6 @@ Stamps = Mapping[str, object]
 
 
 class _Folder:
-    """A folder that the node has mounted."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -55,8 +53,6 @@ class _Folder:
 
 
 class _Prefix:
-    """A prefix in S3."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 

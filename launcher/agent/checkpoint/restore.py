@@ -349,7 +349,6 @@ class Restore:
 
 
 def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
-    """What SLIPWAY_RESUME_DIR is."""
     return checkpoints if row.resume == "parent" else checkpoints / finished.name
 
 

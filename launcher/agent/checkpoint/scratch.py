@@ -413,7 +413,6 @@ def _paths(kept: list[Kept]) -> set[Path]:
 
 
 def _holds(path: Path, others: set[Path]) -> bool:
-    """Whether a path is one of others, or holds one."""
     return path in others or any(path in other.parents for other in others)
 
 

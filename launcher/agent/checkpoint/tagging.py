@@ -379,7 +379,6 @@ class Tagging(threading.Thread):
         return wanted and not self._tags.stopped.is_set()
 
     def _tag_what_is_superseded(self) -> bool:
-        """Whether anything was tagged."""
         steps = []
         for step, keys in self.retention.superseded():
             left = iter(keys)

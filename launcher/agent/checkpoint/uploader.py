@@ -31,7 +31,6 @@ class Backoff:
     """How long to wait before the next try. Its caller sees to it that no two threads use it at once."""
 
     def __init__(self) -> None:
-        """Nothing has failed."""
         self.failures = 0
         self._again_at = 0.0
 

@@ -49,7 +49,6 @@ class FolderBoard:
     """A folder on a file system that the nodes share, in one that holds the folders of all lives."""
 
     def __init__(self, folder: Path) -> None:
-        """Name it; `open` makes it."""
         self._folder = folder
 
     @property

@@ -20,7 +20,6 @@ class RenameWatch:
     """The names in one folder that were last put there by a rename. Where there is no inotify it knows of none."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin to watch; what is in the folder already was not renamed."""
         self.trouble = ""
         """Why the kernel reports no renames; empty: it does."""
         self._descriptor: int | None = None

@@ -69,8 +69,6 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
 
 
 class _Numbers:
-    """Integers out of the environment."""
-
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
 

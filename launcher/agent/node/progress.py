@@ -22,7 +22,6 @@ class Metrics:
     """Reads what a trainer appends to its metrics file."""
 
     def __init__(self, path: Path) -> None:
-        """Begin at the end of what is there; whether that holds steps is `reported_before`."""
         self._path = path
         self._rest = b""
         self._offset = 0

@@ -189,7 +189,6 @@ class _Tree:
         return above is not None
 
     def parents(self, processes: Iterable[Process]) -> list[Process]:
-        """Their parents that may be trainers."""
         found = (self.of.get(process.parent) for process in processes)
         return [each for each in found if each is not None and each.program not in _ABOVE]
 

@@ -28,7 +28,6 @@ class Stillness:
     def __init__(
         self, now: float, *, proc: Path = Path("/proc"), adapters: Path = Path("/sys/class/infiniband")
     ) -> None:
-        """Begin at a moment, in monotonic seconds; `proc` and `adapters` are where the kernel has its counters."""
         self._proc, self._adapters = proc, adapters
         self._since = self._at = now
         self._last = self._counters()

@@ -196,7 +196,6 @@ class Downloads(Transfers):
                 part.reaches(buffer[:got])
 
     def _buffer(self) -> memoryview:
-        """This worker's memory."""
         if not hasattr(self._own, "buffer"):
             self._own.buffer = memoryview(bytearray(_READ_BYTES))
         buffer: memoryview = self._own.buffer

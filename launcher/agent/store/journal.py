@@ -129,7 +129,6 @@ class Tail:
     """
 
     def __init__(self, path: Path) -> None:
-        """From where an earlier process in this place has sent it, or from its beginning."""
         self._path = path
         self._mark = path.with_name(f"{path.name}.sent")
         self._sent = self._offset = self._marked()

@@ -68,7 +68,6 @@ class Transfers(ABC):
     """Parallel transfers of files. Leaving the block waits for all of them; an error in it cancels them."""
 
     def __init__(self) -> None:
-        """Nothing is under way."""
         self.arrived: set[str] = set()
         self._started: list[tuple[str, str, UnderWay]] = []
         self._cut_off = False
@@ -192,7 +191,6 @@ class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
     """Makes room, once, when a transfer is over."""
 
     def __init__(self, room: threading.Semaphore) -> None:
-        """It is under way."""
         self._room: threading.Semaphore | None = room
         self._lock = threading.Lock()
 

@@ -127,7 +127,6 @@ def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
 
 
 def _runs(entries: Sequence[LedgerEntry]) -> str:
-    """One row a run."""
     *shown, lost = RUNS
     stopped = Column[LedgerEntry](
         "stopped", lambda each: f"{each.interruptions or ''}", "right", value=lambda each: each.interruptions

@@ -79,7 +79,6 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
 
 
 def _bill(quoted: Quote) -> str:
-    """Every line with its source."""
     columns: list[Column[CostComponent]] = [
         Column("line", lambda each: each.name),
         Column("group", lambda each: each.group),
@@ -104,7 +103,6 @@ def _bill(quoted: Quote) -> str:
 
 
 def _assumptions(quoted: Quote) -> str:
-    """What the numbers rest on."""
     columns: list[Column[Assumption]] = [
         Column("assumption", lambda each: each.name),
         Column("value", lambda each: f"{each.value} {each.unit}".strip()),

@@ -145,7 +145,6 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
 
 
 def _attempts(report: Report) -> str:
-    """One row an attempt."""
     columns: list[Column[Attempt]] = [
         Column("attempt", lambda each: str(report.attempts.index(each) + 1), "right"),
         Column("began", lambda each: f"{each.started_at:%Y-%m-%d %H:%M:%S} UTC"),
@@ -155,7 +154,6 @@ def _attempts(report: Report) -> str:
 
 
 def _checked(report: Report) -> str:
-    """What was read back."""
     rows = [*report.verified_resources, *(f"not emulated: {each}" for each in report.not_emulated)]
     caption = f"{len(report.verified_resources)} facts as planned"
     return "<h2>Read back</h2>" + table(caption, [Column("fact", str)], rows, key="facts")

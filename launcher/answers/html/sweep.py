@@ -82,7 +82,6 @@ def _middle(x: float, quoted: Quote) -> tuple[float, float]:
 
 
 def _table(found: Sweep, *, times: bool) -> str:
-    """A row a point."""
     columns: list[Column[Point]] = [
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right" if _numbers(axis) else "left")
         for axis in found.axes

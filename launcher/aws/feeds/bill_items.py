@@ -62,7 +62,6 @@ def _one(products: Collection[Product], usage: UsageType, unit: str, region: str
 
 
 def _bands(product: Product, usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
-    """The bands of one product."""
     found = [
         _band(price, usage, unit, region)
         for term in holding(product.terms_of("OnDemand"), now)
@@ -78,7 +77,6 @@ def _free(price: Mapping[str, Any]) -> bool:
 
 
 def _band(price: Mapping[str, Any], usage: UsageType, unit: str, region: str) -> FetchedItem:
-    """One band."""
     if usage.unit and price.get("unit") != usage.unit:
         raise RefusedPriceError(f"the unit is {price.get('unit')}, expected {usage.unit}")
     start, end = Decimal(price.get("beginRange") or 0), price.get("endRange") or ENDLESS

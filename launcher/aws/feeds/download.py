@@ -57,7 +57,6 @@ class Downloads:
     """Public files kept in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is asked yet; `folder` need not exist."""
         self.folder = folder
         self._pools: dict[str, urllib3.PoolManager] = {}
         self._given_up: dict[tuple[str, str], AwsError] = {}

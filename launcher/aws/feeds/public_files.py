@@ -149,7 +149,6 @@ class _Reader:
         self._at += 1
 
     def _next(self) -> str:
-        """The next character that is no space."""
         while True:
             while self._at < len(self._text):
                 character = self._text[self._at]
@@ -296,7 +295,6 @@ class PublicFiles:
     """AWS's public files, read for one interest."""
 
     def __init__(self, folder: Path, where: Addresses, interest: Interest) -> None:
-        """Nothing is asked yet; `folder` is where files and what was taken from them are kept."""
         self._folder = folder
         self._where = where
         self._interest = interest
@@ -344,7 +342,6 @@ class PublicFiles:
         return Answer(bands=bands(file.path, self._interest.types, regions, day))
 
     def _file(self, url: str, progress: Progress) -> Download:
-        """A file that is kept as it is."""
         file = self._downloads.fetch(url, progress=progress)
         assert file is not None  # noqa: S101 - only a known tag brings None
         return file

@@ -42,7 +42,6 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
 
 
 def _target(request: PlanRequest) -> Iterator[Finding]:
-    """Targets that serve."""
     if request.workload.train:
         yield error(
             "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
@@ -55,7 +54,6 @@ def _target(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> Iterator[Finding]:
-    """A model that is known, here or to Bedrock."""
     path = f"{PATH}.model"
     if serve.model is None:
         yield error("no-model", path, "a serving plan needs a model", "name one, or give {params_b: N}")
@@ -104,7 +102,6 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
 
 
 def _instances(serve: ServingWorkload) -> Iterator[Finding]:
-    """Numbers of instances that agree."""
     path = f"{PATH}.min_instances"
     if serve.max_instances is not None and serve.min_instances > serve.max_instances:
         yield error("min-above-max", path, f"{serve.min_instances} is above max_instances {serve.max_instances}")
@@ -186,7 +183,6 @@ def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
 
 
 def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    """Machines that a plan names and does not use."""
     closed = isinstance(serve.model, str) and catalog.find_model(serve.model) is None
     if closed:
         reason = f"{serve.model} is a closed model, which Bedrock runs"
@@ -216,7 +212,6 @@ def few_zones(serve: ServingWorkload, region: str, catalog: Catalog) -> int | No
 
 
 def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    """Zones that the pinned regions have."""
     path = f"{PATH}.zones"
     if serve.zones > 1 and request.target.az_id is not None:
         yield error("zones-and-zone", path, f"{serve.zones} zones, and target.az_id pins one", "keep one of the two")
@@ -231,7 +226,6 @@ def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> It
 def _purchase(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
 ) -> Iterator[Finding]:
-    """Ways of buying that serving has."""
     options = request.purchase.option or ()
     known = isinstance(serve.model, ModelDimensions) or serve.model is None or catalog.find_model(serve.model)
     if not known and options and PurchaseOption.BEDROCK not in options:

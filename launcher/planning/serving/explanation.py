@@ -59,7 +59,6 @@ def estimate_lines(
 def _steps(
     workload: ServingWorkload, model: ServedModel, chip: Accelerator, known: ServingFacts, told: ServingEstimate
 ) -> tuple[str, ...]:
-    """The arithmetic of an estimate, one line a step."""
     layout = told.layout
     copy = copy_of(workload, model, chip, layout.tensor_parallel, layout.batch)
     step, one = times(copy, known), rate(copy, known)

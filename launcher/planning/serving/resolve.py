@@ -197,7 +197,6 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
 def _groups(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, estimates: Mapping[str, tuple[ServingEstimate, ...]]
 ) -> Iterator[CandidateGroup]:
-    """Every group that is sold."""
     for name in estimates:
         facts = catalog.instance_types[name]
         known = [each for each in catalog.regions_of(name) if checks.few_zones(serve, each, catalog) is None]
@@ -291,7 +290,6 @@ def _fitting(
 
 
 def _nothing_sold(request: PlanRequest) -> Finding:
-    """Nothing that was asked for is sold."""
     options = ", ".join(request.purchase.option or ()) or "any option"
     kinds = ", ".join(kinds_of(request))
     message = f"no candidate is left: nothing in this plan is sold as {options} for {kinds}"

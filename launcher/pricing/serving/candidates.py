@@ -179,7 +179,6 @@ def _hours(option: PurchaseOption, layout: _Filled) -> float:
 
 
 def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter: _Counter) -> ServingCandidate:
-    """The candidate of one location and one layout."""
     context, choices = counter.context, counter.choices
     place = group.place(location.where, max(1, layout.fleet.instances.most), location.term)
     return ServingCandidate(
@@ -199,7 +198,6 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
 
 
 def _on_bedrock(each: Hosted, counter: _Counter) -> ServingCandidate:
-    """A candidate of Bedrock."""
     serve = counter.choices.serve
     return ServingCandidate(
         place=each.place,

@@ -142,7 +142,6 @@ def hosted(choices: ServingChoices, context: PricingContext, *, everything: bool
 def _in_region(
     choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str, mode: BedrockMode
 ) -> Hosted:
-    """One mode in one region."""
     if mode is BedrockMode.CUSTOM_IMPORT:
         price, terms, lines = imported(choices.serve, context, catalog, region)
         offer = Offer(price=price, availability=Availability.UNKNOWN)
@@ -222,7 +221,6 @@ def _cheaper(row: BedrockPrice, catalog: BedrockCatalog, region: str) -> str:
 
 
 def _absent(choices: ServingChoices, context: PricingContext, catalog: BedrockCatalog, region: str) -> str:
-    """Why there is no price of a model."""
     model_id, wanted, day = choices.bedrock_id, choices.serve.bedrock.profile, context.catalog.prices_as_of
     when = f" on or before {day}" if day is not None else ""
     if wanted is None or catalog.price(model_id or "", region) is None:

@@ -41,8 +41,6 @@ KILO, GIGA = 1e3, 1e9
 
 
 class _Bill(NamedTuple):
-    """Lines of one region."""
-
     region: str
     catalog: Catalog
 

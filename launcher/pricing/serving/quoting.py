@@ -64,7 +64,6 @@ def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -
 
 
 def _region(terms: BedrockTerms, region: str) -> Finding:
-    """What is known of a model in a region."""
     same = f" has the weights of {terms.same_weights};" if terms.same_weights else ":"
     message = f"{terms.model_id}{same} that {region} has it was not checked"
     if not terms.region_seen:
@@ -317,7 +316,6 @@ def _assumptions(
 
 
 def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
-    """What is to be said of one candidate."""
     price, place = candidate.offer.price, candidate.place
     if isinstance(price, Price) and price.market is not Market.OPEN:
         message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"

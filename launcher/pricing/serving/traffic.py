@@ -68,7 +68,6 @@ def fleet_lines(serve: ServingWorkload, told: ServingEstimate, load: Fleet, host
 
 
 def _clock(serve: ServingWorkload) -> Assumption:
-    """What the schedule does to the day."""
     ranges, asked = hours_of_day(serve.schedule), requests_per_month(replace(serve, schedule=()))
     slots = [slot for hour in ranges for slot in hour]
     spans = dict.fromkeys(f"{slot.least} to {slot.most}" for slot in sorted(slots, key=lambda each: each[1:]))

@@ -155,7 +155,6 @@ def judge(found: Sides) -> ServingVerdict:
 
 
 def _judge(found: Sides) -> ServingVerdict:
-    """The verdict by dollars and by what there is."""
     machine, choice = machines(found)
     if found.closed:
         return _closed(found)
@@ -214,7 +213,6 @@ def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
 
 
 def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
-    """Bedrock is cheaper at this volume."""
     quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
     kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
     against = f"${found.hosted_usd:,.0f} against {_month(found, machine, choice)} a month on {kind}"

@@ -109,7 +109,6 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
 
 
 def _described(response: Any, block: Offered) -> dict[str, Any]:
-    """A block as a reservation."""
     backend, now = response.ec2_backend, datetime.now(UTC)
     zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
     state = "scheduled" if now < block.starts_at else "active" if now < block.ends_at else "expired"
@@ -145,7 +144,6 @@ def _known(known: Mapping[str, _Reservation], name: str) -> _Reservation:
 
 
 def _asked(response: Any, name: str) -> str:
-    """A parameter that is required."""
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     if not value:
         raise MissingParameterError(name)

@@ -93,7 +93,6 @@ def _eks(wanted: Wanted) -> EKSBackend:
 
 
 def _cluster(wanted: Wanted) -> Cluster:
-    """The cluster that a resource belongs to."""
     name = wanted.need("ClusterName")
     found = _eks(wanted).clusters.get(name)
     if found is None:
@@ -207,7 +206,6 @@ def _template(wanted: Wanted, template_id: str) -> Mapping[str, Any]:
 
 
 def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
-    """Refuse what EKS refuses of a launch template."""
     own = [each for each in _OWN_OF_GROUPS if each in data]
     interfaces = data.get("NetworkInterfaces", [])
     if own or any("SubnetId" in each for each in interfaces):

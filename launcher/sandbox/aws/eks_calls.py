@@ -108,21 +108,18 @@ def install(hosts: Resizable) -> None:
 
 
 def _invalid(cluster: str, group: str, text: str) -> InvalidParameterException:
-    """A refusal of a value."""
     return InvalidParameterException(
         clusterName=cluster, nodegroupName=group, fargateProfileName=None, addonName=None, message=text
     )
 
 
 def _missing(cluster: str, text: str) -> ResourceNotFoundException:
-    """A refusal of a name that nothing has."""
     return ResourceNotFoundException(
         clusterName=cluster, nodegroupName=None, fargateProfileName=None, addonName=None, message=text
     )
 
 
 def _asked(response: Any) -> tuple[Cluster, Parts]:
-    """The cluster that a call is about."""
     name = response._get_param("name")  # noqa: SLF001  the way moto's own responses read
     found = response.eks_backend.clusters.get(name)
     if found is None:

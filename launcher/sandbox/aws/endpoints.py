@@ -312,7 +312,6 @@ def _config(wanted: Wanted) -> Kept:
 
 
 def _containers(wanted: Wanted, config: Kept) -> dict[str, Mapping[str, Any]]:
-    """The container of each variant that has one."""
     variants = config.request["ProductionVariants"]
     return {each["VariantName"]: _container(wanted, each.get("ModelName")) for each in variants if "ModelName" in each}
 

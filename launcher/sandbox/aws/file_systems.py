@@ -47,7 +47,6 @@ class LustreFileSystem(FileSystem):
     """moto's, with the state that it leaves out, and its links by their ids."""
 
     def __init__(self, **given: Any) -> None:
-        """As moto's, without links."""
         super().__init__(**given)
         self.links: dict[str, Link] = {}
 

@@ -181,7 +181,6 @@ class HyperPod:
         return Made(physical_resource_id=name, attributes=attributes)
 
     def _start(self, wanted: Wanted, spec: ClusterSpec, cluster: PodCluster) -> None:
-        """Start the Slurm of a cluster."""
         fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(wanted.account_id, wanted.region_name))
         try:
             self.clusters.start(spec, fleet)

@@ -86,13 +86,11 @@ def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pod(response: Any) -> PodCluster:
-    """The cluster that a call is about."""
     found: PodCluster = _found(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
     return found
 
 
 def _found(backend: SageMakerModelBackend, name: str) -> Any:
-    """A cluster by its name or ARN."""
     for cluster in backend.clusters.values():
         if name in (cluster.cluster_name, cluster.arn):
             return cluster

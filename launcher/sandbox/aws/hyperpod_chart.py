@@ -65,7 +65,6 @@ class HyperPodChart:
 
 
 def _checked(wanted: Wanted) -> bytes:
-    """The chart that was uploaded."""
     unknown = set(wanted.properties.keys()) - _PROPERTIES
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")

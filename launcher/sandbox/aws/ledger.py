@@ -31,7 +31,6 @@ class Ledger:
     """All entries, and the API calls that were asked for and do not exist here. Safe to use from every thread."""
 
     def __init__(self) -> None:
-        """Open an empty book."""
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Entry] = {}
         self._actions: dict[str, int] = {}

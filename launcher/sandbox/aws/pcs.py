@@ -39,7 +39,6 @@ class PcsError(Exception):
     """A refusal by its code."""
 
     def __init__(self, code: str, message: str) -> None:
-        """Keep both."""
         super().__init__(message)
         self.code = code
 
@@ -99,7 +98,6 @@ class PcsService:
     """The service in one account and region, over what runs the clusters. Safe to use from every thread."""
 
     def __init__(self, account: str, region: str, clusters: Clusters) -> None:
-        """Without a cluster."""
         self.account, self.region = account, region
         self._clusters, self._aws = clusters, PcsEc2(EmulatedEc2(account, region))
         self._known: dict[str, PcsCluster] = {}
@@ -367,7 +365,6 @@ class Pcs:
     """The service in every account and region, and its resources in CloudFormation."""
 
     def __init__(self, clusters: Clusters) -> None:
-        """Over what runs the clusters."""
         self._services: defaultdict[tuple[str, str], PcsService] = defaultdict()
         self._clusters, self._lock = clusters, threading.Lock()
 
@@ -457,7 +454,6 @@ def _asked(call: Callable[[], Any]) -> Any:
 
 
 def _gone(call: Callable[[], None]) -> None:
-    """Remove what may be gone already."""
     try:
         call()
     except PcsError as refusal:

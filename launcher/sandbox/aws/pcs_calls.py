@@ -22,7 +22,6 @@ class PcsApi:
     """A WSGI application that answers what is signed for PCS, and passes everything else on."""
 
     def __init__(self, inner: Application, pcs: Pcs) -> None:
-        """Keep what answers the rest, and the service."""
         self._inner, self._pcs = inner, pcs
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -45,7 +44,6 @@ class PcsApi:
 
 
 def _region(environ: Environ) -> str:
-    """The region that a request was signed for."""
     return str(environ["HTTP_AUTHORIZATION"].partition("Credential=")[2].split("/")[2])
 
 

@@ -118,7 +118,6 @@ def _published(wanted: Wanted) -> tuple[str, str]:
 
 
 def _parameters(wanted: Wanted, path: str) -> Mapping[str, Any]:
-    """The parameters of a nested stack."""
     given: Mapping[str, Any] = wanted.get("Parameters", {})
     unknown = set(given) - _PARAMETERS[path]
     if unknown:

@@ -38,7 +38,6 @@ class ResourceFailedError(Exception):
     """The making, changing or removing of one resource failed."""
 
     def __init__(self, logical_id: str, why: str) -> None:
-        """Keep which one and why."""
         super().__init__(f"{logical_id}: {why}")
         self.logical_id = logical_id
         self.why = why
@@ -50,7 +49,6 @@ class Resources(ResourceMap):
     ledger: ClassVar[Ledger]
 
     def __init__(self, **kwargs: Any) -> None:
-        """As moto's, with what each resource was made from."""
         super().__init__(**kwargs)
         self.made_from: dict[str, dict[str, Any]] = {}
         self.replaced: dict[str, tuple[Any, dict[str, Any]]] = {}

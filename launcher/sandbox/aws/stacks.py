@@ -85,7 +85,6 @@ class ChangeSetNotFoundError(CloudFormationError):
     code = "ChangeSetNotFound"
 
     def __init__(self, name: str) -> None:
-        """Say which."""
         super().__init__(f"ChangeSet [{name}] does not exist")
 
 

@@ -78,7 +78,6 @@ def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
 
 
 def _group(region: str, vpc_id: str, group_id: str) -> bool:
-    """A security group of a VPC; whether it was not there."""
     ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
     if ec2.get_security_group_from_id(group_id) is not None:
         return False

@@ -94,7 +94,6 @@ class TaskGovernance:
         self._put(cluster, list(_of_team(wanted.need("ComputeQuotaTarget")["TeamName"], config)))
 
     def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
-        """Have objects be in a cluster."""
         try:
             self.hosts.put(str(eks_name(cluster.request)), objects)
         except ClusterFailedError as problem:
@@ -102,7 +101,6 @@ class TaskGovernance:
 
 
 def _cluster(wanted: Wanted, what: str) -> PodCluster:
-    """The cluster that a request is about."""
     found = complaints("sagemaker", (f"Create{what}", f"Update{what}"), dict(wanted.properties))
     if found:
         raise ResourceRefusedError("; ".join(found))

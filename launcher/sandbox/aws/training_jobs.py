@@ -180,7 +180,6 @@ def _rules(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rules_of_spot(request: Mapping[str, Any]) -> Iterator[str]:
-    """Of managed spot, and of times."""
     resources, limits = request["ResourceConfig"], request.get("StoppingCondition", {})
     spot = bool(request.get("EnableManagedSpotTraining"))
     run, wait = limits.get("MaxRuntimeInSeconds", 86400), limits.get("MaxWaitTimeInSeconds")
@@ -238,7 +237,6 @@ def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
 
 
 def _is_there(image: str) -> bool:
-    """Whether an image can be pulled."""
     match = _ECR.fullmatch(image)
     if match is None or match[1] != ACCOUNT:
         return match is not None
@@ -309,7 +307,6 @@ def install(jobs: TrainingJobs) -> None:
 
 
 def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
-    """The job that a call is about."""
     name = response._get_param("TrainingJobName")  # noqa: SLF001  the way moto's own responses read
     return jobs.found(response.sagemaker_backend.region_name, name)
 
@@ -327,8 +324,6 @@ def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
 
 
 def _with_tags_of_jobs(jobs: TrainingJobs, of_others: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
-    """ListTags, of training jobs too."""
-
     def list_tags(response: Any) -> ActionResult:
         arn = response._get_param("ResourceArn")  # noqa: SLF001  the same
         if ":training-job/" not in arn:

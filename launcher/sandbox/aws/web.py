@@ -41,7 +41,6 @@ class Entrance:
     """A WSGI application that passes on what is signed with a key of the sandbox."""
 
     def __init__(self, inner: Application, keys: KeyRing) -> None:
-        """Keep what answers, and the keys that are taken."""
         self._inner, self._keys = inner, keys
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -83,7 +82,6 @@ def _headers(environ: Environ) -> dict[str, str]:
 
 
 def _body(environ: Environ) -> bytes:
-    """The body, which can be read again."""
     length = environ.get("CONTENT_LENGTH") or ""
     if length.isdecimal():
         body = environ["wsgi.input"].read(int(length))
@@ -104,7 +102,6 @@ class PlainAnswers:
     """
 
     def __init__(self, inner: Application, ledger: Ledger) -> None:
-        """Keep what answers, and the book in which a missing call is written down."""
         self._inner = inner
         self._ledger = ledger
 
@@ -129,7 +126,6 @@ class Web:
     """The servers on all sockets."""
 
     def __init__(self, servers: list[BaseWSGIServer]) -> None:
-        """Serve."""
         self._servers = servers
         self._threads = [threading.Thread(target=each.serve_forever, args=(_POLL_S,), daemon=True) for each in servers]
         for thread in self._threads:

@@ -23,7 +23,6 @@ class ConfigurationRefusedError(Exception):
     """A configuration that ParallelCluster would refuse, with every reason."""
 
     def __init__(self, found: list[Problem]) -> None:
-        """Keep the reasons."""
         super().__init__("Invalid cluster configuration: " + "; ".join(str(problem) for problem in found))
         self.problems = tuple(found)
 

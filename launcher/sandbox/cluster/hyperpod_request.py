@@ -30,7 +30,6 @@ class RequestRefusedError(Exception):
     """A request that SageMaker would refuse, or whose machines would not come up, with every reason."""
 
     def __init__(self, found: list[Problem]) -> None:
-        """Keep the reasons."""
         super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in found))
         self.problems = tuple(found)
 
@@ -127,7 +126,6 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
-    """One controller, and workers."""
     del account
     groups = request["InstanceGroups"]
     controllers = [each for each in groups if _part(each) == "Controller"]
@@ -195,7 +193,6 @@ def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iter
 def _against(
     bought: TrainingPlan, request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts
 ) -> Iterator[str]:
-    """What of a group is not as the training plan that it names."""
     status = bought.status(datetime.now(UTC))
     if status not in _USABLE:
         yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"

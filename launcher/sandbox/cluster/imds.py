@@ -153,7 +153,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_PUT(self) -> None:
-        """Give a token."""
         if self._place() != _TOKEN_PATH:
             self._send(HTTPStatus.NOT_FOUND)
         elif self.headers.get("X-Forwarded-For"):

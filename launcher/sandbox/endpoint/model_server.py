@@ -35,7 +35,6 @@ class RefusedError(Exception):
     """A request that gets no answer: status, the code that SDKs go by, and the sentence."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        """Keep them."""
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
 
@@ -210,7 +209,6 @@ class ModelServer:
     """A WSGI application that answers requests to endpoints, and passes on all others."""
 
     def __init__(self, inner: Application, hosts: Hosts, conduct: Conduct, keys: KeyRing) -> None:
-        """Keep what answers the others, where the endpoints are, how they behave, and the keys that sign tokens."""
         self._inner, self._hosts, self._conduct, self._keys = inner, hosts, conduct, keys
 
     @property
@@ -291,7 +289,6 @@ class ModelServer:
         return before, [f"{WORDS[index % len(WORDS)]} " for index in range(count)]
 
     def _chat(self, hosted: Hosted, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """A whole answer."""
         before, words = self._tokens(hosted, asked)
         time.sleep(self.behaviour.first_s + len(words) * self.behaviour.token_s)
         message = {"role": "assistant", "content": "".join(words)}
@@ -329,7 +326,6 @@ class ModelServer:
         return _send(start_response, {"InferenceId": id_}, "202 Accepted", headers)
 
     def _give(self, hosted: Hosted, body: bytes, answer: str, failure: str) -> None:
-        """Answer a request of a queue."""
         try:
             if self.behaviour.refuse or self.behaviour.queue_fails:
                 raise _failure(self.behaviour.refuse or 500, openai=False)
@@ -364,7 +360,6 @@ def _read(body: bytes) -> dict[str, Any]:
 
 
 def _vector(text: str) -> list[float]:
-    """Numbers that stand for a text."""
     digest = sha256(text.encode()).digest()
     return [round(each / 255, 6) for each in digest[:NUMBERS]]
 

@@ -79,7 +79,6 @@ def _message(rule: Mapping[str, Any], value: Any, old: Any) -> str:
 
 
 def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
-    """What an expression gives, or why it gives nothing."""
     import cel  # noqa: PLC0415 - only definitions that a test brings have such rules
 
     context = cel.Context()

@@ -39,7 +39,6 @@ class Channels:
     """The server's side of one connection."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Take a connection whose handshake is done."""
         self._connection = connection
         self._frames = frame_buffer(self._received, skip_utf8_validation=True)
 

@@ -238,7 +238,6 @@ class KubernetesCluster:
             self.server.fail("Kubernetes controllers", problem)
 
     def _step(self) -> None:
-        """One round of every controller."""
         kueue.reconcile(self._cluster)
         for group, plural, bring_on in operators.CONTROLLERS:
             for each in self._cluster.every(group, plural):
@@ -402,8 +401,6 @@ class KubernetesCluster:
             each.terminate(FORCED_GRACE_S)
 
     def _let_go(self, namespace: str, name: str) -> None:
-        """A pod has ended that was to go."""
-
         def apply(found: Object) -> Object:
             return {**found, "metadata": {**found["metadata"], "deletionGracePeriodSeconds": 0}}
 

@@ -22,7 +22,6 @@ class ContainerError(Exception):
     """A container that cannot be started; `reason` is the kubelet's word."""
 
     def __init__(self, reason: str, message: str) -> None:
-        """Keep both."""
         super().__init__(message)
         self.reason = reason
 

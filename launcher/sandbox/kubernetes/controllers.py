@@ -19,7 +19,6 @@ class Cluster:
     """One cluster, as its controllers see it."""
 
     def __init__(self, api: Api) -> None:
-        """Keep its API."""
         self.api = api
         self._pauses: dict[tuple[str, int], float] = {}
         self._lock = threading.Lock()

@@ -45,7 +45,6 @@ def put(api: Api, document: Mapping[str, Any]) -> None:
 
 
 def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str, Any]]:
-    """An object with its kind and its namespace."""
     what = document.get("apiVersion"), document.get("kind")
     kind = next((each for each in api.kinds if what == (each.api_version, each.kind)), None)
     if kind is None:
@@ -170,12 +169,10 @@ class HostedKubernetes:
             threading.Thread(target=self._dismiss, args=(going,), name="node-group", daemon=True).start()
 
     def _name_of(self, machines: Machines, number: int) -> str:
-        """The name of a machine."""
         place = 1 + self._groups.index(machines.group)
         return f"ip-10-0-{place}-{number + 1}.{machines.zone[:-1]}.compute.internal"
 
     def _enlist(self, machines: Machines, name: str) -> None:
-        """Have one machine join."""
         self._nodes[name] = NodeView(
             name=name,
             partition=machines.group,
@@ -318,7 +315,6 @@ class HostedKubernetes:
         self._kubernetes.stop()
 
     def _node(self, name: str) -> NodeView:
-        """A node by its name."""
         with self._lock:
             if name not in self._nodes:
                 raise KeyError(f"no node {name!r} in cluster {self._name}, there are: {', '.join(self._nodes)}")

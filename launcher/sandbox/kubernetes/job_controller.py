@@ -142,7 +142,6 @@ def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[
 
 
 def _pod(job: Object, index: int) -> Object:
-    """The pod of an index."""
     template, name = job["spec"]["template"], job["metadata"]["name"]
     indexed = job["spec"]["completionMode"] == "Indexed"
     own = {NAME: name, "job-name": name, CONTROLLER: job["metadata"]["uid"], "controller-uid": job["metadata"]["uid"]}

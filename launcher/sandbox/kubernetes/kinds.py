@@ -58,7 +58,6 @@ class Kinds:
     """The kinds that one cluster has. Custom ones come with their definition, as an operator's chart brings it."""
 
     def __init__(self) -> None:
-        """Kubernetes' own."""
         self._found: dict[tuple[str, str, str], Kind] = {}
         for group, version, plural, kind, namespaced in _OWN:
             self.add(Kind(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced))

@@ -107,7 +107,6 @@ class PodRun(threading.Thread):
         shutil.rmtree(self._folder / "volumes", ignore_errors=True)
 
     def _live(self) -> str:
-        """Its phase at the end."""
         spec = self._pod["spec"]
         self._folder.joinpath("logs").mkdir(parents=True, exist_ok=True)
         self._volumes = containers.prepared(self._pod, self._folder, self._claims, self._find)
@@ -187,7 +186,6 @@ class PodRun(threading.Thread):
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
-        """The first process of a container."""
         paths, own, environment, workdir = self._inside(container)
         words = [*container.get("command", ()), *container.get("args", ())]
         words = [paths(containers.expanded(each, own)) for each in words]
@@ -263,7 +261,6 @@ def _stamp() -> bytes:
 
 
 def _waiting(container: Mapping[str, Any], reason: str) -> Object:
-    """The status of a container that has not begun."""
     return {
         "name": container["name"],
         "image": container["image"],

@@ -68,7 +68,6 @@ def _is(workload: Mapping[str, Any], kind: str) -> bool:
 
 
 def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
-    """The workload of a job."""
     metadata = job["metadata"]
     name = f"{place[2]}-{metadata['name']}"[:56]
     reference = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}

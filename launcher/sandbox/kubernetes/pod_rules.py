@@ -79,7 +79,6 @@ def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
 
 
 def _sources(volumes: Any, path: str) -> Iterator[Cause]:
-    """Volumes, each of one type."""
     for index, each in enumerate(volumes):
         types = [key for key in each if key != "name"]
         if not types:
@@ -107,7 +106,6 @@ def of_claim(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _container(each: Mapping[str, Any], path: str, volumes: set[str]) -> Iterator[Cause]:
-    """One container."""
     if len(each["name"]) > _LONGEST or not _LABEL.fullmatch(each["name"]):
         yield f"{path}.name", f'Invalid value: "{each["name"]}": must be a lowercase RFC 1123 label'
     if not each.get("image"):
@@ -126,7 +124,6 @@ def _container(each: Mapping[str, Any], path: str, volumes: set[str]) -> Iterato
 
 
 def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """One environment variable."""
     if not _ENV.fullmatch(variable["name"]):
         yield f"{path}.name", f'Invalid value: "{variable["name"]}": a valid environment variable name'
     source = variable.get("valueFrom")
@@ -165,7 +162,6 @@ def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _asked(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Requests against limits."""
     for name in requests:
         at = f"{path}.requests"
         if name not in limits:
@@ -180,7 +176,6 @@ def _asked(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) ->
 
 
 def _tolerations(found: Any, path: str) -> Iterator[Cause]:
-    """Tolerations."""
     for index, each in enumerate(found):
         at, operator = f"{path}[{index}]", each.get("operator", "Equal")
         if operator not in ("Equal", "Exists"):

@@ -103,7 +103,6 @@ class Server:
     """One API server. `allows` says whether a token is let in, `kubelets` reach into pods."""
 
     def __init__(self, api: Api, *, allows: Callable[[str], bool], kubelets: Kubelets) -> None:
-        """Keep what it serves; `start` begins to listen."""
         self.api = api
         self.allows = allows
         self.kubelets = kubelets
@@ -186,23 +185,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Listener
 
     def do_GET(self) -> None:
-        """Answer."""
         self._answered()
 
     def do_POST(self) -> None:
-        """Answer."""
         self._answered()
 
     def do_PUT(self) -> None:
-        """Answer."""
         self._answered()
 
     def do_PATCH(self) -> None:
-        """Answer."""
         self._answered()
 
     def do_DELETE(self) -> None:
-        """Answer."""
         self._answered()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
@@ -262,7 +256,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._one(kind, (namespace, match["name"]), match["part"] or "", query, body)
 
     def _discovery(self, group: str, version: str) -> dict[str, Any]:
-        """What a group has."""
         found = [each for each in self.server.owner.api.kinds if (each.group, each.version) == (group, version)]
         if not found:
             raise RefusedError("NotFound", "the server could not find the requested resource")
@@ -424,7 +417,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _decoded(body: bytes) -> dict[str, Any]:
-    """The object of a request."""
     try:
         found = safe_json.loads(body)
     except ValueError as problem:

@@ -58,7 +58,6 @@ class Objects:
     """What is kept. Objects that go in and out are copies; `changed` is notified of every change."""
 
     def __init__(self) -> None:
-        """Nothing is there."""
         self._objects: dict[tuple[Kind, str, str], Object] = {}
         self._version = 1
         self._history: deque[Change] = deque(maxlen=_HISTORY)

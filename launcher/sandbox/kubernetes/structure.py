@@ -135,7 +135,6 @@ def _kind_of(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value, or the kind of one, in a message."""
     if isinstance(value, type):
         return f'"{next((name for name, each in _TYPES.items() if each is value), value.__name__)}"'
     if isinstance(value, dict | list):

@@ -31,7 +31,6 @@ class Tokens:
     """The tokens that one cluster takes: those of EKS, and one of its own for its controllers and tests."""
 
     def __init__(self, cluster: str, keys: KeyRing) -> None:
-        """Make its own; `keys` are those that may have signed the others."""
         self.cluster, self._keys = cluster, keys
         self.own = secrets.token_hex(16)
 

@@ -430,7 +430,6 @@ class LocalScheduler:
             return process.wait()
 
     def _after(self, job: Job, code: int) -> JobState:
-        """The state of a job after an attempt."""
         requeues = self._requeues if job.options.requeue is None else job.options.requeue
         if job.cancelled.is_set():
             return JobState.CANCELLED
@@ -479,5 +478,4 @@ class LocalScheduler:
 
 
 def _own(node: NodeView) -> dict[str, str]:
-    """What a node's processes have of their own."""
     return node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life)

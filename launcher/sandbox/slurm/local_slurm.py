@@ -255,7 +255,6 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def _known(options: Mapping[str, str], *names: str) -> None:
-    """Refuse an option that is none of some."""
     for name in options:
         if name not in names:
             raise _RefusedError(f"unrecognized option '{name}'")

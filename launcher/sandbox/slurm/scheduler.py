@@ -40,7 +40,6 @@ class SlurmScheduler:
     name = "slurm"
 
     def __init__(self, configuration: Path) -> None:
-        """Keep how it is reached: its slurm.conf."""
         self._configuration = configuration
 
     def environment(self, path: str) -> dict[str, str]:

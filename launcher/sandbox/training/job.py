@@ -346,7 +346,6 @@ class TrainingJob(threading.Thread):
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
     def _left(self, words: Sequence[str]) -> set[int]:
-        """The processes of this life."""
         found = (processes.marked(*each.split("=", 1)) for each in words)
         return processes.with_descendants(set().union(*found))
 

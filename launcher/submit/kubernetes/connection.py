@@ -41,7 +41,6 @@ class RefusedError(SchedulerError):
     """The cluster refuses a request, for good; `code` is HTTP's."""
 
     def __init__(self, message: str, *, code: int, hint: str = "") -> None:
-        """Keep the code."""
         super().__init__(message, hint=hint)
         self.code = code
 
@@ -50,7 +49,6 @@ class Connection:
     """A cluster's API."""
 
     def __init__(self, name: str, client: Any) -> None:
-        """Keep the official client; `name` is for messages."""
         self.name = name
         self._client = client
 
@@ -232,7 +230,6 @@ def require_client() -> None:
 
 
 def _client_module() -> Any:
-    """The official client."""
     try:
         from kubernetes import client  # noqa: PLC0415 - only where a cluster is asked
     except ImportError as problem:

@@ -84,7 +84,6 @@ def unplaced(message: str) -> str:
 
 
 def _container(status: Mapping[str, Any]) -> str:
-    """Why a container does not begin."""
     found = status.get("state", {}).get("waiting") or {}
     reason, message = found.get("reason", ""), str(found.get("message", ""))
     if reason in _IMAGE:

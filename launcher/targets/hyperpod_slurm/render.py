@@ -197,7 +197,6 @@ def _is_classic(plan: Plan) -> bool:
 
 
 def _plain_group(name: str, node_type: str, instance_type: str, count: int) -> GroupContext:
-    """A group without accelerators."""
     return GroupContext(
         name=name,
         node_type=node_type,

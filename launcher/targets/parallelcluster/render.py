@@ -195,7 +195,6 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
 
 
 def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
-    """The queue of the plan's own type."""
     place, reservation = plan.place, plan.request.purchase.reservation
     block = place.option is PurchaseOption.CAPACITY_BLOCK
     wanted = plan.request.target.placement_group

@@ -203,7 +203,6 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
 
 
 def _mounts(names: ClusterNames) -> tuple[str, ...]:
-    """What machine.sh mounts."""
     return (f"--lustre={names.lustre_dns_name}", f"--mount-name={names.lustre_mount_name}")
 
 

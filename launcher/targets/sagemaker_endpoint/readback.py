@@ -25,7 +25,6 @@ GUARD_METRICS = ("RunningNodes", FAILED_CALLS, "EstimatedSpend")
 
 
 def _planned(reading: Reading) -> Endpoint:
-    """What was decided of the endpoint."""
     assert reading.endpoint is not None  # noqa: S101 - these readers read endpoints alone
     return reading.endpoint
 

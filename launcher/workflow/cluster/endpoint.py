@@ -146,7 +146,6 @@ def settled(
 
 
 def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
-    """The state of an endpoint that its stack says is there."""
     state = find(session, endpoint.name)
     if state is None:
         message = f"endpoint {endpoint.name} is gone, and its stack {endpoint.stack} is not"

@@ -67,7 +67,6 @@ def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str],
 
 
 def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
-    """What the caller may do in the namespace."""
     namespace = namespace_of(plan)
     asked = f"the caller may make, follow and delete jobs in namespace {namespace}"
     if not looked.missing_rights:
@@ -128,7 +127,6 @@ def _bought_so(node: Node, option: PurchaseOption) -> bool:
 
 
 def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
-    """What a cluster has instead."""
     if nodes:
         kinds = sorted({f"{each.instance_type} {each.bought} {each.zone_id or ''}".strip() for each in nodes})
         return f"{len(nodes)}: {', '.join(kinds)}"
@@ -164,7 +162,6 @@ def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]
 
 
 def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
-    """What runs the job."""
     asked = f"run.operator: {plan.request.run.operator or 'auto'}"
     served = ", ".join(each.value for each in looked.cluster.operators)
     if looked.operator in looked.cluster.operators:
@@ -175,7 +172,6 @@ def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
 
 
 def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
-    """The queue that a plan names, and its priority."""
     target, namespace = plan.request.target, namespace_of(plan)
     if target.queue is None:
         return

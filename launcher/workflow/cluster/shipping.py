@@ -147,7 +147,6 @@ class _Sent:
         self(0)
 
     def __call__(self, more: int) -> None:
-        """Count some bytes."""
         with self.lock:
             self.gone += more
             words = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"

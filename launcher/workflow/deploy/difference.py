@@ -373,7 +373,6 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
 
 
 def _counts(stack: StackChange) -> str:
-    """The changes of a stack, counted."""
     counted = [f"{stack.count(each)} {each}" for each in Change if stack.count(each)]
     if counted:
         return ", ".join(counted)

@@ -287,7 +287,6 @@ class _Removed:
         self.doing: dict[str, Part] = {}
 
     def __call__(self, event: StackEvent) -> None:
-        """Take in one event."""
         words = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
         if event.status.endswith("_IN_PROGRESS"):
             part = Part(words=f"{event.logical_id}  {event.type}", begun=time.monotonic())

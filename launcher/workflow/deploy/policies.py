@@ -100,7 +100,6 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
 def _of_roles(
     permissions: Permissions, request: PlanRequest, named: Mapping[str, NamedRole], account: Account
 ) -> dict[str, RenderedPolicy]:
-    """The policy of each role that a plan names, by the role's name."""
     return {name: render_role(permissions, request, role, account) for name, role in named.items()}
 
 

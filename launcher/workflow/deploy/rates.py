@@ -81,7 +81,6 @@ def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) ->
 
 
 def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterator[tuple[str, tuple[_Paid, ...]]]:
-    """What of each resource of a template is paid by the hour."""
     resources = template.get("Resources", {})
     rate = next((each for each in map(_quoted_rate, resources.values()) if each is not None), None)
     for logical_id, resource in resources.items():

@@ -218,7 +218,6 @@ def roles(subject: Subject) -> Iterator[Check]:
 
 
 def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
-    """One role of a plan."""
     title, asked = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
     if role.account != subject.account:
         yield failed(

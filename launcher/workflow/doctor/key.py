@@ -65,7 +65,6 @@ def _statements(policy: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
-    """Everybody a statement names."""
     named = statement.get("Principal", {})
     if isinstance(named, str):
         return frozenset((named,))

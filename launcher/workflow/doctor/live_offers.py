@@ -107,7 +107,6 @@ def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -
 
 
 def _words(priced: TrainingPriced, offer: CapacityOffer) -> str:
-    """An offer as its row says it."""
     begins = offer.starts_at
     soon = begins is None or begins <= priced.now + timedelta(minutes=1)
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"

@@ -119,8 +119,6 @@ def _event(line: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Numbered:
-    """An attempt with its number."""
-
     number: int
     attempt: Attempt
 
@@ -171,7 +169,6 @@ def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
 
 
 def _begun(event: Mapping[str, Any]) -> Attempt:
-    """An attempt that has just started."""
     return Attempt(
         started_at=moment(event["time"]),
         ended_at=None,
@@ -183,7 +180,6 @@ def _begun(event: Mapping[str, Any]) -> Attempt:
 
 
 def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
-    """An attempt with one more event of its own."""
     kind = event.get("event")
     if kind == "restored":
         return replace(attempt, resumed_from_step=int(event["step"]))

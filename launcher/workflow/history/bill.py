@@ -262,7 +262,6 @@ def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
 
 
 def _is_of(line: QuotedLine, usage_type: str) -> bool:
-    """Whether a usage type is that of a line."""
     known = (line.usage_type, *line.also) if line.usage_type else ()
     return any(is_usage_type(each, usage_type) for each in known)
 
@@ -457,7 +456,6 @@ def _cluster(plan: Mapping[str, Any]) -> str:
 
 
 def _notes(lines: Sequence[QuotedLine], plan: Mapping[str, Any], options: BillOptions, period: Period) -> Iterable[str]:
-    """What has to be known of the comparison."""
     if any(not each.confirmed for each in lines):
         yield "? usage types marked so are from memory, not read in a public source"
     if any(each.takes_fees for each in lines):

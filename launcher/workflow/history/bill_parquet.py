@@ -54,13 +54,11 @@ class _Line:
         self.text = ""
 
     def write(self, text: str) -> int:
-        """Keep a row."""
         self.text = text
         return len(text)
 
 
 def _written(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Rows as lines of CSV."""
     line = _Line()
     writer = csv.writer(line)
     for row in rows:

@@ -147,7 +147,6 @@ def bought_ids(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
-    """The plan's own tags."""
     tags = plan.get("tags") or {}
     return read(dict[str, str], tags, "tags")
 

@@ -114,7 +114,6 @@ def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, st
 
 
 def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
-    """A folder, or a revision."""
     if text and Path(text).is_dir():
         return Side(name=text, texts=_in_folder(Path(text)))
     revision = _revision(text, folder, environment)
@@ -124,7 +123,6 @@ def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
 
 
 def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
-    """A git revision."""
     found = find_revision(text, folder, environment)
     if found is None:
         message = f"{text} is no plan file, no folder and no git revision here"
@@ -133,7 +131,6 @@ def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revisi
 
 
 def _in_folder(folder: Path) -> dict[str, str]:
-    """The plans of a folder, by their paths relative to it."""
     found = {}
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
@@ -149,7 +146,6 @@ def _in_folder(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    """The text of a file that was named."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:

@@ -43,7 +43,6 @@ def _read(path: Path) -> dict[str, Decimal]:
 
 
 def _amount(path: Path, key: str, value: object) -> Decimal:
-    """One limit."""
     try:
         found = Decimal(str(value)) if not isinstance(value, bool) else Decimal("nan")
     except InvalidOperation:

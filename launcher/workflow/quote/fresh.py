@@ -72,7 +72,6 @@ def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> 
 
 
 def _at(priced: Priced, place: Place) -> tuple[int, Quote]:
-    """The candidate at a place."""
     rank = next(rank for rank, each in enumerate(priced.candidates, start=1) if each.place == place)
     return rank, priced.quote(rank)
 

@@ -165,7 +165,6 @@ def _unknown(what: str, path: str, name: str, there: Collection[str]) -> Finding
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> list[InstanceType]:
-    """The types a plan may run on."""
     named = request.target.instance_type
     if named is not None:
         return [catalog.instance_types[name] for name in dict.fromkeys((*named, *request.target.fallback_types))]
@@ -225,7 +224,6 @@ def _each(kind: str, places: Places) -> Iterator[Question]:
 
 
 def _spot(places: Places) -> Iterator[Question]:
-    """One question a region."""
     for region in sorted({region for regions in places.values() for region in regions}):
         names = tuple(sorted(name for name, regions in places.items() if region in regions))
         yield Question(kind=SPOT, names=names, regions=(region,))

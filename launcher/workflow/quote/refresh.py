@@ -365,7 +365,6 @@ class _Run:
             raise
 
     def _count(self, question: Question, answer: Answer, before: Mapping[Key, Known]) -> None:
-        """Count one answer and say that it came."""
         self.came += 1
         self.prices += answer.prices
         self.jumped += jumps(before, answer.rates)
@@ -401,5 +400,4 @@ class _Run:
 
     @property
     def _place(self) -> str:
-        """How far the refresh is."""
         return f"{self.came:>{len(str(self.total))}}/{self.total}"

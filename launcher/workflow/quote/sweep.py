@@ -164,7 +164,6 @@ def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 
 def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
-    """The plan with some keys set."""
     data = safe_json.loads(json.dumps(plain))
     for key, value in values.items():
         *parents, last = key.split(".")

@@ -92,7 +92,6 @@ def step_of_folder_key(key: str) -> int | None:
 def _judged(
     store: Objects, step: int, keys: list[str], sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
-    """One step by the objects below it."""
     bare = Checkpoint(
         step=step,
         folder=keys[0].partition("/")[0],
@@ -131,7 +130,6 @@ def _kind(checkpoint: Checkpoint) -> tuple[str | None, ...]:
 
 
 def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str, int]) -> Checkpoint:
-    """What one manifest of a step comes to."""
     try:
         found = parse(store.read(key).decode("utf-8", errors="replace"))
     except LaterManifestError as problem:

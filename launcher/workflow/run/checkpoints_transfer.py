@@ -235,7 +235,6 @@ def _wrong(file: StoredFile, size: int, digest: str) -> str | None:
 
 
 def _one_at_a_time(advance: Advance) -> Advance:
-    """The same for several threads."""
     lock = Lock()
 
     def told(size: int) -> None:

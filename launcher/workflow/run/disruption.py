@@ -193,7 +193,6 @@ class _NodeFailure(_Disruption):
             self._strike(follower)
 
     def finish(self) -> str:
-        """Nothing is under way."""
         return self.not_played
 
     def _strike(self, follower: Follower) -> None:

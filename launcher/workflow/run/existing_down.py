@@ -117,7 +117,6 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
-    """The jobs of a plan, of every kind that the cluster has."""
     for operator in served(connection):
         kind, namespace = JOB_KINDS[operator], namespace_of(plan)
         query = {"labelSelector": f"{PLAN_LABEL}={plan.name}"}

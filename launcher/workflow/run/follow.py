@@ -107,7 +107,6 @@ class Follower:
         self._progress(now=False)
 
     def _event(self, event: dict[str, Any]) -> None:
-        """Take in one event of the agent."""
         kind = event["event"]
         if kind == "attempt-started":
             if self.attempt and self.ending is None:

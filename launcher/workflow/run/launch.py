@@ -184,7 +184,6 @@ class _Launch:
     target: DeployTarget
 
     def shell(self, head_node: HeadNode, key: str, store: Objects) -> Shell:
-        """The way to the head node."""
         if self.target.box is not None:
             return self.target.box.head_node(str(head_node.host), self.options.environment)
         return connect(head_node, self.options.environment, key=key, store=store)
@@ -352,7 +351,6 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
 
 
 def _ready(launch: _Launch, story: Story, handle: ClusterHandle) -> Submission:
-    """The job in the queue of a cluster that is there."""
     target = launch.target
     if target.box is None or target.box.stays is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
@@ -363,7 +361,6 @@ def _ready(launch: _Launch, story: Story, handle: ClusterHandle) -> Submission:
 
 
 def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
-    """What is submitted, from where and to where."""
     plan = launch.quoted.plan
     store = launch.store(handle.names.store_uri, plan.place.region)
     first = launch.store(checkpoint_uri(plan, handle.names), plan.place.region)
@@ -393,7 +390,6 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
 
 
 def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
-    """Keep what is there for the report."""
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
         story.stacks = tuple((each.name, each.status) for each in checked.stacks)

@@ -116,7 +116,6 @@ def run_state(
 def _asked(
     name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> RunState:
-    """A run by what its cluster says."""
     with closing(reached(submission, environment)) as way:
         source = way.source
         found = look_again(folder, source)
@@ -138,7 +137,6 @@ def _asked(
 
 
 def _left(name: str, folder: RunFolder) -> RunState:
-    """A run as its folder alone tells of it."""
     has = (folder.path / "report.json").is_file()
     report = parse_report(folder.read_json("report.json")) if has else None
     command = read_command(folder)

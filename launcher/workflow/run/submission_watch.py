@@ -40,7 +40,6 @@ class GrowingCopy:
     """The copy at a path, open as long as the block lasts; `size` is how much of the original is in it."""
 
     def __init__(self, path: Path) -> None:
-        """Open what there is."""
         self._path = path
         self._anew: Path | None = None
         self._stream: BinaryIO | None = None

@@ -28,7 +28,6 @@ def checkpoint_buckets(reading: Reading) -> None:
 
 
 def _closed(reading: Reading, what: str, bucket: BucketState) -> None:
-    """What holds for every bucket."""
     reading.checks.holds(f"{what} blocks public access", bucket.public_access_blocked)
     reading.checks.holds(f"{what} is encrypted", bucket.encryption is not None)
     reading.checks.holds(f"{what} takes TLS only", bucket.tls_only)

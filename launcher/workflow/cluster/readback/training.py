@@ -181,7 +181,6 @@ def _written_by_pods(reading: Reading, store: str) -> set[str]:
 
 
 def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The actions that statements allow."""
     return {action for each in statements if each["Effect"] == "Allow" for action in _listed(each["Action"])}
 
 
