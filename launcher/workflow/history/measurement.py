@@ -360,12 +360,12 @@ def _revision(folder: RunFolder) -> str | None:
 def _waits(ran: Sequence[Attempt]) -> Iterator[float]:
     """Seconds from the end of each attempt whose machines went to the begin of the next.
 
-    Of one that left no word, nobody knows when it ended.
+    An attempt that left no word is taken to end when the next one begins: it says nothing of a restart.
     """
     gone = interrupted(ran)
     for before, after in pairwise(ran):
-        if before in gone and before.ended_by is not None and before.ended_at is not None:
-            yield max(0.0, (after.started_at - before.ended_at).total_seconds())
+        if before in gone and before.ended_at is not None and before.ended_at < after.started_at:
+            yield (after.started_at - before.ended_at).total_seconds()
 
 
 def _mean(values: Iterable[float]) -> float | None:
