@@ -84,7 +84,7 @@ def _read_back(folder: RunFolder, context: DeployContext, checked: Verification)
     """A cluster that exists, with its outputs in the run folder."""
     outputs = {each.name: each.outputs for each in checked.stacks}
     folder.write_json("outputs.json", outputs)
-    context.tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
+    context.tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
     return Deployed(outputs=outputs, verification=checked)
 
 

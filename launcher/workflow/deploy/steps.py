@@ -398,7 +398,7 @@ def bring_up(
             zone=context.zone,
             usd_per_hour=quoted.usd_per_hour,
         )
-    tell(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stacks")
+    tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
     return Deployed(outputs=outputs, verification=checked)
 
 
