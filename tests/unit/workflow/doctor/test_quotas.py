@@ -24,6 +24,7 @@ CLUSTER = (
     "target: {kind: parallelcluster, instance_type: TYPE, nodes: 2, region: us-east-2}\n"
     "purchase: {option: OPTION, price_overrides: {TYPE/OPTION: '20'}}\n"
 )
+PCS = CLUSTER.replace("parallelcluster", "pcs").replace("TYPE", "p5.48xlarge").replace("OPTION", "spot")
 
 
 def of(found, words):
@@ -46,6 +47,12 @@ def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(plan):
     assert found["ml.p5.48xlarge for cluster usage"] == 4
     assert found["ml.m6i.xlarge for cluster usage"] == 1
     assert found["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
+
+
+def test_pcs_counts_its_clusters_and_ec2_the_nodes(plan):
+    found = {each.name: (each.amount, each.unit) for each in needs(plan(PCS))}
+    assert found["Clusters"] == (1, "clusters")
+    assert found["All P5 Spot Instance Requests"] == (384, "vCPUs")
 
 
 def test_a_family_whose_quota_no_source_names_is_said(plan):
