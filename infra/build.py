@@ -1,79 +1,22 @@
 """The CDK app of a plan: which stacks, and how they hang together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from aws_cdk import App
-from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sns as sns
-from constructs import IConstruct
 
+from infra.parts.encryption import encrypt
 from infra.parts.limits import Limits
 from infra.stacks.network import NetworkStack
+from infra.targets import builder_of
 from launcher.catalog.load import Catalog, load
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
-from launcher.model.target import TARGETS, target_of
 from launcher.rendering.cluster import tags as tags_of
-from launcher.targets.load import folder
-
-
-class Builder(Protocol):
-    """A module of infra/stacks that builds a target."""
-
-    def findings(self, plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
-        """Why a plan cannot be built; empty when it can."""
-        ...
-
-    def build(
-        self,
-        app: App,
-        *,
-        plan: Plan,
-        catalog: Catalog,
-        account: str | None,
-        tags: Mapping[str, str],
-        limits: Limits,
-    ) -> None:
-        """Add a plan's stacks to an app."""
-        ...
-
-
-def builder_of(kind: TargetKind) -> Builder:
-    """What builds a target's stacks.
-
-    Raises:
-        ImpossibleError: this version has no stacks for it.
-    """
-    if not target_of(kind).deployed:
-        built = ", ".join(kind for kind, facts in TARGETS.items() if facts.deployed)
-        message = f"{kind} is not built from these stacks, which build {built}"
-        raise ImpossibleError(f"nothing builds {kind}", findings=[error("target-not-built", "target.kind", message)])
-    return cast("Builder", import_module(f"infra.stacks.{folder(kind)}"))
-
-
-def encrypt(scopes: Iterable[IConstruct], key_arn: str) -> None:
-    """Put a key on the log groups and topics of stacks that are built.
-
-    Its policy has to let CloudWatch Logs, and those that publish to the topic (CloudWatch's alarms, AWS Budgets), use
-    it: docs/security.md has the statement. Buckets, volumes and file systems get it where they are made.
-
-    Args:
-        scopes: the stacks, not yet synthesised.
-        key_arn: `storage.kms_key_arn`.
-    """
-    for each in (found for scope in scopes for found in scope.node.find_all()):
-        if isinstance(each, logs.CfnLogGroup):
-            each.kms_key_id = key_arn
-        elif isinstance(each, sns.CfnTopic):
-            each.kms_master_key_id = key_arn
-
 
 RATE = "usd_per_hour"
 """Context: dollars an hour of all the plan's nodes, as its quote says. Without it there is no estimate of the spend."""
@@ -125,6 +68,7 @@ def build_app(
 
 
 def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
+    """What exists is not built again."""
     name = plan.request.target.cluster
     if name is None:
         return ()

@@ -4,66 +4,11 @@ Each is known by its tags: load balancers of Services (cloud-provider-aws) and o
 volumes of the EBS CSI driver, free interfaces of the VPC CNI, and the security groups of load balancers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from launcher.aws.load_balancers import OWNED, load_balancers
 from launcher.aws.session import Session, translated
 from launcher.model.removal import KeptKind, Made
-
-OWNED = "kubernetes.io/cluster/{}"
-"""The tag of what is a cluster's (cloud-provider-aws, pkg/providers/v1/tags.go; aws-ebs-csi-driver, constants.go)."""
-_CONTROLLER = "elbv2.k8s.aws/cluster"
-"""The tag of the AWS Load Balancer Controller, whose value is the cluster's name."""
-_AT_ONCE = 20
-"""How many are asked for their tags in one call (both APIs' limit)."""
-
-
-def load_balancers(session: Session, cluster: str) -> Iterator[Made]:
-    """Those of the controller, and those that a Service gets where nobody has installed it.
-
-    Args:
-        session: AWS, in the cluster's region.
-        cluster: EKS's name of it.
-    """
-    yield from _of_controller(session, cluster)
-    yield from _classic(session, cluster)
-
-
-def _of_controller(session: Session, cluster: str) -> Iterator[Made]:
-    client = session.client("elbv2")
-    pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [each["LoadBalancerArn"] for page in pages for each in page["LoadBalancers"]]
-    for some in _parts(names):
-        for each in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
-            if _is_of(cluster, each["Tags"]):
-                arn = each["ResourceArn"]
-                command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
-                yield Made(kind=KeptKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
-
-
-def _classic(session: Session, cluster: str) -> Iterator[Made]:
-    """What a Service of type LoadBalancer gets where nobody has installed a controller."""
-    client = session.client("elb")
-    pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [each["LoadBalancerName"] for page in pages for each in page["LoadBalancerDescriptions"]]
-    for some in _parts(names):
-        for each in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
-            if _is_of(cluster, each["Tags"]):
-                name = each["LoadBalancerName"]
-                command = f"aws elb delete-load-balancer --load-balancer-name {name}"
-                yield Made(kind=KeptKind.LOAD_BALANCER, name=name, command=command)
-
-
-def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a load balancer's tags say that a cluster has made it."""
-    found = {each["Key"]: each.get("Value") for each in tags}
-    return OWNED.format(cluster) in found or found.get(_CONTROLLER) == cluster
-
-
-def _parts(names: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(names), _AT_ONCE):
-        yield names[start : start + _AT_ONCE]
-
 
 INTERFACES = "cluster.k8s.amazonaws.com/name"
 """The tag of the VPC CNI, whose value is the cluster's name."""

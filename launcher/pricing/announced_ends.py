@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from launcher.catalog.training_images import pinned_image
+from launcher.catalog.pinned_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.finding import Finding, info, warning
 from launcher.model.plan import Place

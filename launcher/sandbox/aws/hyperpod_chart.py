@@ -48,7 +48,7 @@ class HyperPodChart:
     def _make(self, wanted: Wanted) -> Made:
         name, content = wanted.need("Cluster"), _checked(wanted)
         objects, why = _objects(wanted, content)
-        word = f"HyperPod's chart (a small one of the sandbox's own takes its place: {why})" if why else ""
+        word = f"HyperPod's chart (the sandbox uses its own small chart: {why})" if why else ""
         try:
             self.hosts.install(name, _OPERATORS, objects, word)
         except ClusterFailedError as problem:

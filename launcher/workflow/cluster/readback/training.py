@@ -16,7 +16,7 @@ from launcher.workflow.cluster.readback import guards, store
 from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
 
 GATEWAYS = ("dynamodb", "s3")
-"""Services with a gateway endpoint in every network of Slipway (infra/stacks/network.py)."""
+"""Services with a gateway endpoint in every network of Slipway (infra/parts/network.py)."""
 
 
 def vpc(reading: Reading) -> None:

@@ -1,0 +1,201 @@
+"""A VPC with a private subnet in each of its zones: nobody reaches in, and everything inside reaches AWS."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+
+from aws_cdk import Fn, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from launcher.model import sizing
+from launcher.planning.addresses import Ranges, zone_range
+
+_ANYWHERE = "0.0.0.0/0"
+
+
+class Network(Construct):
+    """A VPC, private subnets for every machine, and a public one for the NAT gateway alone.
+
+    A cluster's private subnet is in the zone of its capacity: EFA does not cross zones. No subnet hands out public
+    addresses, which instances with several network cards could not have anyway. S3 and DynamoDB, where ParallelCluster
+    keeps its state, are reached through gateway endpoints, which cost nothing and spare the NAT gateway's price per GB;
+    all other services through NAT, but for those that the plan wants to pay an interface endpoint for.
+
+    Attributes:
+        vpc: the VPC.
+        private_subnets: where head nodes, compute nodes and file systems go, by zone id; in a cluster's own network
+            one, whose zone is None where the region's first is taken.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        ranges: Ranges,
+        zone: str | None,
+        nat_zones: tuple[str | None, ...],
+        shared_zones: tuple[str, ...] = (),
+        endpoints: tuple[str, ...] = (),
+    ) -> None:
+        """Lay out the network.
+
+        Args:
+            scope: the stack.
+            id_: construct id.
+            ranges: the VPC's range and its two subnets'.
+            zone: availability zone id of a cluster's own network, such as use2-az1; None: the region's first.
+            nat_zones: the zone of the NAT gateway; one for all.
+            shared_zones: the zones of a network that clusters share.
+            endpoints: services that get an interface endpoint, such as "ssm"; each is paid by the hour.
+        """
+        super().__init__(scope, id_)
+        self.vpc = ec2.CfnVPC(
+            self, "Vpc", cidr_block=str(ranges.vpc), enable_dns_support=True, enable_dns_hostnames=True
+        )
+        self._name(self.vpc)
+        wanted: Mapping[str | None, IPv4Network] = {each: zone_range(ranges, each) for each in shared_zones}
+        self.private_subnets = {
+            az_id: self._subnet(_label(az_id) if shared_zones else "Private", str(cidr), az_id)
+            for az_id, cidr in (wanted or {zone: ranges.private}).items()
+        }
+        (nat_zone,) = nat_zones
+        public_subnet = self._subnet("Public", str(ranges.public), nat_zone)
+        private_routes = self._routes("Private", *self.private_subnets.values())
+        public_routes = self._routes("Public", public_subnet)
+        self._egress(public_subnet, public_routes, private_routes)
+        self._gateway_endpoint("S3", "s3", private_routes)
+        self._gateway_endpoint("DynamoDb", "dynamodb", private_routes)
+        if endpoints:
+            self._interface_endpoints(endpoints, str(ranges.vpc))
+        self._flow_log()
+
+    def _name(self, resource: ec2.CfnVPC | ec2.CfnSubnet, suffix: str = "") -> None:
+        """The name the console shows."""
+        resource.tags.set_tag("Name", f"{Stack.of(self).stack_name}{suffix}")
+
+    def _subnet(self, which: str, cidr: str, zone: str | None) -> ec2.CfnSubnet:
+        """One subnet; no machine in it is given a public address."""
+        subnet = ec2.CfnSubnet(
+            self,
+            f"{which}Subnet",
+            vpc_id=self.vpc.ref,
+            cidr_block=cidr,
+            map_public_ip_on_launch=False,
+            availability_zone_id=zone,
+            availability_zone=Fn.select(0, Fn.get_azs()) if zone is None else None,
+        )
+        self._name(subnet, f"-{which.lower()}")
+        return subnet
+
+    def _routes(self, which: str, *subnets: ec2.CfnSubnet) -> ec2.CfnRouteTable:
+        """The route table of one or more subnets."""
+        table = ec2.CfnRouteTable(self, f"{which}Routes", vpc_id=self.vpc.ref)
+        for subnet in subnets:
+            label = subnet.node.id.removesuffix("Subnet")
+            ec2.CfnSubnetRouteTableAssociation(
+                self, f"{label}Association", route_table_id=table.ref, subnet_id=subnet.ref
+            )
+        return table
+
+    def _gateway_endpoint(self, id_: str, service: str, routes: ec2.CfnRouteTable) -> None:
+        """A way to a service past the NAT gateway, which costs nothing."""
+        ec2.CfnVPCEndpoint(
+            self,
+            id_,
+            vpc_id=self.vpc.ref,
+            service_name=f"com.amazonaws.{Stack.of(self).region}.{service}",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[routes.ref],
+        )
+
+    def _interface_endpoints(self, services: tuple[str, ...], vpc_range: str) -> None:
+        """One endpoint a service, in one zone: machines in another reach it too, and a second zone costs the same."""
+        group = ec2.CfnSecurityGroup(
+            self,
+            "EndpointSecurityGroup",
+            vpc_id=self.vpc.ref,
+            group_description="Slipway interface endpoints: HTTPS from the VPC",
+            security_group_ingress=[
+                ec2.CfnSecurityGroup.IngressProperty(
+                    ip_protocol="tcp", from_port=443, to_port=443, cidr_ip=vpc_range, description="HTTPS from the VPC"
+                )
+            ],
+            # Without a rule EC2 would allow everything.
+            security_group_egress=[
+                ec2.CfnSecurityGroup.EgressProperty(
+                    ip_protocol="-1", cidr_ip="127.0.0.1/32", description="endpoints start no connections"
+                )
+            ],
+        )
+        for service in services:
+            ec2.CfnVPCEndpoint(
+                self,
+                f"{_label(service)}Endpoint",
+                vpc_id=self.vpc.ref,
+                service_name=f"com.amazonaws.{Stack.of(self).region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=[next(iter(self.private_subnets.values())).ref],
+                security_group_ids=[group.attr_group_id],
+            )
+
+    def _egress(
+        self, public_subnet: ec2.CfnSubnet, public_routes: ec2.CfnRouteTable, private_routes: ec2.CfnRouteTable
+    ) -> None:
+        """The ways out: an internet gateway for the public subnet, through it a NAT gateway for the private one."""
+        internet = ec2.CfnInternetGateway(self, "Internet")
+        attachment = ec2.CfnVPCGatewayAttachment(
+            self, "InternetAttachment", vpc_id=self.vpc.ref, internet_gateway_id=internet.ref
+        )
+        out = ec2.CfnRoute(
+            self,
+            "PublicOut",
+            route_table_id=public_routes.ref,
+            destination_cidr_block=_ANYWHERE,
+            gateway_id=internet.ref,
+        )
+        out.add_resource_dependency(attachment)
+        address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
+        address.add_resource_dependency(attachment)
+        nat = ec2.CfnNatGateway(self, "Nat", subnet_id=public_subnet.ref, allocation_id=address.attr_allocation_id)
+        nat.add_resource_dependency(out)
+        ec2.CfnRoute(
+            self,
+            "PrivateOut",
+            route_table_id=private_routes.ref,
+            destination_cidr_block=_ANYWHERE,
+            nat_gateway_id=nat.ref,
+        )
+
+    def _flow_log(self) -> None:
+        """A log of refused connections: attempts to get in, rules that are too tight; not the bulk of S3 traffic."""
+        group = logs.CfnLogGroup(self, "FlowLogGroup", retention_in_days=sizing.LOG_RETENTION_DAYS)
+        group.apply_removal_policy(RemovalPolicy.DESTROY)
+        statement = iam.PolicyStatement(
+            actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+            resources=[group.attr_arn],
+        )
+        role = iam.Role(
+            self,
+            "FlowLogRole",
+            assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com"),
+            description="Writes the VPC's flow log to its log group",
+            inline_policies={"WriteFlowLog": iam.PolicyDocument(statements=[statement])},
+        )
+        ec2.CfnFlowLog(
+            self,
+            "FlowLog",
+            resource_id=self.vpc.ref,
+            resource_type="VPC",
+            traffic_type="REJECT",
+            log_group_name=group.ref,
+            deliver_logs_permission_arn=role.role_arn,
+        )
+
+
+def _label(name: str | None) -> str:
+    """A zone's or a service's name as part of a construct id: "use2-az1" is "Use2Az1", "ecr.api" is "EcrApi"."""
+    return "".join(part.capitalize() for part in (name or "").replace(".", "-").split("-"))

@@ -1,0 +1,28 @@
+"""The images that jobs are trained in, by chip and software: training/images.csv, each with its source and date."""
+
+import csv
+from functools import lru_cache
+from pathlib import Path
+
+from launcher.model.instance_type import InstanceType
+
+DATA = Path(__file__).parent / "data" / "training" / "images.csv"
+
+
+@lru_cache(maxsize=1)
+def _pinned() -> tuple[dict[str, str], ...]:
+    """The rows of the table, read once."""
+    with DATA.open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
+    """The repository and tag of AWS's image for a type; None where there is none for the chip and its software."""
+    if facts.chip is None:
+        return None
+    stack = facts.chip.training_stack.name if facts.chip.training_stack is not None else ""
+    wanted = (service, facts.chip.family, stack)
+    row = next(
+        (each for each in _pinned() if (each["service"], each["family"], each["training_stack"]) == wanted), None
+    )
+    return None if row is None else f"{row['repository']}:{row['tag']}"
