@@ -29,8 +29,12 @@ TRAINERS = {1, 120}
 either (`Py_FinalizeEx` in its C API's documentation, `sys.exit`'s in the library's)."""
 
 
+SOURCE = [sys.executable, "-B", "-m", "launcher.agent"]
+"""Without bytecode: Python would leave a file that is cut short in the source tree, for all later processes."""
+
+
 def limited(bound):
-    return ["prlimit", f"--fsize={bound}", sys.executable, "-m", "launcher.agent"]
+    return ["prlimit", f"--fsize={bound}", *SOURCE]
 
 
 @pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.slow)])
@@ -64,7 +68,7 @@ def test_a_full_disk(node, bucket, seed, rounds, capsys):
 def test_the_code_of_an_agent_whose_log_takes_nothing_more(tmp_path, single):
     """The batch script goes by it: what was interrupted is to come back though the disk is full."""
     file = tmp_path / "agent.pyz"
-    program = [sys.executable, str(file)] if single else [sys.executable, "-m", "launcher.agent"]
+    program = [sys.executable, str(file)] if single else SOURCE
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     if single:
         build(file)

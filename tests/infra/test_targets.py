@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from infra.build import builder_of
+from infra.targets import builder_of
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.target import TARGETS
 
 LOADED = """
 import sys
-from infra.build import builder_of
+from infra.targets import builder_of
 from launcher.model.enums import TargetKind
 builder_of(TargetKind({kind!r}))
 print(*sorted(name for name in sys.modules if name.startswith("infra.stacks.")))
@@ -27,8 +27,8 @@ def test_what_is_deployed_has_a_builder(kind):
 
 def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
     kept = {**TARGETS, TargetKind.EKS: replace(TARGETS[TargetKind.EKS], deployed=())}
-    monkeypatch.setattr("infra.build.TARGETS", kept)
-    monkeypatch.setattr("infra.build.target_of", kept.__getitem__)
+    monkeypatch.setattr("infra.targets.TARGETS", kept)
+    monkeypatch.setattr("infra.targets.target_of", kept.__getitem__)
     with pytest.raises(ImpossibleError) as refusal:
         builder_of(TargetKind.EKS)
     (found,) = refusal.value.findings

@@ -242,7 +242,7 @@ class TestTrouble:
         node.job(1, 0, 200_000)
         assert node.run() == 0
         node.lose()
-        agent = [sys.executable, "-m", "launcher.agent"]
+        agent = [sys.executable, "-B", "-m", "launcher.agent"]  # no bytecode that is cut short in the source tree
         node.program = ["bash", "-c", 'ulimit -f 100; exec "$@"', "limited", *agent]  # files of 100 KiB at most
         node.job(2, 0, 200_000)
         assert node.run(attempt=2) == 74

@@ -191,7 +191,7 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, unt
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "1"})
     launch()
-    until(store.whole, 60)
+    until(store.whole)
     pod = next(each for each in _running(cluster) if each["metadata"]["labels"]["job-name"] == "train")
     if disturb == "kill":
         cluster.api.evict("default", pod["metadata"]["name"], {"gracePeriodSeconds": 1})
@@ -199,7 +199,7 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, unt
         cluster.drain(pod["spec"]["nodeName"])
     else:
         cluster.take_node(pod["spec"]["nodeName"])
-    until(status, 90)
+    until(status)
     assert "Complete" in status(), [status(), store.file("log.txt"), store.file("log-part1.txt")]
     _bit_for_bit(store, 2, 160)
     restored = [each["step"] for each in store.events("restored")]
@@ -231,7 +231,7 @@ def test_pods_that_are_killed_at_random_restore_nothing_torn(cluster, launch, st
         )
         assert len(store.file("events.jsonl")) >= begun
     (cluster._folder / "enough").touch()
-    until(status, 90)
+    until(status)
     log = store.file("log.txt")
     assert "Complete" in status(), [status(), log[-2000:]]
     assert "torn" not in log

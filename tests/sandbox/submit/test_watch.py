@@ -92,4 +92,4 @@ def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, watch):
     with pytest.raises(UnreachableError):
         until(seen.ended)
     assert next(clock) > 10
-    assert len([line for line in told if "looks again" in line]) == 1
+    assert len([line for line in told if "checking again" in line]) == 1

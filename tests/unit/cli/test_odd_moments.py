@@ -54,7 +54,9 @@ def slipway(monkeypatch, capsys):
     return typed
 
 
-SMALL_FILES = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); "
+SMALL_FILES = (
+    "import resource, sys; sys.dont_write_bytecode = True; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); "
+)
 
 
 @pytest.mark.parametrize("words", [("init", "new.yaml"), ("render", "plan.yaml", "-o", "out")])

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from launcher.catalog.load import load
+from launcher.catalog.pinned_images import pinned_image
 from launcher.catalog.serving_images import load_images
-from launcher.catalog.training_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.eks import VERSION
 from launcher.model.enums import Basis, OperatingSystem

@@ -38,7 +38,7 @@ def test_a_block_is_billed_as_a_whole_offering(priced):
     assert 10 < day.hours.mid < 10.5
     assert day.billed_hours == 24
     assert compute(day) == day.price.usd * 24
-    assert "14 unused" in day.note
+    assert "14 h unused" in day.note
     assert day.availability is Availability.LEAD_TIME
     two = priced({"purchase": {"option": "capacity-block"}, "workload": hours(23.5)}).quote(1)
     assert two.billed_hours == 48
