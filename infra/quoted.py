@@ -53,7 +53,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     if quote is None:
         hint = "slipway deploy FILE quotes first; or take a saved plan, or a run folder's plan.json with its quote.json"
         refusal = ImpossibleError(f"{path} passed no gate: there is no quote beside it", hint=hint)
-        return GateWord(words="passed no gate: nobody has priced this plan; slipway deploy FILE does", refusal=refusal)
+        return GateWord(words="passed no gate: this plan has not been priced: run slipway deploy FILE", refusal=refusal)
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
             f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
