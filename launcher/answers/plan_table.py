@@ -245,7 +245,10 @@ def footer(
     called: bool = False,
 ) -> list[str]:
     """How many were looked at, how old the prices are, what was found, and what to type next."""
-    rest = "; the others do not fit the model" if everything else "; --all lists every one"
+    numbered = [rank for rank in ranks if priced.candidates[rank - 1].usd is not None]
+    gaps = numbered != list(range(1, len(numbered) + 1))
+    rest = "; # is the rank among all" if gaps and not everything else ""
+    rest += "; the others do not fit the model" if everything else "; --all lists every one"
     rest = "" if len(ranks) == priced.considered else rest
     lines = [f"  {len(ranks):,} of {priced.considered:,} candidates{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
