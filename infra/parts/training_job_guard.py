@@ -1,4 +1,4 @@
-"""What the guardrails of training jobs have of their own: stopping a job, and what SageMaker says of one that fails."""
+"""What the guardrails of training jobs have of their own: stopping a job, its log, what SageMaker says of a failure."""
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -7,12 +7,17 @@ from constructs import Construct
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from launcher.model.plan import Plan
-from launcher.model.training_job import CLUSTER_TAG
+from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """What the guard may do: stop training jobs that carry the plan's tag. Listing knows no resource."""
-    jobs = f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:training-job/*"
+    """What the guard may do: stop training jobs that carry the plan's tag, and set the retention of their log group.
+
+    Listing knows no resource. SageMaker creates the log group, for all training jobs of the account: no stack owns it.
+    """
+    region = Stack.of(scope).region
+    jobs = f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job/*"
     stop = iam.PolicyStatement(
         sid="StopJobs",
         actions=["sagemaker:StopTrainingJob"],
@@ -22,7 +27,13 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     look = iam.PolicyStatement(
         sid="LookAtJobs", actions=["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"], resources=[jobs]
     )
-    return Rights(look=("sagemaker:ListTrainingJobs",), stop=(stop, look))
+    group = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
+    keep = iam.PolicyStatement(sid="KeepLog", actions=["logs:PutRetentionPolicy"], resources=[group, f"{group}:*"])
+    return Rights(
+        look=("logs:DescribeLogGroups", "sagemaker:ListTrainingJobs"),
+        stop=(stop, look, keep),
+        variables={"LOG_GROUP": LOG_GROUP, "LOG_RETENTION_DAYS": str(LOG_RETENTION_DAYS)},
+    )
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -1,6 +1,7 @@
 """Log groups as CloudWatch Logs describes them."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError
 
@@ -9,15 +10,17 @@ from launcher.aws.session import Session, translated
 LAST_LINES = 50
 TROUBLE = ("error", "exception", "fatal", "failed")
 """Words of a line that says why something does not work."""
+_MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogGroupState:
-    """One log group: what it holds, and for how many days a line of it is kept (None: for ever)."""
+    """One log group: what it contains, and for how many days a line of it is kept (None: without expiry)."""
 
     name: str
     stored_bytes: int
     retention_days: int | None
+    created: datetime
 
 
 def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
@@ -29,6 +32,7 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
                 name=str(each["logGroupName"]),
                 stored_bytes=int(each.get("storedBytes", 0)),
                 retention_days=each.get("retentionInDays"),
+                created=datetime.fromtimestamp(each["creationTime"] / _MILLISECONDS, UTC),
             )
             for page in pages
             for each in page["logGroups"]

@@ -3,11 +3,12 @@
 
 Their machines come with a job and go with it, so that nothing is ever idle: the guard stops jobs when their time or
 their money is over. SageMaker bills from Downloading on; a job that waits for capacity has no nodes.
+The guard also sets the retention of the log group that all training jobs of the account write to.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from guard import Guard, Node, Settings, aws, its, respond
@@ -33,7 +34,32 @@ class TrainingJobGuard(Guard):
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
-        self.sagemaker = client("sagemaker")
+        self.sagemaker, self.logs = client("sagemaker"), client("logs")
+
+    def watch(self) -> None:
+        """Set the retention of the log group, then look after the jobs.
+
+        Raises:
+            GuardError: something could not be done; the rest was.
+        """
+        self.attempt("set the retention of its log group", self.set_retention)
+        super().watch()
+
+    def set_retention(self) -> None:
+        """Set a retention where the group has none, and only while no event in it is older than that.
+
+        Other teams write to the same group: a retention that somebody has set stays, and no event is deleted at once.
+
+        Raises:
+            ClientError: CloudWatch Logs refuses.
+        """
+        name, days = os.environ["LOG_GROUP"], int(os.environ["LOG_RETENTION_DAYS"])
+        groups = self.logs.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+        for group in groups:
+            created = datetime.fromtimestamp(group["creationTime"] / 1000, UTC)
+            if group["logGroupName"] == name and "retentionInDays" not in group:
+                if self.now - created < timedelta(days=days):
+                    self.logs.put_retention_policy(logGroupName=name, retentionInDays=days)
 
     def jobs(self) -> list[Mapping[str, Any]]:
         """The jobs of the plan that are not over, by their tag."""

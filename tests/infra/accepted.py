@@ -183,6 +183,11 @@ TRAINING_JOBS = (
         "a job's name ends in a token of its launch; a condition on its tag tells it from others",
     ),
     (
+        r"AwsSolutions-IAM5\[Resource::.*:log-group:/aws/sagemaker/TrainingJobs:\*\]",
+        r"-training/Guardrails/Guard/Role/Resource",
+        "IAM compares the actions of a log group with its ARN and :*",
+    ),
+    (
         r"AwsSolutions-IAM5\[Resource::(\*|.*:log-group:/aws/sagemaker/TrainingJobs:\*|arn:.*:ec2:\*:\*:[a-z-]+/\*)\]",
         r"-training/MachineRole/Role/Resource",
         "log streams and interfaces do not exist yet; metrics take no resource and are limited to namespaces",

@@ -1,10 +1,12 @@
 """The stack of training jobs: role, guard and rules of others; no machine, and no network unless the plan names one."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from launcher.model.enums import TargetKind
 from tests.infra.accepted import CLUSTERS, TRAINING_JOBS, accepted
@@ -125,3 +127,32 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
         assert not guard.all_idle(guard.nodes())
         guard.stop("its 3 hours are over", 2)
         assert service.stopped == ["own-1", "own-2"]
+
+
+@pytest.mark.parametrize("days_later, before, after", [(0, None, 30), (29, None, 30), (31, None, None), (0, 400, 400)])
+def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
+    monkeypatch, jobs, days_later, before, after
+):
+    told = {name: variables(jobs)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
+    assert told == {"LOG_GROUP": "/aws/sagemaker/TrainingJobs", "LOG_RETENTION_DAYS": "30"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    with mock_aws(), guard_module("training_jobs") as module:
+        logs, group = boto3.client("logs", "us-east-2"), told["LOG_GROUP"]
+        now = datetime.now(UTC) + timedelta(days=days_later)
+        guard = module.TrainingJobGuard(SimpleNamespace(), lambda _: logs, now)
+        guard.set_retention()  # before the first job of the account there is no group
+        for name in (group, f"{group}-of-others"):
+            logs.create_log_group(logGroupName=name)
+        if before is not None:
+            logs.put_retention_policy(logGroupName=group, retentionInDays=before)
+        guard.set_retention()
+        found = {each["logGroupName"]: each.get("retentionInDays") for each in logs.describe_log_groups()["logGroups"]}
+    assert found == {group: after, f"{group}-of-others": None}
+
+
+def test_the_guard_may_set_the_retention_of_that_group_alone(jobs):
+    (role,) = [each for key, each in jobs.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
+    statements = role["Policies"][0]["PolicyDocument"]["Statement"]
+    (keep,) = [each for each in statements if each["Action"] == "logs:PutRetentionPolicy"]
+    assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(each) for each in keep["Resource"])

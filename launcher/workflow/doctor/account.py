@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from launcher.aws import bootstrap, data_exports, regions
 from launcher.aws.cost_explorer import ACTIVE, tag_states
@@ -14,6 +15,7 @@ from launcher.model.diagnosis import Check, advice, failed, ok, unknown
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.target import target_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
@@ -189,19 +191,24 @@ def programs(subject: Subject) -> Iterator[Check]:
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:
-    """How long the account keeps a log group that jobs write to and no stack owns."""
+    """How long the account keeps a log group that jobs write to and no stack owns.
+
+    The guard sets a retention only while that deletes nothing (templates/guard/training_jobs.py).
+    """
     group = target_of(subject.plan.place.target).shared_log if subject.plan is not None else ""
     if not group:
         return
     name, asked = "log retention", f"log group {group} expires its events"
-    there = {each.name: each.retention_days for each in log_groups(subject.session("logs"), group)}
-    if (days := there.get(group)) is not None:
-        yield ok(name, asked, f"after {days:,} days")
-        return
-    got = "it keeps them for ever" if group in there else "it is not there: the first job makes it, without an end"
-    fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days 30"
-    made = "" if group in there else f"aws logs create-log-group --region {subject.region} --log-group-name {group} && "
-    yield advice(name, asked, f"{got}; all training jobs of the account write to it", f"{made}{fix}")
+    there = next((each for each in log_groups(subject.session("logs"), group) if each.name == group), None)
+    days = timedelta(days=LOG_RETENTION_DAYS)
+    if there is not None and there.retention_days is not None:
+        yield ok(name, asked, f"after {there.retention_days:,} days")
+    elif there is None or datetime.now(UTC) - there.created < days:
+        yield ok(name, asked, f"the guard of the deployed plan sets {days.days} days")
+    else:
+        got = f"no retention since {there.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"
+        fix = f"aws logs put-retention-policy --region {subject.region} --log-group-name {group} --retention-in-days"
+        yield advice(name, asked, got, f"{fix} {days.days}")
 
 
 def boundary(subject: Subject) -> Iterator[Check]:

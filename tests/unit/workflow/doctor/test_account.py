@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -339,14 +340,16 @@ class TestGuard:
         assert not named(examined(plan()), "guard")
 
 
-@pytest.mark.parametrize("days, result", [(None, Outcome.ADVICE), (0, Outcome.ADVICE), (14, Outcome.OK)])
-def test_how_long_the_account_keeps_the_log_of_training_jobs_is_told(account, examined, plan, days, result):
+@pytest.mark.parametrize(
+    "age, days, result", [(None, 0, Outcome.OK), (5, 0, Outcome.OK), (31, 0, Outcome.ADVICE), (31, 14, Outcome.OK)]
+)
+def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, plan, age, days, result):
     group = "/aws/sagemaker/TrainingJobs"
-    if days is not None:
-        client(account, "logs").create_log_group(logGroupName=group)
-        client(account, "logs").create_log_group(logGroupName=f"{group}-of-others")
-    if days:
-        client(account, "logs").put_retention_policy(logGroupName=group, retentionInDays=days)
+    created = int((time.time() - (age or 0) * 86400) * 1000)
+    kept = {"retentionInDays": days} if days else {}
+    groups = [{"logGroupName": f"{group}-of-others", "creationTime": 0}]
+    groups += [] if age is None else [{"logGroupName": group, "creationTime": created, **kept}]
+    account.canned["logs.DescribeLogGroups"] = {"logGroups": groups}
     text = (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
         "target: {kind: sagemaker-training, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
@@ -356,5 +359,4 @@ def test_how_long_the_account_keeps_the_log_of_training_jobs_is_told(account, ex
     assert check.result is result
     if result is Outcome.ADVICE:
         assert check.fix.endswith(f"--log-group-name {group} --retention-in-days 30")
-        assert check.fix.startswith("aws logs create-log-group") is (days is None)
     assert not [each for each in examined(plan()).checks if each.name == "log retention"]
