@@ -6,8 +6,11 @@ from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
 from launcher.model.pcs import SIZES, SLURM_VERSION, is_advanced, size_of
 from launcher.model.request import PlanRequest
 from launcher.model.target import EC2, EC2_OPTIONS, EC2_PLANS, Fee, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.units import HOURS_PER_MONTH
 
-CONTROLLER, NODE, ACCOUNTING = "pcs/controller", "pcs/node", "pcs/accounting"
+CONTROLLER, NODE, ACCOUNTING, STORAGE = "pcs/controller", "pcs/node", "pcs/accounting", "pcs/accounting-storage"
+STORED_GB = 1
+"""Assumed size of accounting's records: AWS publishes none, and a record of a job is a few kilobytes."""
 
 
 def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
@@ -31,7 +34,19 @@ def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, .
             an_hour_up=1,
         ),
         Fee(name=f"PCS accounting, {size}", key=ACCOUNTING, item=f"pcs.accounting-{size}", unit="hour", an_hour_up=1),
+        *_storage(request),
     )
+
+
+def _storage(request: PlanRequest) -> tuple[Fee, ...]:
+    """Accounting's storage at its own price. Without one, it is part of what the plan gives for accounting."""
+    given = {"/".join(key.split("/")[:2]) for key in request.purchase.price_overrides}
+    if ACCOUNTING in given and STORAGE not in given:
+        return ()
+    key = STORAGE if STORAGE in given else ACCOUNTING
+    an_hour = STORED_GB / HOURS_PER_MONTH
+    name, item = f"PCS accounting storage, {STORED_GB} GB", "pcs.accounting-storage"
+    return (Fee(name=name, key=key, item=item, unit="GB-month", an_hour_up=an_hour),)
 
 
 FACTS = Target(
@@ -62,7 +77,7 @@ FACTS = Target(
     starts_volumes="pcs.amazonaws.com/AWSServiceRoleForPCS",
     own_outputs=("PcsClusterId",),
     fees=_fees,
-    fee_keys=(CONTROLLER, NODE, ACCOUNTING),
+    fee_keys=(CONTROLLER, NODE, ACCOUNTING, STORAGE),
     fee_service=r"(aws|amazon)?(pcs|parallelcomputing(service)?)",
     software=(f"slurm/{SLURM_VERSION}",),
     policies=("network", "pcs"),

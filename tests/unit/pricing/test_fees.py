@@ -25,6 +25,7 @@ FEES = (
     "PCS node management, login node",
     "PCS accounting, small",
 )
+STORAGE = "PCS accounting storage, 1 GB"
 OWN = '"pcs/controller": "0.6", "pcs/node": "0.1", "pcs/accounting": "0.2"'
 
 
@@ -40,12 +41,12 @@ def quoted(tmp_path):
 
 
 def lines(quote):
-    return {each.name: each for each in quote.components if each.name in FEES}
+    return {each.name: each for each in quote.components if each.name in (*FEES, STORAGE)}
 
 
 def test_each_fee_is_a_line_with_its_reason(quoted):
     found = lines(quoted().quote(1))
-    assert set(found) == set(FEES)
+    assert set(found) == {*FEES, STORAGE}
     assert all(each.usd is None and "purchase.price_overrides pcs/" in each.unpriced for each in found.values())
 
 
@@ -74,6 +75,18 @@ def test_the_persons_own_prices_count_by_the_hour(quoted):
     assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))
     dearer = quoted(own=OWN.replace("0.6", "9.6")).quote(1)
     assert dearer.usd.mid > quote.usd.mid
+
+
+def test_the_storage_of_accounting_is_part_of_its_price_unless_it_has_one(quoted):
+    assert STORAGE not in lines(quoted(own=OWN).quote(1))
+    split = quoted(own=f'{OWN}, "pcs/accounting-storage": "0.5"').quote(1)
+    storage = lines(split)[STORAGE]
+    assert split.gate.allowed
+    assert (storage.unit, storage.unit_price_usd) == ("GB-month", Decimal("0.5"))
+    assert storage.quantity * 730 == pytest.approx(lines(split)["PCS accounting, small"].quantity)
+    alone = quoted(own='"pcs/accounting-storage": "0.5"').quote(1)
+    assert alone.gate.exit_code == 4
+    assert lines(alone)[STORAGE].usd is not None
 
 
 def test_a_price_of_the_region_goes_before_one_without(quoted):
