@@ -108,11 +108,16 @@ def begins(purchase: PurchaseRequest, option: PurchaseOption, now: datetime) -> 
 
 def before_it_begins(starts_at: datetime, now: datetime, usd_per_hour: Decimal) -> str:
     """What a cluster costs that is deployed before its machines can come, in words."""
+    hours, rate = (starts_at - now).total_seconds() / HOUR_S, float(usd_per_hour)
+    cost = f"${rate * HOURS_A_DAY:,.2f} a day until then, ${rate * hours:,.2f} in all"
+    return f"begins {until(starts_at, now)}: a cluster deployed now costs {cost}, without a node"
+
+
+def until(starts_at: datetime, now: datetime) -> str:
+    """A moment to come, with the time until then."""
     hours = (starts_at - now).total_seconds() / HOUR_S
     wait = f"{hours / HOURS_A_DAY:.1f} days" if hours >= HOURS_A_DAY else f"{hours:.1f} hours"
-    rate = float(usd_per_hour)
-    cost = f"${rate * HOURS_A_DAY:,.2f} a day until then, ${rate * hours:,.2f} in all"
-    return f"begins {starts_at:%Y-%m-%d %H:%M} UTC, in {wait}: a cluster deployed now costs {cost}, without a node"
+    return f"{starts_at:%Y-%m-%d %H:%M} UTC, in {wait}"
 
 
 def bought(purchase: PurchaseRequest, option: PurchaseOption) -> Reservation | TrainingPlanReference | None:

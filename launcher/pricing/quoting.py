@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from launcher.model.endpoint import IMAGE_GIB
 from launcher.model.enums import CheckpointMode, Market, PurchaseOption, TargetKind
-from launcher.model.finding import Finding, warning
+from launcher.model.finding import Finding, info, warning
 from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
@@ -21,7 +21,7 @@ from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
-from launcher.pricing.blocks import before_it_begins, begins
+from launcher.pricing.blocks import before_it_begins, begins, until
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import FOREVER_H, WHOLE, ComputeCost, around_hours, boot_hours, compute_cost
@@ -401,15 +401,20 @@ def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterat
 
 
 def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
-    """A warning where what was bought begins later: a cluster of its own is billed from its deployment on."""
+    """What was bought begins later: a cluster of its own is billed from its deployment on, a training job is not."""
     context, option = candidate.context, candidate.place.option
     starts_at = begins(context.request.purchase, option, context.now)
     rate = _left_up_usd_per_hour(candidate, None)
-    if starts_at is None or not rate:
+    if starts_at is None:
         return
     key = "training_plan" if option is PurchaseOption.TRAINING_PLAN else "reservation"
-    message = before_it_begins(starts_at, context.now, rate)
-    yield warning("not-begun", f"purchase.{key}.starts_at", message, "slipway launch FILE when it begins")
+    path = f"purchase.{key}.starts_at"
+    if target_of(candidate.place.target).per_job:
+        when = until(starts_at, context.now)
+        yield info("not-begun", path, f"begins {when}: a job that is launched now waits until then, and is not billed")
+    elif rate:
+        message = before_it_begins(starts_at, context.now, rate)
+        yield warning("not-begun", path, message, "slipway launch FILE when it begins")
 
 
 def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:

@@ -56,10 +56,10 @@ class TrainingJobGuard(Guard):
         name, days = os.environ["LOG_GROUP"], int(os.environ["LOG_RETENTION_DAYS"])
         groups = self.logs.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
         for group in groups:
-            created = datetime.fromtimestamp(group["creationTime"] / 1000, UTC)
-            if group["logGroupName"] == name and "retentionInDays" not in group:
-                if self.now - created < timedelta(days=days):
-                    self.logs.put_retention_policy(logGroupName=name, retentionInDays=days)
+            age = self.now - datetime.fromtimestamp(group["creationTime"] / 1000, UTC)
+            unset = group["logGroupName"] == name and "retentionInDays" not in group
+            if unset and age < timedelta(days=days):
+                self.logs.put_retention_policy(logGroupName=name, retentionInDays=days)
 
     def jobs(self) -> list[Mapping[str, Any]]:
         """The jobs of the plan that are not over, by their tag."""

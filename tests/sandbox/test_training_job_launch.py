@@ -2,11 +2,15 @@
 
 import hashlib
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Timer
 
 import pytest
 
+from launcher.aws import training_jobs
+from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
@@ -127,6 +131,21 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
     assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
 
 
+class Heard(list):
+    """What a launch says; at a message it acts on the sandbox, with the request that the launch has written."""
+
+    def __init__(self, box, folder, beginning, act):
+        super().__init__()
+        self.session = Session(environment=box.process_environment(os.environ), region="us-east-2")
+        self.folder, self.beginning, self.act = folder, beginning, act
+
+    def append(self, words):
+        super().append(words)
+        if words.startswith(self.beginning):
+            (path,) = self.folder.glob(".slipway/runs/jobbed/2*/rendered/sagemaker/training-job.json")
+            self.act(self.session, json.loads(path.read_text()))
+
+
 @pytest.fixture(scope="module")
 def box():
     with Sandbox(region="us-east-2", scheduler="local") as started:
@@ -231,3 +250,24 @@ class TestEndings:
             launched(tmp_path, text, "", told=[], box=box)
         said = " ".join([str(refused.value), *(each.message for each in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in said) == (5, True)
+
+    def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, box):
+        def stop(session, request):
+            # By then a job on demand would have been given up.
+            Timer(8, partial(training_jobs.stop, session, request["TrainingJobName"])).start()
+
+        told = Heard(box, tmp_path, "created: training job", stop)
+        text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=window(86400, 172800))
+        with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
+            launched(tmp_path, text, "", told=told, box=box, give_up=lambda: True)
+        assert not isinstance(ended.value, NoCapacityError)
+        assert "the nodes come in 24 h, when what was bought begins: follow until then" in told
+
+    def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, box):
+        def create(session, request):
+            training_jobs.create(session, {**request, "Tags": []})
+
+        told = Heard(box, tmp_path, "run.workdir: ", create)
+        with pytest.raises(DeploymentFailedError, match="is there already, of another submission") as refused:
+            launched(tmp_path, small(["true"]), "", told=told, box=box)
+        assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has a name of its own")

@@ -22,7 +22,7 @@ def _now() -> datetime:
 class Beginning:
     """Starts the nodes of a plan's own cluster that are not there: at once, or when what was bought begins.
 
-    `waits` is False where nothing is waited for: in a sandbox every block has begun.
+    `waits` is False where nothing is waited for: in a sandbox every block of a cluster has begun.
     """
 
     plan: Plan

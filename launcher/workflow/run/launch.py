@@ -468,7 +468,9 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
     """What starts the nodes of capacity that begins while the job is followed; at its submission they were started."""
     plan, tell = launch.quoted.plan, launch.options.tell
     session = Session(environment=launch.aws, region=plan.place.region)
-    cluster, waits = str(submission.head_node.host), launch.target.box is None
+    # The sandbox emulates the window of a training plan for training jobs alone.
+    waits = launch.target.box is None or target_of(plan.place.target).per_job
+    cluster = str(submission.head_node.host)
     found = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
     if wait_s := found.left_s:
         tell(f"the nodes come in {spoken(wait_s)}, when what was bought begins: follow until then")

@@ -59,3 +59,12 @@ def test_a_cluster_of_ones_own_pays_from_a_number_of_jobs(priced):
     assert found.jobs >= 1
     saved = priced(JOBS).candidates[0].usd - found.job_usd
     assert saved * found.jobs >= found.month_usd > saved * (found.jobs - 1)
+
+
+def test_a_training_plan_that_begins_later_is_waited_for_and_costs_nothing_until_then(priced):
+    bought = {"arn": "arn:aws:sagemaker:us-east-1:123456789012:training-plan/bought", "count": 2, "fee_usd": 9}
+    window = {"starts_at": "2030-01-01T11:30:00Z", "ends_at": "2030-01-03T11:30:00Z"}
+    plan = {**JOBS, "purchase": {"option": "training-plan", "training_plan": {**bought, **window}}}
+    (finding,) = [each for each in priced(plan).quote(1).findings if each.code == "not-begun"]
+    assert finding.level == "info"
+    assert "waits until then, and is not billed" in finding.message

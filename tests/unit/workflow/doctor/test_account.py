@@ -341,14 +341,20 @@ class TestGuard:
 
 
 @pytest.mark.parametrize(
-    "age, days, result", [(None, 0, Outcome.OK), (5, 0, Outcome.OK), (31, 0, Outcome.ADVICE), (31, 14, Outcome.OK)]
+    "group, result",
+    [
+        (None, Outcome.OK),
+        ({"days_old": 5}, Outcome.OK),
+        ({"days_old": 31}, Outcome.ADVICE),
+        ({"days_old": 31, "retentionInDays": 14}, Outcome.OK),
+    ],
 )
-def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, plan, age, days, result):
-    group = "/aws/sagemaker/TrainingJobs"
-    created = int((time.time() - (age or 0) * 86400) * 1000)
-    kept = {"retentionInDays": days} if days else {}
-    groups = [{"logGroupName": f"{group}-of-others", "creationTime": 0}]
-    groups += [] if age is None else [{"logGroupName": group, "creationTime": created, **kept}]
+def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, plan, group, result):
+    name = "/aws/sagemaker/TrainingJobs"
+    groups = [{"logGroupName": f"{name}-of-others", "creationTime": 0}]
+    if group is not None:
+        created = int((time.time() - group.pop("days_old") * 86400) * 1000)
+        groups.append({"logGroupName": name, "creationTime": created, **group})
     account.canned["logs.DescribeLogGroups"] = {"logGroups": groups}
     text = (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
@@ -358,5 +364,5 @@ def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, 
     (check,) = [each for each in examined(plan(text)).checks if each.name == "log retention"]
     assert check.result is result
     if result is Outcome.ADVICE:
-        assert check.fix.endswith(f"--log-group-name {group} --retention-in-days 30")
+        assert check.fix.endswith(f"--log-group-name {name} --retention-in-days 30")
     assert not [each for each in examined(plan()).checks if each.name == "log retention"]
