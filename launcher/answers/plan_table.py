@@ -247,8 +247,9 @@ def footer(
     """How many were looked at, how old the prices are, what was found, and what to type next."""
     numbered = [rank for rank in ranks if priced.candidates[rank - 1].usd is not None]
     gaps = numbered != list(range(1, len(numbered) + 1))
-    rest = "; # is the rank among all" if gaps and not everything else ""
-    rest += "; the others do not fit the model" if everything else "; --all lists every one"
+    best = f"; # is the rank among the {len(priced.candidates):,} best of each type and option"
+    rest = best if gaps and not everything else ""
+    rest += "; the others do not fit the model" if everything else "; --all ranks every one"
     rest = "" if len(ranks) == priced.considered else rest
     lines = [f"  {len(ranks):,} of {priced.considered:,} candidates{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]

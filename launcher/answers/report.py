@@ -6,8 +6,10 @@ from launcher.answers import words
 from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
+from launcher.aws.stacks import REMOVED
 from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
 from launcher.model.units import HOUR_S, spoken
+from launcher.workflow.cluster.verify import STORE_STACK
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
@@ -28,7 +30,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
-    lines += _left_up(report, width)
+    lines += left_up_lines(report, width)
     return lines + _checked(report, width, everything=everything)
 
 
@@ -114,10 +116,11 @@ def used_lines(report: Report) -> list[str]:
     return lines
 
 
-def _left_up(report: Report, width: int) -> list[str]:
+def left_up_lines(report: Report, width: int) -> list[str]:
     """What the cluster costs an hour as long as nobody removes it; nothing where its stacks are gone."""
     rate = report.left_up_usd_per_hour
-    if not rate or not report.stacks:
+    standing = [name for name, status in report.stacks if status != REMOVED and not name.endswith(f"-{STORE_STACK}")]
+    if not rate or not standing:
         return []
     costs = "in AWS it would cost" if report.simulated else "it costs"
     return wrapped(

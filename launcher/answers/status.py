@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from launcher.answers import meter
 from launcher.answers.lines import wrapped
-from launcher.answers.report import attempt_rows, stored_lines
+from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
@@ -71,6 +71,9 @@ def page(found: RunState, width: int) -> list[str]:
         lines += ["", *meter_lines(found.meter, width)]
     if found.attempts:
         lines += ["", *attempt_rows(found.attempts, width)]
+    if found.submission is not None and found.report is not None:
+        # The cluster has just answered.
+        lines += left_up_lines(found.report, width)
     return lines
 
 
@@ -98,6 +101,7 @@ def _standing(found: RunState) -> tuple[str, ...]:
     erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
     sandbox = found.command is not None and found.command.sandbox
     rate = found.report.left_up_usd_per_hour if found.report is not None else None
+    rate = None if erase else rate
     return (
         f"  deployed by this run, and {'in AWS ' if sandbox else ''}billed while they exist{_stacks(found)}",
         f"  at most ${dollars(rate)} an hour by the quote" if rate else "  slipway cost shows their hourly cost",
@@ -167,9 +171,10 @@ def _where(submission: Submission) -> list[str]:
     git = work.get("git")
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
     return [
-        f"  cluster {submission.cluster}, {submission.head_node.words()}, {submission.folder}",
-        f"  run.workdir {work['files']:,} files, {revision}",
-        f"  checkpoints {submission.checkpoint_uri}",
+        f"  cluster {submission.cluster}: {submission.head_node.words()}",
+        f"  job folder: {submission.folder}",
+        f"  run.workdir: {work['files']:,} file{'' if work['files'] == 1 else 's'}, {revision}",
+        f"  checkpoints: {submission.checkpoint_uri}",
     ]
 
 

@@ -32,7 +32,11 @@ def attach(run: options.RunName) -> None:
         sys.stdout.buffer.write(data if filtered is None else filtered.taken(data))
         sys.stdout.buffer.flush()
 
-    follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+    try:
+        follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
+    except KeyboardInterrupt:
+        output.say(f"\n  the job of {name} goes on\n  next: slipway attach {name}\n  next: slipway cancel {name}")
+        raise
     found = run_state(name, folder, os.environ, output.say)
     output.result(answer.page(found, output.terminal_width()))
     if found.status in ("failed", "stopped"):

@@ -87,7 +87,7 @@ def _stacks_down(
     """The stacks of a cluster or an endpoint: surveyed, shown, asked about and removed."""
     from launcher.aws.session import Session
     from launcher.cli.console import Narrator
-    from launcher.workflow.deploy.down import survey, take_down
+    from launcher.workflow.deploy.down import record_removal, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
 
     session = Session(environment=environment, region=asked.region)
@@ -102,6 +102,7 @@ def _stacks_down(
         # The guard counts nodes until it goes.
         learn_tails(asked.cluster, Path.cwd(), environment, options.now(), output.say)
         removal = take_down(found, session, catalog, Narrator().tell)
+        record_removal(removal, Path.cwd(), environment, output.say)
     return removal
 
 

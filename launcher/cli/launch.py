@@ -109,5 +109,5 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
     if rehearsed is not None:
         output.say("  for real: AWS credentials, then")
         file = shlex.quote(str(rehearsed))
-        output.say(f"    slipway doctor {file}    shows what the account lacks, including its bootstrap")
+        output.say(f"    slipway doctor {file}    # what the account lacks")
         output.say(f"    slipway launch {file}")

@@ -27,8 +27,7 @@ def ssh(
     name = options.plan_name(run)
     with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
         place = chosen(nodes, node if node is not None else by_option)
-        output.say(
-            f"  on {place}, {nodes.names.index(place)} of {len(nodes.names)} nodes; exit leaves the job as it is"
-        )
+        others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""
+        output.say(f"  on {place}{others}; exit leaves the job running")
         code = nodes.shell(place)
     raise typer.Exit(code)

@@ -47,7 +47,7 @@ class HeadNode:
             CONTEXT: f"context {self.host}",
             API: str(self.host),
         }
-        ways |= {SANDBOX: f"cluster {self.host} in the sandbox"}
+        ways |= {SANDBOX: f"{self.host} in the sandbox"}
         return ways.get(self.via, "this machine")
 
 

@@ -8,15 +8,18 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
+from launcher.model.report import Report, RunStatus
 from launcher.records import run_folder
 from launcher.records.cache_folder import cache_folder
 from launcher.records.command_record import recorded_command
+from launcher.records.documents import report_document
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
@@ -27,6 +30,21 @@ from tests.waiting import until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-gpt.yaml"
 PATIENCE_S = 120.0
+DEPLOYED = Report(
+    name="tiny",
+    status=RunStatus.INTERRUPTED,
+    scheduler="slurm",
+    simulated=True,
+    attempts=(),
+    quoted_usd=Decimal(9),
+    quoted_hours=1.0,
+    prices_as_of=None,
+    usd_per_hour=Decimal(9),
+    stacks=(("slipway-tiny-training", "CREATE_COMPLETE"), ("slipway-tiny-checkpoints", "CREATE_COMPLETE")),
+    verified_resources=(),
+    not_emulated=(),
+    left_up_usd_per_hour=Decimal("0.29"),
+)
 
 pytestmark = [pytest.mark.server]
 
@@ -97,15 +115,20 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
     folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     with recorded_command(folder, "deploy", sandbox=True, done="deployed"):
         folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
+        folder.write_json("report.json", report_document(DEPLOYED))
     other = tmp_path / "other"
     other.mkdir()
 
+    assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own).stdout
     seen = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
     assert seen.returncode == 0, seen.stderr
     assert json.loads(seen.stdout)["region"] == "us-east-2"
     ended = slipway("down", "tiny", "--yes", folder=tmp_path, environment=own)
     assert ended.returncode == 0, ended.stderr
     assert made.stacks() == ()
+    said = slipway("report", "tiny", folder=tmp_path, environment=own).stdout
+    assert "slipway-tiny-training  DELETE_COMPLETE" in said
+    assert "While it stays up" not in said
 
 
 def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):

@@ -85,7 +85,8 @@ class Shipment:
 
     def words(self) -> str:
         """What a person is told."""
-        size = f"{self.archive.files:,} files, {self.archive.bytes / _MIB:,.1f} MiB"
+        count = self.archive.files
+        size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"
         went = f"{revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
         return f"run.workdir: {size}, {went}{left_out_words(self.archive.left_out)}"
 

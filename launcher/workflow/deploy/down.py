@@ -20,6 +20,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.model.target import TARGETS
 from launcher.records import run_folder
+from launcher.records.documents import parse_report, report_document
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
 from launcher.workflow.cluster.targets import cluster_at
@@ -216,6 +217,23 @@ def take_down(
     kept = (*_staying(found, session, catalog), *_left_behind(found, session, catalog))
     gone = tuple((each.name, stacks.REMOVED) for each in found.going)
     return replace(found.removal, done=True, stacks=gone, kept=kept)
+
+
+def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], tell: Tell) -> None:
+    """Write into the reports of a cluster's runs under `root` that its stacks are gone; a broken record is named."""
+    gone, simulated = dict(removal.stacks), MARK in environment
+    for name, folder in run_folder.all_runs(root):
+        if name != removal.cluster or not (folder.path / "report.json").is_file():
+            continue
+        try:
+            report = parse_report(folder.read_json("report.json"))
+            regions = plan_file.load(folder.path / "plan.json").target.region or ()
+        except SlipwayError as problem:
+            tell(problem.message)
+            continue
+        if report.simulated == simulated and removal.region in regions:
+            states = tuple((each, gone.get(each, state)) for each, state in report.stacks)
+            folder.write_json("report.json", report_document(replace(report, stacks=states)))
 
 
 def _erase(found: Survey, store: StackState, session: Session, tell: Tell) -> None:

@@ -122,7 +122,9 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
     if decided.scales_to_zero:
         yield "scales to 0 without requests, and up again with the first request"
     if keeps_requests(served.serve, decided.mode):
-        yield f"requests: a new bucket, which stays after slipway down NAME; its objects expire after {KEPT_DAYS} days"
+        name = served.plan.name
+        kept = f"stays after slipway down {name}; its objects expire after {KEPT_DAYS} days"
+        yield f"requests: a new bucket, which {kept}"
     yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms take it back"
 
 

@@ -208,7 +208,8 @@ def _with_stacks(found: RunState, folder: RunFolder, environment: Mapping[str, s
 def _deployed(folder: RunFolder, report: Report | None) -> tuple[str, ...]:
     """The stacks whose outputs a deployment left in a run folder, and those that were there when it ended early."""
     made = folder.read_json("outputs.json") if (folder.path / "outputs.json").is_file() else {}
-    return tuple(sorted({*made, *(name for name, _ in report.stacks)} if report is not None else made))
+    states = dict(report.stacks) if report is not None else {}
+    return tuple(sorted(name for name in {*made, *states} if states.get(name) != stacks.REMOVED))
 
 
 def _judged(name: str, folder: RunFolder, submission: Submission, facts: JobFacts | None) -> RunState:
