@@ -9,7 +9,7 @@ from aws_cdk import Annotations, App, CfnRule, CfnRuleAssertion, Fn, Stack
 from constructs import Node
 
 from infra.build import build_app
-from infra.quoted import GateWord, gate_word
+from infra.quoted import gate_word
 from launcher import plan_file
 from launcher.catalog.load import Catalog, load
 from launcher.model.errors import SlipwayError, UnreadableInputError
@@ -39,7 +39,12 @@ def synthesise(app: App, account: str | None = None) -> int:
         if passed.refusal is not None and asked:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)
-        _annotate(app, passed)
+        # Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for
+        *_, stack = (each for each in app.node.children if isinstance(each, Stack))
+        if passed.refusal is None:
+            Annotations.of(stack).add_info_v2("slipway:gate", passed.words)
+        else:
+            Annotations.of(stack).add_warning_v2("slipway:gate", passed.words)
         if not named:
             _hold_back(app, path)
         app.synth()
@@ -65,15 +70,6 @@ def _gate_is_asked_for(context: Node) -> bool:
     if str(asked) not in ("None", "0", "1"):
         raise UnreadableInputError(f"context {GATE} must be 1 or 0, got {asked}", hint=f"cdk deploy -c {GATE}=1")
     return str(asked) == "1"
-
-
-def _annotate(app: App, passed: GateWord) -> None:
-    """Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for."""
-    *_, stack = (each for each in app.node.children if isinstance(each, Stack))
-    if passed.refusal is None:
-        Annotations.of(stack).add_info_v2("slipway:gate", passed.words)
-    else:
-        Annotations.of(stack).add_warning_v2("slipway:gate", passed.words)
 
 
 def _hold_back(app: App, example: Path) -> None:

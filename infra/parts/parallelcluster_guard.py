@@ -37,15 +37,11 @@ def rights(plan: Plan, scope: Construct) -> Rights:
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:
     """What ParallelCluster and EC2 announce."""
-    _head_node(plan, guardrails)
-    announce_block(plan, guardrails)
-
-
-def _head_node(plan: Plan, guardrails: Guardrails) -> None:
-    """ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody."""
+    # ParallelCluster's alarm about its head node (health, CPU, memory, disk, its daemon), which tells nobody
     pattern = {
         "source": ["aws.cloudwatch"],
         "detail-type": ["CloudWatch Alarm State Change"],
         "detail": {"alarmName": [f"{cluster_name(plan)}-HeadNode"], "state": {"value": ["ALARM"]}},
     }
     guardrails.tell("HeadNode", "trouble on the head node", pattern)
+    announce_block(plan, guardrails)

@@ -50,21 +50,18 @@ def dcp_shards(data: bytes) -> dict[str, int]:
         entries = list(metadata.attributes["storage_data"].values())
         shards: dict[str, int] = {}
         for entry in entries:
-            path, least = entry.attributes["relative_path"], _least(entry.attributes)
+            offset, length = entry.attributes["offset"], entry.attributes["length"]
+            if type(offset) is not int or type(length) is not int or not (0 <= offset < _MOST and 0 <= length < _MOST):
+                raise ManifestError(
+                    "not the metadata of a distributed checkpoint: a place in a shard is no number of bytes"
+                )
+            path, least = entry.attributes["relative_path"], (offset + length)
             if type(path) is not str:
                 raise ManifestError("not the metadata of a distributed checkpoint: a shard's path is no text")
             shards[path] = max(least, shards.get(path, 0))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ManifestError(f"not the metadata of a distributed checkpoint: {error!r}") from error
     return shards
-
-
-def _least(attributes: dict[Any, Any]) -> int:
-    """Where an entry ends in its shard, in bytes."""
-    offset, length = attributes["offset"], attributes["length"]
-    if type(offset) is not int or type(length) is not int or not (0 <= offset < _MOST and 0 <= length < _MOST):
-        raise ManifestError("not the metadata of a distributed checkpoint: a place in a shard is no number of bytes")
-    return offset + length
 
 
 class _Thing:

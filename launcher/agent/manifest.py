@@ -325,7 +325,14 @@ def _check(manifest: Manifest) -> None:
     if manifest.part is None and not manifest.files:
         raise ManifestError("not a checkpoint: it lists no file")
     for file in manifest.files:
-        _check_file(file)
+        if not is_below(file.path):
+            raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
+        if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(file.path).parts):
+            raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
+        if step_of_key(file.key) is None:
+            raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
+        if not _SHA256.fullmatch(file.sha256):
+            raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
     _check_places(manifest)
 
 
@@ -343,17 +350,6 @@ def _check_values(manifest: Manifest) -> None:
         raise ManifestError("not a manifest: a number is out of its bounds")
     if not _is_utf8(texts):
         raise ManifestError("not a manifest: a text is no UTF-8")
-
-
-def _check_file(file: StoredFile) -> None:
-    if not is_below(file.path):
-        raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
-    if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(file.path).parts):
-        raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
-    if step_of_key(file.key) is None:
-        raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
-    if not _SHA256.fullmatch(file.sha256):
-        raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
 
 
 def is_below(text: str) -> bool:

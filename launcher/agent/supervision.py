@@ -177,14 +177,11 @@ class Supervision:
             self._services.pace.written(folder.step, folder.write_s)
             self._services.rotation.finished(folder)
             if self._services.uploader is not None:
-                self._remember(folder)
+                try:
+                    self._services.scratch.record_finished(folder)
+                except OSError as error:
+                    self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
                 self._services.uploader.offer(folder)
-
-    def _remember(self, folder: FinishedFolder) -> None:
-        try:
-            self._services.scratch.record_finished(folder)
-        except OSError as error:
-            self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
 
     def _look_at_metrics(self) -> None:
         now = time.monotonic()
@@ -203,14 +200,11 @@ class Supervision:
             self._odd = True
             self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)
         if self._notice is None and not self._hung and self._watchdog.hangs(now):
-            self._end_the_hung(now)
-
-    def _end_the_hung(self, now: float) -> None:
-        after = "the start" if self._watchdog.last_step is None else f"step {self._watchdog.last_step}"
-        self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"
-        self._log.append("hung", step=self._watchdog.last_step, minutes=self._spec.hung_minutes)
-        self._services.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
-        self._shutdown.end_at(now)
+            after = "the start" if self._watchdog.last_step is None else f"step {self._watchdog.last_step}"
+            self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"
+            self._log.append("hung", step=self._watchdog.last_step, minutes=self._spec.hung_minutes)
+            self._services.peers.publish(Notice(source=FAILURE, detail=self._hung, code=exits.HUNG))
+            self._shutdown.end_at(now)
 
     def _heed(self, notice: Notice) -> None:
         """The first notice begins the end; a later one can only bring it closer."""

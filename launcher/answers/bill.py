@@ -30,7 +30,7 @@ def bill_lines(found: BilledRun, width: int) -> list[str]:
 
 def answer(found: BilledRun) -> list[str]:
     """The sum in a few sentences, what is not there yet first."""
-    said = [] if found.missing is None else [_sentence(found.missing)]
+    said = [] if found.missing is None else [f"{found.missing[:1].upper()}{found.missing[1:]}."]
     if found.usd is None:
         return [f"Nothing is billed yet under {found.tag[0]}={found.tag[1]} by {found.source}.", *said]
     change = found.usd - found.quoted_usd
@@ -121,10 +121,6 @@ def name_of(each: Unquoted) -> str:
 def _bare(each: Unquoted) -> tuple[str, ...]:
     name, quantity = f"not quoted: {name_of(each)}", _quantity(each.quantity or None)
     return name, "", quantity, each.unit if quantity else "", "", words.cents(each.usd), _change(each.usd), "", ""
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _quantity(value: Decimal | None) -> str:

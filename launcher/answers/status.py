@@ -62,7 +62,14 @@ def page(found: RunState, width: int) -> list[str]:
     stopped = found.report.stopped if found.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.words}", width)
-    progress = _progress(found)
+    parts = []
+    if found.step is not None:
+        parts.append(f"step {found.step}" + (f" of {found.steps}" if found.steps else ""))
+    if found.loss is not None:
+        parts.append(f"loss {found.loss:.3f}")
+    if found.saved_step is not None:
+        parts.append(f"saved at step {found.saved_step}")
+    progress = ", ".join(parts)
     if progress:
         lines += [f"  {progress}"]
     if found.attempts and found.report is not None and found.report.stored is not None:
@@ -176,14 +183,3 @@ def _where(submission: Submission) -> list[str]:
         f"  run.workdir: {work['files']:,} file{'' if work['files'] == 1 else 's'}, {revision}",
         f"  checkpoints: {submission.checkpoint_uri}",
     ]
-
-
-def _progress(found: RunState) -> str:
-    parts = []
-    if found.step is not None:
-        parts.append(f"step {found.step}" + (f" of {found.steps}" if found.steps else ""))
-    if found.loss is not None:
-        parts.append(f"loss {found.loss:.3f}")
-    if found.saved_step is not None:
-        parts.append(f"saved at step {found.saved_step}")
-    return ", ".join(parts)

@@ -55,7 +55,11 @@ def describe(session: Session, name: str) -> BucketState:
         name=name,
         encryption=_default_encryption(rules).get("SSEAlgorithm"),
         public_access_blocked=bool(block) and all(block["PublicAccessBlockConfiguration"].values()),
-        tls_only=_denies_plain_text(statements),
+        tls_only=any(
+            statement["Effect"] == "Deny"
+            and statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
+            for statement in statements["Statement"]
+        ),
         manifests_once=_denies_overwriting(statements),
         lifecycle=tuple(lifecycle.get("Rules", [])),
         logs_to=logging.get("TargetBucket"),
@@ -164,15 +168,6 @@ def _default_encryption(answer: dict[str, Any]) -> dict[str, str]:
     for rule in answer.get("ServerSideEncryptionConfiguration", {}).get("Rules", []):
         return dict(rule["ApplyServerSideEncryptionByDefault"])
     return {}
-
-
-def _denies_plain_text(policy: dict[str, Any]) -> bool:
-    """Whether a policy denies every request that is not over TLS."""
-    return any(
-        statement["Effect"] == "Deny"
-        and statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
-        for statement in policy["Statement"]
-    )
 
 
 def _denies_overwriting(policy: dict[str, Any]) -> bool:

@@ -162,20 +162,15 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
                     hint="run slipway down NAME again; aws pcs get-compute-node-group gives the reason",
                 )
             for each in left:
-                _remove(session, cluster, kind, each)
+                name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
+                try:
+                    with translated(f"remove {kind.replace('_', ' ')} {each} of {cluster}"):
+                        getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: each})
+                except AwsError as problem:
+                    if error_code(problem) not in {*_ABSENT, "ConflictException"}:
+                        raise
             looks += 1
             pause(LOOK_S)
-
-
-def _remove(session: Session, cluster: str, kind: str, id_: str) -> None:
-    """Order the removal of one of them; one that is being made, changed or removed is left for the next look."""
-    name = "queueIdentifier" if kind == "queue" else "computeNodeGroupIdentifier"
-    try:
-        with translated(f"remove {kind.replace('_', ' ')} {id_} of {cluster}"):
-            getattr(session.client("pcs"), f"delete_{kind}")(clusterIdentifier=cluster, **{name: id_})
-    except AwsError as problem:
-        if error_code(problem) not in {*_ABSENT, "ConflictException"}:
-            raise
 
 
 def machine(session: Session, group: str) -> str | None:

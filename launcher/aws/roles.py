@@ -25,7 +25,9 @@ def role(session: Session, name: str) -> RoleState:
     """
     with translated(f"describe role {name}"):
         found = session.client("iam").get_role(RoleName=name)["Role"]
-    trusted = [each.get("Principal", {}).get("Service", []) for each in _document(found)["Statement"]]
+    trusted = [
+        each.get("Principal", {}).get("Service", []) for each in _parsed(found["AssumeRolePolicyDocument"])["Statement"]
+    ]
     return RoleState(
         name=name,
         boundary_arn=found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
@@ -61,11 +63,6 @@ def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         found = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
     return tuple(_parsed(found)["Statement"])
-
-
-def _document(found: dict[str, Any]) -> dict[str, Any]:
-    """The trust policy of a role."""
-    return _parsed(found["AssumeRolePolicyDocument"])
 
 
 def _parsed(document: Any) -> dict[str, Any]:

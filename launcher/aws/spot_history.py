@@ -36,7 +36,10 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
     names = zone_ids(session) if any(not each.get("AvailabilityZoneId") for each in wanted) else {}
     newest: dict[Key, Mapping[str, Any]] = {}
     for each in wanted:
-        key = Key("spot", each["InstanceType"], region, _zone(each, names, region))
+        zone = each.get("AvailabilityZoneId") or names.get(each.get("AvailabilityZone", ""))
+        if not zone:
+            raise AwsError(f"spot price history of {region}: {each.get('AvailabilityZone')} is no zone of this account")
+        key = Key("spot", each["InstanceType"], region, str(zone))
         if key not in newest or newest[key]["Timestamp"] < each["Timestamp"]:
             newest[key] = each
     rates, refusals = [], []
@@ -47,10 +50,3 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
     return answer(rates, refusals)
-
-
-def _zone(entry: Mapping[str, Any], names: Mapping[str, str], region: str) -> str:
-    zone = entry.get("AvailabilityZoneId") or names.get(entry.get("AvailabilityZone", ""))
-    if not zone:
-        raise AwsError(f"spot price history of {region}: {entry.get('AvailabilityZone')} is no zone of this account")
-    return str(zone)

@@ -77,7 +77,15 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
         fitted_families=fitted["fitted_families"],
         batches=_batches(),
     )
-    _check(facts)
+    # Hold a fit to what the promises of the estimator need: signs, and a `step` loss that chips make up for
+    for term, value in facts.coefficients.items():
+        if not math.isfinite(value) or (value < 0.0 and term != "base"):
+            raise TrainingDataError(f"coefficient {term} is {value}; it must be finite and not below 0")
+    most = 1.0 / (1.0 + facts.constants["measured_loss_share"].mid)
+    if facts.coefficients["step"] > most:
+        raise TrainingDataError(
+            f"coefficient step is {facts.coefficients['step']}; above {most:.2f} more chips could be slower"
+        )
     return facts
 
 
@@ -130,15 +138,3 @@ def _constant(name: str, table: Mapping[str, Any]) -> Constant:
     if not 0.0 <= constant.low <= constant.mid <= constant.high < math.inf:
         raise TrainingDataError(f"constant {name} is out of order: {constant.low} {constant.mid} {constant.high}")
     return constant
-
-
-def _check(facts: TrainingFacts) -> None:
-    """Hold a fit to what the promises of the estimator need: signs, and a `step` loss that chips make up for."""
-    for term, value in facts.coefficients.items():
-        if not math.isfinite(value) or (value < 0.0 and term != "base"):
-            raise TrainingDataError(f"coefficient {term} is {value}; it must be finite and not below 0")
-    most = 1.0 / (1.0 + facts.constants["measured_loss_share"].mid)
-    if facts.coefficients["step"] > most:
-        raise TrainingDataError(
-            f"coefficient step is {facts.coefficients['step']}; above {most:.2f} more chips could be slower"
-        )

@@ -11,12 +11,8 @@ import typer
 from launcher.cli import options, output
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from launcher.model.quote import Quote
     from launcher.model.verification import Verification
-    from launcher.pricing.priced import Priced
-    from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -69,35 +65,23 @@ def quote(
     verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
-        _save(target, quoted, priced, asked, show=show)
+        from launcher.answers.html import quote as quote_html
+        from launcher.workflow.quote.spot_curve import spot_curve
+
+        output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
     if json:
         from launcher.answers import verification
 
         output.document(document if verified is None else document | {"verified": verification.document(verified)})
     elif target is None:
-        output.page(_lines(quoted, rank, priced, verified, explained=explained))
+        from launcher.answers.quote import page
+        from launcher.answers.verification import verification_lines
+
+        width = output.terminal_width()
+        shown = page(quoted, rank, width, priced, explained=explained)
+        output.page([*shown, *(() if verified is None else verification_lines(verified, width))])
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
-
-
-def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOptions", *, show: bool) -> None:
-    """Write the page of the candidate, with the curve of spot where it is bought so."""
-    from launcher.answers.html import quote as quote_html
-    from launcher.workflow.quote.spot_curve import spot_curve
-
-    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
-
-
-def _lines(
-    quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None", *, explained: bool
-) -> list[str]:
-    """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
-    from launcher.answers.quote import page
-    from launcher.answers.verification import verification_lines
-
-    width = output.terminal_width()
-    shown = page(quoted, rank, width, priced, explained=explained)
-    return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 
 def _with_credits(quoted: "Quote") -> "Quote":

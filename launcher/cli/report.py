@@ -14,7 +14,6 @@ from launcher.records.run_folder import RunFolder, with_report
 
 if TYPE_CHECKING:
     from launcher.model.bill import BilledRun
-    from launcher.model.report import Report
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +64,15 @@ def report(
     if json:
         output.document(_document(report_document(found), bill))
     elif target is None:
-        _print(found, bill)
+        # The page: the bill alone where it was asked for
+        if bill is None:
+            from launcher.answers.report import page
+
+            output.page(page(found, output.terminal_width(), everything=output.verbose()))
+        else:
+            from launcher.answers.bill import bill_lines, head
+
+            output.page([*head(found), *bill_lines(bill, output.terminal_width())])
     if status_of(folder, found) == KILLED:
         output.say(f"\n  Its launch was killed: this is what was known then. next: slipway status {name}")
 
@@ -85,15 +92,3 @@ def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, A
     from launcher.records.bill_document import billed_document
 
     return document | {"billed": billed_document(bill)}
-
-
-def _print(found: "Report", bill: "BilledRun | None") -> None:
-    """The page: the bill alone where it was asked for."""
-    if bill is None:
-        from launcher.answers.report import page
-
-        output.page(page(found, output.terminal_width(), everything=output.verbose()))
-    else:
-        from launcher.answers.bill import bill_lines, head
-
-        output.page([*head(found), *bill_lines(bill, output.terminal_width())])

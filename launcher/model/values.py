@@ -125,7 +125,7 @@ class ScalarReader:
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
         """A finite number within its bounds."""
         if isinstance(data, str):
-            data = _scientific(data)
+            data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
         if isinstance(data, bool) or not isinstance(data, int | float):
             return self.wrong(path, data, "a number")
         return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
@@ -161,8 +161,3 @@ class ScalarReader:
         if not amount.is_finite() or amount < kind.minimum:
             return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {describe(data)}")
         return amount
-
-
-def _scientific(text: str) -> object:
-    """A number from a form YAML 1.1 reads as a string, such as 1e9; the text itself otherwise."""
-    return float(text) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", text) else text

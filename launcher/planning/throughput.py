@@ -32,19 +32,14 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     mfu = utilisation.estimate(shape, facts)
     learned = posterior.posterior(shape, facts, mfu.scale) if facts.measured else None
     if learned is not None:
-        mfu = _learned(mfu, learned, facts)
+        mid = mfu.mid * math.exp(learned.shift)
+        mfu = utilisation.Mfu(
+            low=mid * math.exp(-facts.quantile_low * learned.scale),
+            mid=mid,
+            high=mid * math.exp(facts.quantile_high * learned.scale),
+            scale=learned.scale,
+        )
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
-
-
-def _learned(mfu: utilisation.Mfu, learned: posterior.Posterior, facts: TrainingFacts) -> utilisation.Mfu:
-    """The utilisation after one's own measurements, with the range that they leave."""
-    mid = mfu.mid * math.exp(learned.shift)
-    return utilisation.Mfu(
-        low=mid * math.exp(-facts.quantile_low * learned.scale),
-        mid=mid,
-        high=mid * math.exp(facts.quantile_high * learned.scale),
-        scale=learned.scale,
-    )
 
 
 def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:

@@ -343,12 +343,7 @@ def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Ite
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
     if logins:
-        yield _login_nodes(prices, logins, target)
-
-
-def _login_nodes(prices: Prices, count: int, target: Target) -> Line:
-    """The machines that people log in to."""
-    return _machine(prices, f"{count} login node{'s' if count > 1 else ''}", LOGIN_NODE, count, target)
+        yield _machine(prices, f"{logins} login node{'s' if logins > 1 else ''}", LOGIN_NODE, logins, target)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bool) -> Line:

@@ -209,7 +209,9 @@ def compute_cost(
             hours=work.hours,
             middle=middle,
         ),
-        commitment_usd=_whole_term_usd(place, request, per_hour, middle) if new else None,
+        commitment_usd=(per_hour * HOURS_A_YEAR * (place.term_years or 1) * committed_sets(request, middle.used_h))
+        if new
+        else None,
         explained=lambda: _around_lines(place, work, request, middle),
     )
 
@@ -255,11 +257,6 @@ def committed_hours(place: Place, request: PlanRequest, billed_h: float) -> floa
     train, years = request.workload.train, place.term_years or 1
     runs = 1.0 if train is None else min(float(train.runs), MONTHS_A_YEAR * float(train.runs_per_month) * years)
     return HOURS_A_YEAR * years * committed_sets(request, billed_h) / max(1.0, runs)
-
-
-def _whole_term_usd(place: Place, request: PlanRequest, per_hour: Decimal, middle: Charge) -> Decimal:
-    """The cash of a whole term, for all sets of nodes."""
-    return per_hour * HOURS_A_YEAR * (place.term_years or 1) * committed_sets(request, middle.used_h)
 
 
 def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:

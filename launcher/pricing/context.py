@@ -56,7 +56,12 @@ class PricingContext:
         """The spot hazard at a place; what the plan itself says of it is above what one's own runs met."""
         key = (place.instance_type, place.region, place.nodes)
         if key not in self._hazards:
-            self._hazards[key] = self._hazard(place)
+            # The same, worked out once for a region: the advisor's band is one's
+            band = self.catalog.interruption_band(place.instance_type, place.region)
+            own = self.request.purchase.interruptions_per_node_hour
+            self._hazards[key] = hazard(
+                place.nodes, band, own, None if own is not None else self._seen(place.instance_type, place.region, band)
+            )
         return self._hazards[key]
 
     def node_rate(self, instance_type: str, region: str) -> float:
@@ -67,14 +72,6 @@ class PricingContext:
         band = self.catalog.interruption_band(instance_type, region)
         seen = self._seen(instance_type, region, band)
         return assumed_rates(band)[1] if seen is None else seen.mid
-
-    def _hazard(self, place: Place) -> Hazard:
-        """The same, worked out once for a region: the advisor's band is one's."""
-        band = self.catalog.interruption_band(place.instance_type, place.region)
-        own = self.request.purchase.interruptions_per_node_hour
-        return hazard(
-            place.nodes, band, own, None if own is not None else self._seen(place.instance_type, place.region, band)
-        )
 
     def tail(self, place: Place) -> Learned | None:
         """How long idle nodes stay by one's own runs, worked out once for each kind of cluster."""

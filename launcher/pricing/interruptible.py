@@ -42,7 +42,7 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
     everything that loses work: failures alone when a notice saves the rest, failures and interruptions when not.
     """
     write_s = _write_s(work)
-    stored_h, restart_h = _stored_h(work), _restart_h(work)
+    stored_h, restart_h = _stored_h(work), (RESTART_H if work.restart is None else work.restart.mid)
     if request.checkpoint.mode is CheckpointMode.NONE:
         never = Interruptible(
             work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=restart_h, saves=False
@@ -67,11 +67,6 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
         restart=restart_h,
     )
     return OnSpot(job, interval_s)
-
-
-def _restart_h(work: Work) -> float:
-    """Hours from the loss of the machines to the first step: as one's own runs took, else as it is assumed."""
-    return RESTART_H if work.restart is None else work.restart.mid
 
 
 def losses_per_h(work: Work, rate: float) -> float:

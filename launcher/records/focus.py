@@ -160,7 +160,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "SkuId": sku,
         "SkuPriceId": f"{sku}/{entry.region}",
         "SubAccountId": UNKNOWN_ACCOUNT,
-        "Tags": json.dumps(_tags(entry), sort_keys=True),
+        "Tags": json.dumps({**entry.tags, "slipway:plan": entry.name}, sort_keys=True),
         "x_Run": entry.run,
         "x_Status": entry.status,
         "x_CostBasis": basis,
@@ -175,10 +175,6 @@ def _discount(entry: LedgerEntry) -> Decimal:
     if entry.simulated or entry.option not in _BELOW_LIST or rate is None or listed is None:
         return Decimal(0)
     return (listed - rate) * Decimal(repr(entry.hours + entry.shared.start_h + entry.shared.tail_h))
-
-
-def _tags(entry: LedgerEntry) -> Mapping[str, str]:
-    return {**entry.tags, "slipway:plan": entry.name}
 
 
 def _text(amount: Decimal) -> str:

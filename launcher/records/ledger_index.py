@@ -72,7 +72,13 @@ class LedgerIndex:
             elif self._lines() + len(lines) > REWRITE * max(known, 1):
                 self._write(self._kept(new.keys()), lines)
             else:
-                self._append(lines)
+                # Add lines in one write; the first begins on a line of its own, whatever a killed writer left
+                data = b"\n" + b"\n".join(lines) + b"\n"
+                descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+                try:
+                    os.write(descriptor, data)
+                finally:
+                    os.close(descriptor)
 
     def _lines(self) -> int:
         try:
@@ -82,15 +88,6 @@ class LedgerIndex:
         except FileNotFoundError:
             return MISSING
         return count if good else MISSING
-
-    def _append(self, lines: Iterable[bytes]) -> None:
-        """Add lines in one write; the first begins on a line of its own, whatever a killed writer left."""
-        data = b"\n" + b"\n".join(lines) + b"\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(descriptor, data)
-        finally:
-            os.close(descriptor)
 
     def _kept(self, replaced: Collection[str]) -> Iterable[bytes]:
         """The newest line of every key that is not replaced."""

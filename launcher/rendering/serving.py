@@ -58,7 +58,7 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
         replicas=replicas,
         image=image,
         registry=image.partition("/")[0],
-        environment=_variables(variables),
+        environment={name: value for name, value in variables.items() if not name.startswith(PREFIX)},
         arguments=_arguments(variables),
         port=PORT,
         resource=resource,
@@ -69,7 +69,7 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
         scheduler=NEIGHBOURS if served.neuron and 1 < chips < facts.accelerators else None,
         bucket=bucket or None,
         mount_options=_mount_options(plan.place.region, prefix.strip("/")),
-        model_gib=_model_gib(served),
+        model_gib=max(1, round(2 * served.weights_gb * 1e9 / 2.0**30)),
         model_folder=MODEL_FOLDER,
         start_up_s=START_UP_S,
         start_up_probes=START_UP_S // PROBE_EVERY_S,
@@ -98,16 +98,6 @@ def _zone_skew(nodes: int, zones: int, copies: int) -> int:
 def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
     """Every instance type with Neuron chips."""
     return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
-
-
-def _model_gib(served: ServingPlan) -> int:
-    """What the claim on the model's volume asks for: its weights twice over, which the driver does not look at."""
-    return max(1, round(2 * served.weights_gb * 1e9 / 2.0**30))
-
-
-def _variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a container is given: those of the GPU image are its arguments."""
-    return {name: value for name, value in variables.items() if not name.startswith(PREFIX)}
 
 
 def _mount_options(region: str, prefix: str) -> tuple[str, ...]:

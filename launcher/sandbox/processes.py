@@ -48,7 +48,8 @@ def with_descendants(pids: set[int]) -> set[int]:
     """The processes and all that they have started and that still have their starter."""
     children: dict[int, set[int]] = {}
     for pid in everything():
-        children.setdefault(_parent(pid), set()).add(pid)
+        status = _status(pid)
+        children.setdefault(int(status[1]) if len(status) > 1 else 0, set()).add(pid)
     found: set[int] = set()
     front = set(pids)
     while front:
@@ -59,7 +60,7 @@ def with_descendants(pids: set[int]) -> set[int]:
 
 def is_running(pid: int) -> bool:
     """Whether a process is there and is not a zombie (where nothing reaps, a killed process stays as one)."""
-    return _state(pid) not in ("", "Z", "X")
+    return next(iter(_status(pid)), "") not in ("", "Z", "X")
 
 
 def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
@@ -146,12 +147,3 @@ def _open_files(pid: int) -> set[str]:
 def _status(pid: int) -> list[str]:
     """What stands behind the name in /proc/PID/stat, from the state on; a name may hold blanks and brackets."""
     return _read(pid, "stat").decode(errors="replace").rpartition(")")[2].split()
-
-
-def _state(pid: int) -> str:
-    return next(iter(_status(pid)), "")
-
-
-def _parent(pid: int) -> int:
-    status = _status(pid)
-    return int(status[1]) if len(status) > 1 else 0

@@ -274,7 +274,8 @@ def _scheduler_errors() -> Iterator[None]:
         raise RuntimeError(problem.message) from problem
 
 
-def _arguments(words: list[str]) -> Settings:
+def main(words: list[str]) -> int:
+    """Serve until the owner is gone or says so."""
     parser = argparse.ArgumentParser(prog="python -m launcher.sandbox.server")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--short", type=Path, required=True)
@@ -282,12 +283,7 @@ def _arguments(words: list[str]) -> Settings:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
     got = parser.parse_args(words)
-    return Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
-
-
-def main(words: list[str]) -> int:
-    """Serve until the owner is gone or says so."""
-    settings = _arguments(words)
+    settings = Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
     over = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:

@@ -121,7 +121,13 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     presigned = "X-Amz-Signature" in query
     claim = _claim_of_query(query) if presigned else _claim_of_header(request.headers)
     key = _key(claim.key, claim.token, keys)
-    signed = _moment(claim)
+    try:
+        found = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
+    except ValueError:
+        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing, or is no date") from None
+    if not claim.moment.startswith(claim.day):
+        raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
+    signed = found
     _refuse_another_time(signed, query if presigned else None, claim.service)
     parts = SignedParts(
         method=request.method,
@@ -180,16 +186,6 @@ def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
         raise AccessError(Refusal.SESSION, f"the session token is not that of access key {key_id}")
     if found.ends is not None and found.ends <= datetime.now(UTC):
         raise AccessError(Refusal.EXPIRED, f"access key {key_id} held until {found.ends:%Y-%m-%dT%H:%M:%SZ}")
-    return found
-
-
-def _moment(claim: _Claim) -> datetime:
-    try:
-        found = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
-    except ValueError:
-        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing, or is no date") from None
-    if not claim.moment.startswith(claim.day):
-        raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
     return found
 
 

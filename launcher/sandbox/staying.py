@@ -226,16 +226,12 @@ def _end_rest(environment: Mapping[str, str], path: Path) -> StayingSandbox | No
         raise AwsError(f"the sandbox does not end; its processes: {', '.join(map(str, sorted(left)))}")
     remove([Path(found.folder), link_of(found.mark)])
     path.unlink(missing_ok=True)
-    _forget_prices(environment, found.port)
-    return found
-
-
-def _forget_prices(environment: Mapping[str, str], port: int) -> None:
-    """Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow."""
+    # Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow
     own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
     for host in ("localhost", "127.0.0.1"):
-        kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{port}"})
+        kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{found.port}"})
         shutil.rmtree(kept.parent, ignore_errors=True)
+    return found
 
 
 @contextmanager

@@ -187,7 +187,11 @@ def _held(
             heard = _heard(session, time.monotonic() + timeout_s, frame)
             if heard is None:
                 raise UnreachableError(f"{where}: no answer within {timeout_s:g} s")
-            _end(session)
+            # Let a session end: it is at the end of its input now, and has said all that counts
+            try:
+                session.communicate(timeout=_LEAVING_S)
+            except subprocess.TimeoutExpired:
+                _kill(session)
             return heard
         finally:
             _kill(session)
@@ -214,14 +218,6 @@ def _heard(session: subprocess.Popen[bytes], deadline: float, frame: Frame) -> t
             if frame.is_whole(bytes(heard[session.stdout][-2 * _CHUNK :])):
                 break
     return bytes(heard[session.stdout]), bytes(heard[session.stderr])
-
-
-def _end(session: subprocess.Popen[bytes]) -> None:
-    """Let a session end: it is at the end of its input now, and has said all that counts."""
-    try:
-        session.communicate(timeout=_LEAVING_S)
-    except subprocess.TimeoutExpired:
-        _kill(session)
 
 
 def _kill(session: subprocess.Popen[bytes]) -> None:

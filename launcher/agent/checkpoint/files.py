@@ -162,16 +162,13 @@ class _Walk:
             here = (status.st_dev, status.st_ino)
             if here in above:
                 self._refuse(path, "a link that leads in a circle")
-            elif entry.is_symlink() and not self._is_inside(path):
+            elif entry.is_symlink() and not os.path.realpath(self._folder / path).startswith(f"{self._root}/"):
                 self._refuse(path, "a link to a folder outside of it; copy what is needed, or write it elsewhere")
             else:
                 self._left.append((f"{path}/", above | {here}))
         else:
             kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown kind")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
-
-    def _is_inside(self, path: str) -> bool:
-        return os.path.realpath(self._folder / path).startswith(f"{self._root}/")
 
     def _refuse(self, path: str, what: str) -> None:
         self._obstacle = self._obstacle or f"holds {path!r}, {what}"

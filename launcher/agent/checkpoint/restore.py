@@ -198,7 +198,9 @@ class Restore:
             try:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
-                self._remove_restored()
+                # Remove what an earlier call restored, which the nodes could not agree on; the store has it
+                for name in self.layouts.belongings(self.checkpoints):
+                    remove(self.checkpoints / name)
                 here = self._reuse(files, self.previous / manifest.folder, partial)
                 coming = [file for file in files if file not in here]
                 needed = sum(file.bytes for file in coming)
@@ -251,11 +253,6 @@ class Restore:
         row = self._row(layout, unit, finished.names)
         write_back(row, self.checkpoints, finished.names)
         return finished, _resume(row, finished, self.checkpoints)
-
-    def _remove_restored(self) -> None:
-        """Remove what an earlier call restored, which the nodes could not agree on; the store has it."""
-        for name in self.layouts.belongings(self.checkpoints):
-            remove(self.checkpoints / name)
 
     def _refuse_without_room(self, step: int, needed: int) -> None:
         """Name what stays on the node when it leaves too little room."""

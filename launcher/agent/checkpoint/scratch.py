@@ -101,7 +101,11 @@ class Scratch:
         """Claim the folder, end what an agent that was killed left running, and set its checkpoints aside."""
         try:
             make_private(self._place, *self.root.relative_to(self._place).parts)
-            self._refuse_what_is_not_ours()
+            names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
+            if names and _OWNER_NAME not in names:
+                raise AgentError(
+                    f"{self.root} holds files that the agent did not make ({min(names)}); empty it or name another"
+                )
             self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
             _end_leftover_command(self.root)
             owner = _owner(self.root)
@@ -109,7 +113,13 @@ class Scratch:
                 self._write_owner({"run": self._run})  # before anything else: the folder is known by it
             self._set_aside(owner)
             self._write_owner({"run": self._run, "boot": _boot()})
-            self._empty_ended_jobs()
+            # Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved
+            for folder in self._ended_jobs():
+                _end_leftover_command(folder)
+                kept = UnsentRecord(folder).kept()
+                self._kept_of_others += kept
+                shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
+                _put_away(folder, _stored(folder), kept, run=str(_owner(folder).get("run", "")))
             self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
         except OSError as error:
             raise AgentError(f"the scratch folder {self.root} cannot be used: {error}") from error
@@ -265,7 +275,11 @@ class Scratch:
         self._stored = _stored(self.root)
         self._unsent.rename_foreign(uri=self._uri)
         if owner.get("run") != self._run:
-            self._clear(run=str(owner.get("run", "")))
+            # Move what another run left to `aside`, but for the only copies, which this run may go on from
+            _put_away(self.root, self._stored, self._unsent.kept(), run=str(owner.get("run", "")))
+            self.previous.mkdir(exist_ok=True)
+            self.checkpoints.mkdir(exist_ok=True)
+            self._move_checkpoints(None)
         bring_back(self.root, self.checkpoints, run=self._run)
         if self._layouts is not None:
             unfinished = [path for path in entries(self.checkpoints) if _UNFINISHED.search(path.name)]
@@ -275,13 +289,6 @@ class Scratch:
             self._stored = Stored()
             (self.root / _STORED_NAME).unlink(missing_ok=True)
         self._unsent.forget_what_is_gone()
-
-    def _clear(self, *, run: str) -> None:
-        """Move what another run left to `aside`, but for the only copies, which this run may go on from."""
-        _put_away(self.root, self._stored, self._unsent.kept(), run=run)
-        self.previous.mkdir(exist_ok=True)
-        self.checkpoints.mkdir(exist_ok=True)
-        self._move_checkpoints(None)
 
     def _move_checkpoints(self, layouts: Layouts | None) -> None:
         """Move the checkpoints of an earlier attempt to `previous`, where only one of each name is.
@@ -310,13 +317,6 @@ class Scratch:
     def _write_owner(self, owner: dict[str, object]) -> None:
         _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
 
-    def _refuse_what_is_not_ours(self) -> None:
-        names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
-        if names and _OWNER_NAME not in names:
-            raise AgentError(
-                f"{self.root} holds files that the agent did not make ({min(names)}); empty it or name another"
-            )
-
     def _ended_jobs(self) -> Iterator[Path]:
         """The folders of other jobs on this node whose agent is gone, each locked while it is looked at."""
         for folder in entries(self.root.parent):
@@ -330,15 +330,6 @@ class Scratch:
                 yield folder
             finally:
                 os.close(lock)
-
-    def _empty_ended_jobs(self) -> None:
-        """Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved."""
-        for folder in self._ended_jobs():
-            _end_leftover_command(folder)
-            kept = UnsentRecord(folder).kept()
-            self._kept_of_others += kept
-            shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
-            _put_away(folder, _stored(folder), kept, run=str(_owner(folder).get("run", "")))
 
 
 def _locked(path: Path, *, wait_s: float) -> int:

@@ -383,7 +383,14 @@ class Tagging(threading.Thread):
         for step, keys in self.retention.superseded():
             left = iter(keys)
             while portion := list(islice(left, PORTION)):
-                self._tag_with_others(portion)
+                # Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it
+                self._claim.check()
+                self._tag(self._sheets.share_out(portion))
+                while self._sheets.are_out and not self._tags.stopped.wait(_LOOK_S):
+                    tagged, back = self._sheets.returned()
+                    for key in tagged:
+                        self.retention.tagged(key)
+                    self._tag(back)
                 if self._tags.stopped.is_set():
                     return False
             steps.append(step)
@@ -404,16 +411,6 @@ class Tagging(threading.Thread):
             words = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
             reason = f"the store has {words}: they stay, for {why}"
             self._log.append("other-layout-kept", layout=layout, steps=sorted(steps), reason=reason)
-
-    def _tag_with_others(self, keys: list[str]) -> None:
-        """Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it."""
-        self._claim.check()
-        self._tag(self._sheets.share_out(keys))
-        while self._sheets.are_out and not self._tags.stopped.wait(_LOOK_S):
-            tagged, back = self._sheets.returned()
-            for key in tagged:
-                self.retention.tagged(key)
-            self._tag(back)
 
     def _tag(self, keys: Iterable[str]) -> None:
         for key in self._tags.put(keys, check=self._claim.check):

@@ -290,7 +290,11 @@ class Uploader(threading.Thread):
     def _upload(self, folder: FinishedFolder) -> None:
         try:
             self._learn_what_is_whole()
-            self._remember_layout(folder)
+            # Before anything is stored: an attempt that finds no whole checkpoint must not decide anew what one is
+            key = f"{folder.layout}/{folder.unit}"
+            if self._identity.part == 0 and key != self._layout:
+                decided.remember(self._store, run=self._identity.run, key=key)
+                self._layout = key
             part, sent_bytes = self._sender.send(folder)
             if self._identity.part > 0:
                 self._sent[folder.step] = folder  # the first node may ask about it from here on
@@ -315,13 +319,6 @@ class Uploader(threading.Thread):
                 self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
-
-    def _remember_layout(self, folder: FinishedFolder) -> None:
-        """Before anything is stored: an attempt that finds no whole checkpoint must not decide anew what one is."""
-        key = f"{folder.layout}/{folder.unit}"
-        if self._identity.part == 0 and key != self._layout:
-            decided.remember(self._store, run=self._identity.run, key=key)
-            self._layout = key
 
     def _learn_what_is_whole(self) -> None:
         """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""

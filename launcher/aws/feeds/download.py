@@ -123,7 +123,8 @@ class Downloads:
             if coding != "identity":
                 raise AwsError(f"{url}: the file comes as {coding[:40]}, expected it as it is", hint=_AGAIN)
             begin = there if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
-            length = _length(answer, begin)
+            stated = answer.headers.get("Content-Length")
+            length = begin + int(stated) if stated and stated.isdecimal() and len(stated) < _DIGITS else None
             state = {"url": url, "tag": answer.headers.get("ETag", ""), "length": length}
             note.write_text(json.dumps({**state, "changed": answer.headers.get("Last-Modified")}), encoding="utf-8")
             _write(answer, url, part, begin=begin, length=length, progress=progress)
@@ -163,12 +164,6 @@ def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None,
             progress(came, length)
     if length is not None and came != length:
         raise urllib3.exceptions.ProtocolError(f"{came:,} of {length:,} bytes came")
-
-
-def _length(answer: Any, begin: int) -> int | None:
-    """Bytes of the whole file."""
-    stated = answer.headers.get("Content-Length")
-    return begin + int(stated) if stated and stated.isdecimal() and len(stated) < _DIGITS else None
 
 
 def _note(path: Path) -> dict[str, Any]:

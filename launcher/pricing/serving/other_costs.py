@@ -56,7 +56,9 @@ def other_costs(
     bill = _Bill(region=place.region, catalog=context.catalog)
     endpoint = target_of(place.target).managed
     lines = list(
-        _endpoint(bill, serve, load, _volume_gb(place, weights_gb, context))
+        _endpoint(
+            bill, serve, load, endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
+        )
         if endpoint
         else _cluster(bill, place, context, load, weights_gb)
     )
@@ -116,11 +118,6 @@ def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float
     inputs, outputs = _traffic_gb(requests, serve.input_tokens), _traffic_gb(requests, serve.answer_tokens)
     yield bill.item("requests into the endpoint", "network", "sagemaker.endpoint-data-in", "GB", inputs)
     yield bill.item("answers out of it", "network", "sagemaker.endpoint-data-out", "GB", outputs)
-
-
-def _volume_gb(place: Place, weights_gb: float, context: PricingContext) -> float:
-    """GB of an instance's volume on an endpoint; 0 where the type has disks of its own."""
-    return endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
 
 
 def _cluster(

@@ -159,7 +159,12 @@ def _judge(found: Sides) -> ServingVerdict:
     if found.closed:
         return _closed(found)
     if machine is None:
-        return _without_machines(found)
+        if found.hosted_usd is None:
+            text = "No candidate has a price: there is nothing to compare."
+            return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+        text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
+        flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
+        return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
     if found.hosted_usd is not None and _is_close(found, machine, choice):
         return _measure(found, machine, choice)
     if found.hosted_usd is not None and found.hosted_usd <= machine:
@@ -191,15 +196,6 @@ def _closed(found: Sides) -> ServingVerdict:
         return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
     text = f"Use Bedrock: {model} is a closed model, which runs nowhere else."
     return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
-
-
-def _without_machines(found: Sides) -> ServingVerdict:
-    if found.hosted_usd is None:
-        text = "No candidate has a price: there is nothing to compare."
-        return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
-    text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
-    flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
-    return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
 
 
 def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:

@@ -74,7 +74,8 @@ class AccessLog:
             close = getattr(inner, "close", None)
             if close is not None:
                 close()
-            if _is_s3(environ):
+            path = environ.get("PATH_INFO", "")
+            if service_of(environ) == "s3" and not path.startswith(("/moto-api", "/latest/")):
                 self._write(_request(environ, status, size))
         yield last
 
@@ -98,11 +99,6 @@ def service_of(environ: Environ) -> str:
     _, found, scope = text.partition("Credential=")
     parts = scope.split(",")[0].split("&")[0].split("/")
     return parts[3] if found and len(parts) > 3 else "s3"  # noqa: PLR2004  key/day/region/service/aws4_request
-
-
-def _is_s3(environ: Environ) -> bool:
-    path = environ.get("PATH_INFO", "")
-    return service_of(environ) == "s3" and not path.startswith(("/moto-api", "/latest/"))
 
 
 def _request(environ: Environ, status: int, size: int) -> S3Request:

@@ -108,7 +108,7 @@ def _make_cluster(wanted: Wanted) -> Made:
     group = ec2_backends[wanted.account_id][wanted.region_name].create_security_group(
         name=f"eks-cluster-sg-{wanted.get('Name') or wanted.name}",
         description="EKS created security group",
-        vpc_id=_vpc_of(wanted, network["SubnetIds"][0]),
+        vpc_id=str(_subnet(wanted, network["SubnetIds"][0]).vpc_id),
         force=True,
     )
     cluster = _eks(wanted).create_cluster(
@@ -139,10 +139,6 @@ def _flag(value: Any) -> bool:
 def _subnet(wanted: Wanted, subnet_id: str) -> Any:
     """A subnet, as moto's EC2 has it."""
     return ec2_backends[wanted.account_id][wanted.region_name].get_subnet(subnet_id)
-
-
-def _vpc_of(wanted: Wanted, subnet_id: str) -> str:
-    return str(_subnet(wanted, subnet_id).vpc_id)
 
 
 def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:

@@ -198,20 +198,15 @@ class HyperPod:
         else:
             hyperpod_nodes.checked(wanted, self.hosts)
         there: Any = _sagemaker(wanted).clusters[name]
-        _refuse_changes(there.request, wanted.properties)
+        for each in hyperpod_groups(there.request, wanted.properties):
+            if each.needs is Needs.NEW_CLUSTER:
+                raise ResourceRefusedError(f"{each.path} cannot be changed: it is {each.old}, got {each.new}")
         self._delete(wanted, before)
         return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
     def _delete(self, wanted: Wanted, cluster: Made) -> None:
         found = _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
         end(found, self.clusters, self.hosts)
-
-
-def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse what UpdateCluster refuses of a group that is there."""
-    for each in hyperpod_groups(old, new):
-        if each.needs is Needs.NEW_CLUSTER:
-            raise ResourceRefusedError(f"{each.path} cannot be changed: it is {each.old}, got {each.new}")
 
 
 def end(found: Any, clusters: Clusters, hosts: Hosts) -> None:

@@ -60,25 +60,21 @@ class Entrance:
         found = PATH.fullmatch(environ.get("PATH_INFO", ""))
         if found is not None and found["kind"].startswith("openai"):
             return  # its bearer token is judged by the model server
+        # The headers by their lower-case names; moto keeps the names that WSGI cannot say
+        names = {name: name.removeprefix("HTTP_").replace("_", "-") for name in environ if name.startswith("HTTP_")}
+        names |= {"CONTENT_TYPE": "content-type", "CONTENT_LENGTH": "content-length"}
+        names |= environ.get(PRESERVED_HEADER_NAMES_ENVIRON_KEY, {})
         request = Request(
             method=environ["REQUEST_METHOD"],
             target=environ["REQUEST_URI"],
-            headers=_headers(environ),
+            headers={
+                said.lower(): str(environ[name]).encode("latin-1").decode("utf-8", "replace")
+                for name, said in names.items()
+                if name in environ
+            },
             body=lambda: _body(environ),
         )
         signed.check(request, self._keys)
-
-
-def _headers(environ: Environ) -> dict[str, str]:
-    """The headers by their lower-case names; moto keeps the names that WSGI cannot say."""
-    names = {name: name.removeprefix("HTTP_").replace("_", "-") for name in environ if name.startswith("HTTP_")}
-    names |= {"CONTENT_TYPE": "content-type", "CONTENT_LENGTH": "content-length"}
-    names |= environ.get(PRESERVED_HEADER_NAMES_ENVIRON_KEY, {})
-    return {
-        said.lower(): str(environ[name]).encode("latin-1").decode("utf-8", "replace")
-        for name, said in names.items()
-        if name in environ
-    }
 
 
 def _body(environ: Environ) -> bytes:

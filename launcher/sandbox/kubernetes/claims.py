@@ -29,21 +29,17 @@ def bind(cluster: Cluster) -> None:
         if volume is None:
             if claim.get("status", {}).get("phase") != "Pending":
                 cluster.set_status("", "persistentvolumeclaims", claim, {"phase": "Pending"})
-                _say_why(cluster, claim)
+                storage_class = claim["spec"].get("storageClassName")
+                if storage_class:
+                    text = f'storageclass.storage.k8s.io "{storage_class}" not found'
+                    cluster.event(claim, "Warning", "ProvisioningFailed", text, source="persistentvolume-controller")
+                else:
+                    cluster.event(claim, "Normal", "FailedBinding", _NO_VOLUME, source="persistentvolume-controller")
             continue
         bound = {"phase": "Bound", "accessModes": volume["spec"]["accessModes"], "capacity": volume["spec"]["capacity"]}
         cluster.set_status("", "persistentvolumeclaims", claim, bound)
         cluster.set_status("", "persistentvolumes", volume, {"phase": "Bound"})
         volume["status"] = {"phase": "Bound"}
-
-
-def _say_why(cluster: Cluster, claim: Object) -> None:
-    storage_class = claim["spec"].get("storageClassName")
-    if storage_class:
-        text = f'storageclass.storage.k8s.io "{storage_class}" not found'
-        cluster.event(claim, "Warning", "ProvisioningFailed", text, source="persistentvolume-controller")
-    else:
-        cluster.event(claim, "Normal", "FailedBinding", _NO_VOLUME, source="persistentvolume-controller")
 
 
 def _fits(claim: Object, volume: Object) -> bool:

@@ -244,13 +244,7 @@ class KubernetesCluster:
                 bring_on(self._cluster, each)
         self._collect()
         self._clean_nodes()
-        self._show_devices()
-        claims.bind(self._cluster)
-        self._place()
-        self._run()
-
-    def _show_devices(self) -> None:
-        """The device plugins: what a node carries can be asked for where its plugin runs."""
+        # The device plugins: what a node carries can be asked for where its plugin runs
         daemon_sets = self._cluster.every("apps", "daemonsets")
         for node in self.nodes() if daemon_sets else ():
             carried = self._devices.get(node["metadata"]["name"], {})
@@ -258,6 +252,9 @@ class KubernetesCluster:
             if fresh:
                 room = {**node["status"]["allocatable"], **fresh}
                 self._cluster.set_status("", "nodes", node, {**node["status"], "allocatable": room, "capacity": room})
+        claims.bind(self._cluster)
+        self._place()
+        self._run()
 
     def _collect(self) -> None:
         """The garbage collector: what has no owner any more goes; what waits for it is let go."""

@@ -77,7 +77,8 @@ def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[s
             return [f"node(s) had untolerated taint {{{value}}}"]
     if not _selected(spec, labels):
         return ["node(s) didn't match Pod's node affinity/selector"]
-    if not _ready(node):
+    conditions = node["status"].get("conditions", ())
+    if not any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
         return ["node(s) had untolerated taint {node.kubernetes.io/not-ready: }"]
     room = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
     short = [name for name, asked in requests_of(pod).items() if asked > room.get(name, Decimal(0)) - used[name]]
@@ -127,8 +128,3 @@ def _holds(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         "Exists": found is not None,
         "DoesNotExist": found is None,
     }.get(operator, False)
-
-
-def _ready(node: Object) -> bool:
-    conditions = node["status"].get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -320,7 +320,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(data[sent:])
                 sent = len(data)
             time.sleep(0.1)
-            data = self._still(namespace, name, query)
+            # What a pod has printed up to now; None once it has ended and all of it was sent
+            api = self.server.owner.api
+            pod = api.objects.find(api.kinds.at("", "v1", "pods"), namespace, name)
+            ended = pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+            data = None if ended else self.server.owner.kubelets.log(namespace, name, query)
         self._chunk(b"")
 
     def _channels(self, namespace: str, name: str, part: str) -> None:
@@ -342,13 +346,6 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             channels.forward(way, int(asked["ports"][0]))
         way.close()
-
-    def _still(self, namespace: str, name: str, query: dict[str, str]) -> bytes | None:
-        """What a pod has printed up to now; None once it has ended and all of it was sent."""
-        api = self.server.owner.api
-        pod = api.objects.find(api.kinds.at("", "v1", "pods"), namespace, name)
-        ended = pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        return None if ended else self.server.owner.kubelets.log(namespace, name, query)
 
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
         """Changes as they come, until the time is over or the server breaks the watch."""

@@ -62,7 +62,14 @@ def srun(words: list[str]) -> int:
     tasks = _start_tasks(words, step["number"], step["nodes"], per_node)
     _forward_signals(tasks)
     strict = "--kill-on-bad-exit" in wanted and wanted["--kill-on-bad-exit"] != "0"
-    return _wait(tasks, strict=strict)
+    worst = 0
+    for task in tasks:
+        code = task.wait()
+        worst = max(worst, 128 - code if code < 0 else code)
+        if worst and strict:
+            for other in tasks:
+                other.terminate()
+    return worst
 
 
 def _start_tasks(
@@ -99,17 +106,6 @@ def _forward_signals(tasks: "list[subprocess.Popen[bytes]]") -> None:
 
     for number in _FORWARDED:
         signal.signal(number, forward)
-
-
-def _wait(tasks: "list[subprocess.Popen[bytes]]", *, strict: bool) -> int:
-    worst = 0
-    for task in tasks:
-        code = task.wait()
-        worst = max(worst, 128 - code if code < 0 else code)
-        if worst and strict:
-            for other in tasks:
-                other.terminate()
-    return worst
 
 
 def main(name: str, words: list[str]) -> int:

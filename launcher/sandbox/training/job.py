@@ -188,7 +188,9 @@ class TrainingJob(threading.Thread):
         self._move("Downloading", "Downloading the training image and input data")
         self._began = self._began or datetime.now(UTC)
         try:
-            self._refuse_without_image()
+            if not self._image_there:
+                image = self.request["AlgorithmSpecification"]["TrainingImage"]
+                raise _EndedError("Failed", "Failed", f"ClientError: Cannot pull container image {image}: not found")
             folders = [self._prepared(number) for number in range(1, self._count + 1)]
             self._pause()
             self._move("Training", "Training image download completed. Training in progress.")
@@ -201,11 +203,6 @@ class TrainingJob(threading.Thread):
             raise
         finally:
             self._training.append(time.monotonic() - begun)
-
-    def _refuse_without_image(self) -> None:
-        if not self._image_there:
-            image = self.request["AlgorithmSpecification"]["TrainingImage"]
-            raise _EndedError("Failed", "Failed", f"ClientError: Cannot pull container image {image}: not found")
 
     @property
     def _count(self) -> int:

@@ -82,7 +82,9 @@ def describe(
         account: the job's service account.
     """
     version = str(connection.ask("GET", "/version").get("gitVersion", ""))
-    nodes = _nodes(connection, instance_type)
+    query = {"labelSelector": f"{INSTANCE_TYPE}={instance_type}"}
+    found = _read(connection, "/api/v1/nodes", query)
+    nodes = None if found is None else tuple(_node(each) for each in found.get("items", ()))
     return DescribedCluster(
         version=version,
         nodes=nodes,
@@ -104,12 +106,6 @@ def _read(connection: Connection, path: str, query: Mapping[str, str] | None = N
         if refused.code == HTTPStatus.FORBIDDEN:
             return None
         raise
-
-
-def _nodes(connection: Connection, instance_type: str) -> tuple[Node, ...] | None:
-    query = {"labelSelector": f"{INSTANCE_TYPE}={instance_type}"}
-    found = _read(connection, "/api/v1/nodes", query)
-    return None if found is None else tuple(_node(each) for each in found.get("items", ()))
 
 
 def _node(found: Mapping[str, Any]) -> Node:

@@ -13,7 +13,11 @@ def cluster(reading: Reading) -> None:
     """The cluster's queues as its scheduler runs them; where nothing answers that, its own stack and its head node."""
     checks, place = reading.checks, reading.plan.place
     if reading.cluster is None:
-        _by_stack(reading)
+        name = reading.main.outputs["ClusterName"]
+        state = stacks.find(reading.session, name)
+        reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
+        wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
+        reading.checks.holds(f"head node {wanted} runs", wanted in instances.running(reading.session, name))
         return
     running = reading.cluster(reading.main.outputs["ClusterName"])
     types = (place.instance_type, *reading.plan.request.target.fallback_types)
@@ -22,15 +26,6 @@ def cluster(reading: Reading) -> None:
     if queue is not None:
         checks.equal("cluster nodes at most", place.nodes, queue.maximum)
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
-
-
-def _by_stack(reading: Reading) -> None:
-    """ParallelCluster's own stack, and the head node among its instances."""
-    name = reading.main.outputs["ClusterName"]
-    state = stacks.find(reading.session, name)
-    reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
-    wanted = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
-    reading.checks.holds(f"head node {wanted} runs", wanted in instances.running(reading.session, name))
 
 
 def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:

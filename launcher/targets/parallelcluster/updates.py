@@ -78,7 +78,7 @@ class Patch:
 
     def allows(self, found: Difference) -> bool:
         """Whether `pcluster` updates the key now; where it does not, it refuses the whole update."""
-        strategy, stopped = self._by_strategy(found), not self.fleet
+        strategy, stopped = (not self.fleet or (found.of_queue and self._drains)), not self.fleet
         allowed = {
             "SUPPORTED": True,
             "IGNORED": True,
@@ -88,7 +88,8 @@ class Patch:
             "QUEUE_UPDATE_STRATEGY": strategy,
             "RESIZE_UPDATE_STRATEGY_ON_REMOVE": stopped or self._resizes(found),
             "MANAGED_PLACEMENT_GROUP": strategy and (stopped or not self._drops_group(found)),
-            "MANAGED_FSX": not self._keeps_file_system and (strategy or _only_adds(found)),
+            "MANAGED_FSX": not self._keeps_file_system
+            and (strategy or (isinstance(found.old, list) and all(each in found.new for each in found.old))),
             "SHARED_STORAGE_UPDATE_POLICY": not self.logins and (stopped or self._drains),
             "LOGIN_NODES_POOLS_UPDATE_POLICY": not self.logins or _is_added(found),
             "LOGIN_NODES_STOP": not self.logins,
@@ -103,9 +104,6 @@ class Patch:
     @property
     def _drains(self) -> bool:
         return self._strategy != _DEFAULT_STRATEGY
-
-    def _by_strategy(self, found: Difference) -> bool:
-        return not self.fleet or (found.of_queue and self._drains)
 
     def _resizes(self, found: Difference) -> bool:
         """Whether nothing is taken away: a queue is added, there are more nodes, or nodes may be ended for it."""
@@ -146,20 +144,11 @@ def _is_added(found: Difference) -> bool:
     return found.listed and found.old is None and found.new is not None
 
 
-def _only_adds(found: Difference) -> bool:
-    return isinstance(found.old, list) and all(each in found.new for each in found.old)
-
-
 def _has_group(configuration: Mapping[str, Any], queue: str) -> bool:
     for each in configuration["Scheduling"][_QUEUES]:
         if f"{_QUEUES}[{each['Name']}]" == queue:
-            return _flag(each["Networking"].get("PlacementGroup", {}).get("Enabled"))
+            return str(each["Networking"].get("PlacementGroup", {}).get("Enabled")).lower() == "true"
     return False
-
-
-def _flag(value: Any) -> bool:
-    """A flag; CloudFormation hands text over for one."""
-    return str(value).lower() == "true"
 
 
 def _compared(old: Any, new: Any, place: str, path: tuple[str, ...]) -> Iterator[Difference]:

@@ -46,7 +46,7 @@ def left_running(
     status = {each.name: each.status for each in found}
     lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
     total = f"${small(hourly(paid))} an hour" + (
-        " and what is not known" if any(_unknown(each) for each in paid) else ""
+        " and what is not known" if any((each.usd_per_hour is None) for each in paid) else ""
     )
     goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
     one = len(found) == 1
@@ -135,10 +135,6 @@ def _tell_of(
         tell(f"cluster {plan.cluster_name} in {region}, which got no machines for the job: {left.lines[0]}")
         for line in left.lines[1:]:
             tell(line)
-
-
-def _unknown(cost: StackCost) -> bool:
-    return cost.usd_per_hour is None
 
 
 def _rate(cost: StackCost) -> str:

@@ -103,14 +103,10 @@ def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -
     if offer.kind in BOUGHT:
         own = replace(price, source=source, basis=Basis.LISTED, as_of=priced.now.date())
         best = replace(best, offer=best.offer._replace(price=own))
-    yield replace(best, offered=_words(priced, offer), to_buy=offer.kind in BOUGHT)
-
-
-def _words(priced: TrainingPriced, offer: CapacityOffer) -> str:
     begins = offer.starts_at
     soon = begins is None or begins <= priced.now + timedelta(minutes=1)
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
     until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
     what = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
     way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} says how to buy it"
-    return f"{what}: {offer.id}, {when}{until}{way}"
+    yield replace(best, offered=f"{what}: {offer.id}, {when}{until}{way}", to_buy=offer.kind in BOUGHT)

@@ -120,7 +120,8 @@ class Search:
         """
         days = block_days(wanted.hours, lost_h)
         last = self.now + LEAD_WEEKS * WEEK
-        for index, length in enumerate(_lengths(days)):
+        sold = [*range(1, DAILY_UP_TO + 1), *range(DAILY_UP_TO + 7, LONGEST_DAYS + 1, 7)]
+        for index, length in enumerate([each for each in sold if days is not None and each >= days][:LENGTHS]):
             hours = int(length * HOURS_A_DAY)
             end = last + timedelta(hours=hours)
             latest = min(end, self.until) if self.until is not None else end
@@ -219,12 +220,6 @@ def kin(facts: InstanceType, instances: Mapping[str, InstanceType]) -> tuple[str
         and "spot" in each.usage_classes
     )
     return tuple(same) if facts.name in same else ()
-
-
-def _lengths(days: int | None) -> list[int]:
-    """The shortest length and the next ones that are sold, in days."""
-    sold = [*range(1, DAILY_UP_TO + 1), *range(DAILY_UP_TO + 7, LONGEST_DAYS + 1, 7)]
-    return [each for each in sold if days is not None and each >= days][:LENGTHS]
 
 
 def _bound(ask: Callable[..., Sequence[CapacityOffer]], *words: object) -> Callable[[], Sequence[CapacityOffer]]:
@@ -365,7 +360,9 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
     kind, bought = request.target.kind, None
     held = None
     fee = offer.fee_usd
-    if offer.kind in (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION) or _is_block(offer):
+    if offer.kind in (OfferKind.CAPACITY_BLOCK, OfferKind.EXTENSION) or (
+        offer.kind is OfferKind.RESERVATION and offer.fee_usd is not None
+    ):
         begins = priced.now if offer.kind is OfferKind.EXTENSION else offer.starts_at
         held = Reservation(
             id=NOT_YET, starts_at=begins, ends_at=offer.ends_at, count=offer.count, fee_usd=fee or Decimal(0)
@@ -377,7 +374,8 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         )
         kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
     option = PurchaseOption.CAPACITY_BLOCK if held is not None else OPTIONS[offer.kind]
-    nodes = _nodes(priced, offer)
+    places = (each.place for each in priced.candidates if each.place.instance_type == offer.instance_type)
+    nodes = max(1, min(next(places).nodes, offer.count))
     return replace(
         request,
         target=replace(
@@ -390,17 +388,6 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         ),
         purchase=replace(request.purchase, option=(option,), reservation=held, training_plan=bought),
     )
-
-
-def _is_block(offer: CapacityOffer) -> bool:
-    """Whether a reservation of the account is a Capacity Block, which is paid: its fee is nothing more."""
-    return offer.kind is OfferKind.RESERVATION and offer.fee_usd is not None
-
-
-def _nodes(priced: TrainingPriced, offer: CapacityOffer) -> int:
-    """As many as the best candidate of the type takes, or all of an offer that has fewer."""
-    places = (each.place for each in priced.candidates if each.place.instance_type == offer.instance_type)
-    return max(1, min(next(places).nodes, offer.count))
 
 
 def purchase_command(offer: CapacityOffer, request: PlanRequest) -> str | None:

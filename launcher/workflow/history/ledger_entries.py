@@ -53,9 +53,18 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     made = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     command = read_command(folder)
     plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}
-    events = _events(folder)
+    # What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer
+    own, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
+    events = copied if len(attempts(copied)) > len(attempts(own)) else own
     ran = attempts(events)
-    trained = _trained(folder)
+    # The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on
+    found: dict[str, Any] = {}
+    path = folder.path / JOB_FOLDER / METRICS
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        figures, _ = figures_in(line)
+        for key in {"tokens", "epoch"} & figures.keys():
+            found[key] = max(figures[key], found.get(key, 0))
+    trained = found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})
     span = quote["usd"]
     monthly = quote["serving"] is not None
     cost = None if monthly or report is None else parse_cost(quote)
@@ -63,7 +72,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     return LedgerEntry(
         name=name,
         run=folder.path.name,
-        origin=_origin(folder),
+        origin=hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12],
         started_at=ran[0].started_at.astimezone(UTC) if ran else made,
         ended_at=_ended(report, ran),
         status=report.status.value if report is not None else NOT_SUBMITTED,
@@ -89,34 +98,12 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     )
 
 
-def _events(folder: RunFolder) -> list[dict[str, Any]]:
-    """What the launcher kept while it followed, or what was copied from the cluster afterwards: whichever is longer."""
-    own, copied = read_events(folder.events), read_events(folder.path / JOB_FOLDER / EVENTS)
-    return copied if len(attempts(copied)) > len(attempts(own)) else own
-
-
-def _origin(folder: RunFolder) -> str:
-    """The folder that its runs lie in, as a hash: who reads the ledger learns nothing of this machine."""
-    return hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12]
-
-
 def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
     """When the last attempt ended; None while the run may go on, and where nothing says when it ended."""
     if report is None or report.status is RunStatus.RUNNING:
         return None
     ends = [each.ended_at.astimezone(UTC) for each in ran if each.ended_at is not None]
     return max(ends, default=None)
-
-
-def _trained(folder: RunFolder) -> dict[str, Any]:
-    """The tokens and epochs that the trainer reported, at their highest: a resumed attempt counts on."""
-    found: dict[str, Any] = {}
-    path = folder.path / JOB_FOLDER / METRICS
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        figures, _ = figures_in(line)
-        for key in {"tokens", "epoch"} & figures.keys():
-            found[key] = max(figures[key], found.get(key, 0))
-    return found | ({"tokens": int(found["tokens"])} if "tokens" in found else {})
 
 
 def _shared(name: str, plan: Mapping[str, Any], rates: RunRates) -> Shared:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from launcher.agent import safe_json
@@ -135,7 +134,9 @@ def _objects(uri: str, environment: Mapping[str, str]) -> Objects:
 
 def _known(store: Objects, environment: Mapping[str, str], say: Callable[[str], None]) -> list[_Sent]:
     """The entries: from the index of an earlier look, and from S3 what came since."""
-    index = LedgerIndex(path=_index_path(store, environment))
+    # Where what was read of a ledger is kept: beside the prices, since it is the same for all folders
+    mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
+    index = LedgerIndex(path=cache_folder(environment).parent / "ledgers" / f"{mark}.index")
     lines, damaged = index.load_checked()
     known: dict[str, _Sent] = {}
     for key, (stamp, line) in lines.items():
@@ -170,12 +171,6 @@ def _unread(
     if len(found) > AT_ONCE:
         say(f"reading {len(found):,} entries of {store.uri}")
     return found
-
-
-def _index_path(store: Objects, environment: Mapping[str, str]) -> Path:
-    """Where what was read of a ledger is kept: beside the prices, since it is the same for all folders."""
-    mark = hashlib.sha256(store.uri.encode()).hexdigest()[:16]
-    return cache_folder(environment).parent / "ledgers" / f"{mark}.index"
 
 
 def _moment(key: str) -> datetime | None:

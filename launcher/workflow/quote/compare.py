@@ -12,7 +12,6 @@ from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.own_cluster import OWN_CLUSTER
@@ -80,7 +79,10 @@ class Comparison:
         if train is None:
             return one_sided(Choice.NONE, "There is no job to compare: the plan is a cluster only.")
         if train.hours is not None:
-            return self._of_hours()
+            text = "Hours of progress do not apply to other instance types: give tokens_b and a model to compare them."
+            if self.gpu is not None:
+                return one_sided(Choice.GPU, text)
+            return one_sided(Choice.TRAINIUM if self.trainium is not None else Choice.NONE, text)
         if self.port is not None and self.trainium is not None:
             chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
             stack = chip.training_stack if chip is not None else None
@@ -109,13 +111,6 @@ class Comparison:
             return False
         learned = self.priced.resolution.estimator.learned(place.instance_type, place.nodes)
         return learned is not None and min(cell.discount for cell in learned.cells) <= NEAR
-
-    def _of_hours(self) -> Verdict:
-        """Hours say how long one machine takes, and nothing of another."""
-        text = "Hours of progress do not apply to other instance types: give tokens_b and a model to compare them."
-        if self.gpu is not None:
-            return one_sided(Choice.GPU, text)
-        return one_sided(Choice.TRAINIUM if self.trainium is not None else Choice.NONE, text)
 
     def _of_one_side(self) -> Verdict:
         """One kind of machine, or none, can do the job at a known price."""
@@ -180,14 +175,9 @@ def opened(request: PlanRequest) -> PlanRequest:
         request.purchase, option=None, plan_kind=None, term_years=None, reservation=None, training_plan=None
     )
     target = replace(request.target, cluster=None, fallback_types=())
-    if not _in_hours(train):
+    if not (train is not None and train.hours is not None):
         target = replace(target, instance_type=None, nodes=None, az_id=None)
     workload = request.workload
     if train is not None and train.throughput_tokens_per_s is not None:
         workload = replace(workload, train=replace(train, throughput_tokens_per_s=None))
     return replace(request, target=target, purchase=purchase, workload=workload)
-
-
-def _in_hours(train: TrainingWorkload | None) -> bool:
-    """Whether a job is given by its hours, which hold for one machine."""
-    return train is not None and train.hours is not None

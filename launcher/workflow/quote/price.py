@@ -1,7 +1,7 @@
 """The story of a price: plan file to ranked quotes. Nothing is called and nothing is spent."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
 from launcher.planning.resolve import resolve_training
-from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.records.measurements import FILE, load_measurements
@@ -118,7 +117,12 @@ def price_job(
     context = replace(context_for(request, catalog, now, options), measured=measured)
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
-        _refuse_lossy_spot(path, priced.candidates)
+        best = priced.candidates[0]
+        found = [each for each in best.refusals if each.code == SPOT_WITHOUT_CHECKPOINTS]
+        total = f", ${best.usd:,.0f}" if best.usd is not None else ""
+        findings = [replace(each, message=f"{each.message}{total}") for each in found]
+        if findings:
+            raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
     return priced
 
 
@@ -136,16 +140,6 @@ def _facts(
     if train.tokens_b is None or train.throughput_tokens_per_s is not None:
         return facts, measured, remarks
     return replace(facts, measured=measured), measured, remarks
-
-
-def _refuse_lossy_spot(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Refuse a plan that pins spot and never saves, with the hours and dollars that it would be expected to take."""
-    best = candidates[0]
-    found = [each for each in best.refusals if each.code == SPOT_WITHOUT_CHECKPOINTS]
-    total = f", ${best.usd:,.0f}" if best.usd is not None else ""
-    findings = [replace(each, message=f"{each.message}{total}") for each in found]
-    if findings:
-        raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
 
 
 class NoSuchCandidateError(UnreadableInputError):

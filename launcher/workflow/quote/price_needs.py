@@ -13,7 +13,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.names import nearest_name
 from launcher.model.plan import Place
 from launcher.model.record import record
-from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.request import PlanRequest
 from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
 from launcher.model.target import TARGETS, target_of
 
@@ -76,7 +76,7 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     nodes = request.target.nodes
     hosts = _hosts(request, (nodes.minimum, nodes.maximum) if nodes is not None else None)
     heads = dict.fromkeys(hosts, tuple(sorted({region for each in places.values() for region in each})))
-    count = _count(nodes)
+    count = nodes.minimum if nodes is not None else 1
     found = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
     if PurchaseOption.SPOT in options:
         found += _spot({each.name: places[each.name] for each in types if SPOT in each.usage_classes})
@@ -191,10 +191,6 @@ def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, .
     else:
         heads = {head_node(each, None) for each in counts}
     return tuple(sorted(heads)) + ((LOGIN_NODE,) if request.storage.login_nodes else ())
-
-
-def _count(nodes: NodeRange | None) -> int:
-    return nodes.minimum if nodes is not None else 1
 
 
 def _commits(options: Collection[PurchaseOption]) -> bool:

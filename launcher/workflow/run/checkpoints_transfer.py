@@ -143,7 +143,12 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
         AwsError: the store refuses.
     """
     wanted = sorted(keys)
-    _refuse_while_written(store, now)
+    run = writer(store, now)
+    if run is not None:
+        raise ImpossibleError(
+            f"{run} is writing checkpoints there now",
+            hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
+        )
     if any(step_of_folder_key(key) is None for key in wanted):
         raise ImpossibleError("what is to be deleted is not all of checkpoints")
     marks = [key for key in wanted if key.endswith(("/manifest.json", "/.metadata"))]
@@ -159,16 +164,6 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
         raise AwsError(
             problem.message, hint=problem.hint or "deleting needs s3:DeleteObject below the URI"
         ) from problem
-
-
-def _refuse_while_written(store: Objects, now: datetime) -> None:
-    """Refuse while an agent gives signs of life."""
-    run = writer(store, now)
-    if run is not None:
-        raise ImpossibleError(
-            f"{run} is writing checkpoints there now",
-            hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
-        )
 
 
 def writer(store: Objects, now: datetime) -> str | None:

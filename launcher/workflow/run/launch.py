@@ -95,7 +95,12 @@ def event_words(event: dict[str, object]) -> str | None:
     """One of the agent's events as a person follows it; None for one that only machines need."""
     kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
     if kind == "upload-retry":
-        return _upload_trouble(event)
+        # An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time
+        failures = int(str(event["failures"]))
+        if failures & (failures - 1):
+            return None
+        again = f"tried again in {event['retry_in_s']} s, training goes on"
+        return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
     if kind == "notice" and event.get("source") == "budget":
         return f"{begin}: the guard says that the budget is used up ({event.get('detail')}): it saves and leaves"
     if kind in ENDINGS:
@@ -130,15 +135,6 @@ _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
     "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",
     "hung": lambda event: f": no step for {event['minutes']} minutes, it is ended",
 }
-
-
-def _upload_trouble(event: dict[str, object]) -> str | None:
-    """An upload that failed. One that goes on failing is told ever more rarely: at the 1st, 2nd, 4th, 8th time."""
-    failures = int(str(event["failures"]))
-    if failures & (failures - 1):
-        return None
-    again = f"tried again in {event['retry_in_s']} s, training goes on"
-    return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
 
 
 def tell_event(event: dict[str, object], tell: Callable[[str], None]) -> None:

@@ -109,7 +109,8 @@ class Fallback:
             try:
                 done = launch_quote(priced, rank, quoted, replace(self.options, give_up=self._another))
             except NoCapacityError as problem:
-                self._leave(quoted.plan)
+                if deploys(quoted.plan):
+                    self.left.append(quoted.plan)
                 self.options.tell(problem.message)
                 following = self._following()
                 if following is None:
@@ -126,11 +127,6 @@ class Fallback:
                 self.left[:] = [each for each in self.left if not _shares_cluster(each, quoted.plan)]
                 return done
             priced, rank, quoted = following
-
-    def _leave(self, plan: Plan) -> None:
-        """Take note of a cluster of the plan's own that is billed without a job."""
-        if deploys(plan):
-            self.left.append(plan)
 
     def _next(self, priced: Priced) -> int | None:
         """The rank of the best candidate that is left and can be deployed; None: there is none."""
@@ -231,7 +227,12 @@ def launch_plan(
         person.show(first.priced, called=not options.sandbox)
     how = story.asking(first)
     if serves:
-        return _served(first, how)
+        # The endpoint of a serving plan, deployed and asked; None where it was only shown
+        if how.dry_run:
+            show_endpoint(*first, how)
+            return None
+        done = run_endpoint(*first, how, ask=True)
+        return done.folder, done.report
     if options.dry_run:
         show_launch(*first, how)
         return None
@@ -271,12 +272,3 @@ class _Story:
         if not self.options.dry_run:
             self.person.refuse_unless_answerable(question)
         return replace(self.options, approve=lambda: self.person.approve(question))
-
-
-def _served(found: Picked, how: LaunchOptions) -> tuple[RunFolder, Report] | None:
-    """The endpoint of a serving plan, deployed and asked; None where it was only shown."""
-    if how.dry_run:
-        show_endpoint(*found, how)
-        return None
-    done = run_endpoint(*found, how, ask=True)
-    return done.folder, done.report

@@ -100,7 +100,11 @@ def run_state(
     """
     submission = recorded(folder)
     if submission is None and goes_on(folder):
-        return _here(name, folder)
+        # A run whose command is at work on this computer: what that brings into the folder says how the job is
+        found = _with_job(_left(name, folder), folder)
+        if not found.attempts or found.status != RunStatus.RUNNING.value:
+            return found
+        return replace(found, meter=meter_of(folder, datetime.now(UTC)))
     if submission is None:
         return _with_stacks(_left(name, folder), folder, environment)
     try:
@@ -154,14 +158,6 @@ def _left(name: str, folder: RunFolder) -> RunState:
         stacks=() if sandbox else _deployed(folder, report),
         command=command,
     )
-
-
-def _here(name: str, folder: RunFolder) -> RunState:
-    """A run whose command is at work on this computer: what that brings into the folder says how the job is."""
-    found = _with_job(_left(name, folder), folder)
-    if not found.attempts or found.status != RunStatus.RUNNING.value:
-        return found
-    return replace(found, meter=meter_of(folder, datetime.now(UTC)))
 
 
 def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Report:

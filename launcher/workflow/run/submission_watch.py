@@ -66,7 +66,13 @@ class GrowingCopy:
     def take(self, chunk: Chunk) -> bool:
         """Write a piece of the original that was read from `size` on; whether there is more to read."""
         if chunk.size < self.size:
-            self._begin_anew()
+            # The original was begun anew; so is the copy, and nobody sees less of it than before
+            if self._stream is not None:
+                self._stream.close()
+            if self._anew is None:
+                self._anew = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+            self._anew.unlink(missing_ok=True)
+            self._stream, self.size = _opened(self._anew), 0
             return True
         if self._stream is None:
             self._stream = _opened(self._path)
@@ -75,15 +81,6 @@ class GrowingCopy:
         self._stream.flush()
         self.size += len(chunk.data)
         return bool(chunk.data) and chunk.size > self.size
-
-    def _begin_anew(self) -> None:
-        """The original was begun anew; so is the copy, and nobody sees less of it than before."""
-        if self._stream is not None:
-            self._stream.close()
-        if self._anew is None:
-            self._anew = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        self._anew.unlink(missing_ok=True)
-        self._stream, self.size = _opened(self._anew), 0
 
 
 def _opened(path: Path) -> BinaryIO:
