@@ -82,7 +82,6 @@ def _hold_back(app: App, example: Path) -> None:
 
 
 def _plan_path(context: Node) -> Path:
-    """The plan file of the context: `cdk synth -c plan=FILE`, or cdk.json's example."""
     named = context.try_get_context(PLAN)
     named = context.try_get_context(EXAMPLE) if named is None else named
     if not isinstance(named, str) or not named:

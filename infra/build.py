@@ -68,7 +68,6 @@ def build_app(
 
 
 def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
-    """What exists is not built again."""
     name = plan.request.target.cluster
     if name is None:
         return ()
@@ -77,7 +76,6 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
 
 
 def _limits(app: App, plan: Plan) -> Limits:
-    """Money: the rate of the context, for one node, and the lower of the context's limit and the plan's."""
     rate, lower = _amount(app, RATE), _amount(app, BUDGET)
     budgets = [each for each in (lower, plan.request.budget.max_usd) if each is not None]
     if rate is None and stops_at(plan.request, plan.place.option) is not None:
@@ -91,7 +89,6 @@ def _limits(app: App, plan: Plan) -> Limits:
 
 
 def _amount(app: App, key: str, least: Decimal | None = None) -> Decimal | None:
-    """An amount of dollars from the context, above 0 or from `least` on; None where it has none."""
     given = app.node.try_get_context(key)
     if given is None:
         return None

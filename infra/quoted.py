@@ -72,7 +72,6 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
 
 
 def _quote_of(path: Path) -> dict[str, Any] | None:
-    """The quote of a saved plan, or that beside a run folder's plan; None where a plan file has none."""
     try:
         document = safe_json.load(path)
     except (OSError, ValueError):
@@ -90,7 +89,6 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
 
 
 def _checked(found: Any, where: str) -> dict[str, Any]:
-    """A quote, as far as it is asked for here."""
     try:
         gate, expires = found["gate"], found["expires_at"]
         sound = (

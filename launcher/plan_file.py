@@ -70,7 +70,6 @@ def words_of(line: str) -> str:
 
 
 def _word(text: str) -> str:
-    """A word as it stands in a list of YAML."""
     try:
         plain = safe_yaml.loads(f"[{text}]") == [text]
     except safe_yaml.YamlError:
@@ -99,12 +98,7 @@ def load(path: Path) -> PlanRequest:
 
 
 def loads(text: str, *, name: str = "plan file") -> PlanRequest:
-    """The request that YAML or JSON text states; `name` is used in messages.
-
-    Raises:
-        UnreadableInputError: as `load`.
-        ImpossibleError: as `load`.
-    """
+    """The request that YAML or JSON text states; `name` is used in messages."""
     try:
         node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
     except safe_yaml.YamlError as problem:
@@ -163,7 +157,6 @@ def _places(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[tuple
 
 
 def _placed(found: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
-    """A finding with the line and column of its path, or of the nearest part of the file above it."""
     path = found.path
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]

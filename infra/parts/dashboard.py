@@ -139,7 +139,6 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
 
 
 def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """A widget in its place: two in a row."""
     return {
         **widget,
         "x": index % 2 * _WIDTH,
@@ -152,7 +151,6 @@ def _placed(widget: Mapping[str, Any], index: int) -> dict[str, Any]:
 def _graph(
     title: str, region: str, metrics: list[Any], *, stat: str = "Average", lines: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """A graph over time."""
     properties: dict[str, Any] = {
         "title": title,
         "region": region,

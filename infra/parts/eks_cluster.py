@@ -152,9 +152,6 @@ class EksCluster(Construct):
         """Have whoever puts jobs into the cluster lend a role to their pods, in this cluster alone.
 
         Which job may do what is in the role's own policy, by the account that it is lent to.
-
-        Args:
-            role_arn: of the pods' role.
         """
         arn = self.resource.attr_arn
         associations = f"arn:{Aws.PARTITION}:eks:{Aws.REGION}:{Aws.ACCOUNT_ID}:podidentityassociation/{self.name}/*"

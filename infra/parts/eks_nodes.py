@@ -139,7 +139,6 @@ class NodeGroup(Construct):
         )
 
     def _interfaces(self, groups: list[str]) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
-        """What EC2 is told of each network card; None leaves it to EC2."""
         made = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=each.card,

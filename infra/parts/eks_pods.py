@@ -104,7 +104,6 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
 def _changes(
     store: StoreAccess, folder: str, *, title: str, conditions: Mapping[str, Any] | None = None
 ) -> list[iam.PolicyStatement]:
-    """What a job may change in a folder: it deletes from its journal alone."""
     journal = "/".join(part for part in (folder, JOURNAL_FOLDER) if part)
     return [
         iam.PolicyStatement(

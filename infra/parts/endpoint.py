@@ -152,7 +152,6 @@ class SageMakerEndpoint(Construct):
         return sagemaker.CfnEndpointConfig.RoutingConfigProperty(routing_strategy="LEAST_OUTSTANDING_REQUESTS")
 
     def _component(self, alarms: list[str]) -> sagemaker.CfnInferenceComponent:
-        """The copies: each a container with chips and memory of its own."""
         decided = self._endpoint
         kind = sagemaker.CfnInferenceComponent
         share = kind.InferenceComponentCapacitySizeProperty(type=_SHARE, value=self._batch_percent())

@@ -166,7 +166,6 @@ class EndpointAlarms(Construct):
         }
 
     def _idle(self, metric: str, statistic: str) -> _Watch:
-        """Nobody asks, and the instances cost the same."""
         periods = min(MOST_PERIODS, max(1, math.ceil((self._idle_minutes or 0) * _MINUTE / _FIVE)))
         text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
         return _Watch(
@@ -174,7 +173,6 @@ class EndpointAlarms(Construct):
         )
 
     def _alarm(self, name: EndpointAlarm, watch: _Watch) -> cloudwatch.CfnAlarm:
-        """An alarm on one of SageMaker's metrics."""
         percentile = watch.statistic.startswith("p")
         return cloudwatch.CfnAlarm(
             self,

@@ -102,7 +102,6 @@ class EndpointRole(Construct):
 
     @staticmethod
     def _model(uri: str | None) -> list[iam.PolicyStatement]:
-        """Reading the model's folder, where it is in S3."""
         if uri is None:
             return []
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
@@ -121,7 +120,6 @@ class EndpointRole(Construct):
 
     @staticmethod
     def _store(store: EndpointStore, endpoint: Endpoint) -> list[iam.PolicyStatement]:
-        """What a queue reads and writes, or what capturing writes."""
         bucket = store.bucket
         if endpoint.mode is not EndpointMode.ASYNCHRONOUS:
             captured = bucket.arn_for_objects(f"{CAPTURED}/*")

@@ -23,14 +23,7 @@ class EndpointScaling(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, serves: Construct) -> None:
-        """Make the scaling.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            endpoint: the endpoint.
-            serves: what is scaled.
-        """
+        """Make the scaling."""
         super().__init__(scope, id_)
         self._endpoint = endpoint
         components = endpoint.mode is EndpointMode.COMPONENTS
@@ -55,7 +48,6 @@ class EndpointScaling(Construct):
         self.wake = self._wake() if endpoint.scales_to_zero else None
 
     def _clock(self) -> list[scaling.CfnScalableTarget.ScheduledActionProperty]:
-        """The ranges of the plan's schedule."""
         kind = scaling.CfnScalableTarget
         return [
             kind.ScheduledActionProperty(

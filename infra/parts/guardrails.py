@@ -155,7 +155,6 @@ class Guardrails(Construct):
         return tuple(each for each in notify if protocol_of(each) == "sns")
 
     def _guard(self, limits: Limits, own: TargetGuard) -> None:
-        """The guard's function, and when it is called."""
         plan, row = self._plan, guard_of(self._plan)
         settings = GuardSettings(
             cluster=plan.cluster_name,
@@ -186,7 +185,6 @@ class Guardrails(Construct):
             self._function.call_by(self._rule("Notices", "spot instances that AWS takes back", pattern=pattern))
 
     def _silence_alarm(self) -> None:
-        """Goes off when the guard is not heard of."""
         self._alarm(
             Alarm.SILENT,
             description="the guard has not been heard of for 30 minutes: nothing stops the cluster in time",
@@ -217,7 +215,6 @@ class Guardrails(Construct):
     def _rule(
         self, id_: str, description: str, *, pattern: Mapping[str, Any] | None = None, schedule: str | None = None
     ) -> events.CfnRule:
-        """A rule without a target."""
         return events.CfnRule(
             self,
             id_,
@@ -232,7 +229,6 @@ class Guardrails(Construct):
         self._function.call_by(self._rule(id_, description, pattern=pattern))
 
     def _spend_alarm(self, max_usd: Decimal) -> None:
-        """The estimate against the plan's budget."""
         self._alarm(
             Alarm.SPEND,
             description="node-hours times the quoted rate have reached the plan's budget",
@@ -259,7 +255,6 @@ class Guardrails(Construct):
         missing: str,
         of_function: bool = False,
     ) -> None:
-        """An alarm that tells every topic: on one of the cluster's metrics, or on one of Lambda's of the guard."""
         function = cloudwatch.CfnAlarm.DimensionProperty(name="FunctionName", value=self._function.function.ref)
         cloudwatch.CfnAlarm(
             self,
@@ -384,7 +379,6 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
 
 
 def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
-    """What is done about machines that are paid for whether or not they run; nothing where none are."""
     if is_prepaid(plan.place.option):
         told = f"; where they do nothing for {minutes:g} minutes, or none is there, people are told once a day"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
@@ -397,7 +391,6 @@ def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
 
 
 def _stop_words(plan: Plan) -> str:
-    """What happens at the plan's sum."""
     asked = plan.request.budget.stop_at_usd
     if asked is None:
         return "nothing is stopped at a sum (budget.stop_at_usd)"

@@ -102,7 +102,6 @@ class HyperPodChart(Construct):
         return function
 
     def _release(self, values: str) -> CfnResource:
-        """The chart as CloudFormation has it installed."""
         cluster, chart = self._cluster, self._chart
         return CfnResource(
             self,

@@ -18,15 +18,7 @@ class HyperPodLustre(Construct):
     """
 
     def __init__(self, scope: Construct, id_: str, *, plan: Plan, subnet_id: str, security_group_id: str) -> None:
-        """Make the file system, and link the plan's training data to /data in it.
-
-        Args:
-            scope: the stack.
-            id_: construct id.
-            plan: the plan.
-            subnet_id: the machines' subnet.
-            security_group_id: the machines' group.
-        """
+        """Make the file system, and link the plan's training data to /data in it."""
         super().__init__(scope, id_)
         storage, train = plan.request.storage, plan.request.workload.train
         self.file_system = fsx.CfnFileSystem(

@@ -15,7 +15,6 @@ PULL_POLICY = "AmazonEC2ContainerRegistryPullOnly"
 
 
 def _report(namespace: str) -> iam.PolicyStatement:
-    """Metrics can be allowed by namespace, not by resource."""
     return iam.PolicyStatement(
         sid="Report",
         actions=["cloudwatch:PutMetricData"],
@@ -133,7 +132,6 @@ class HyperPodRole(Construct):
 
     @staticmethod
     def _scripts(lifecycle: HyperPodLifecycle) -> list[iam.PolicyStatement]:
-        """HyperPod lists the folder and fetches it with the machine's role."""
         return [
             iam.PolicyStatement(
                 sid="FindScripts",

@@ -73,11 +73,9 @@ class Network(Construct):
         self._flow_log()
 
     def _name(self, resource: ec2.CfnVPC | ec2.CfnSubnet, suffix: str = "") -> None:
-        """The name the console shows."""
         resource.tags.set_tag("Name", f"{Stack.of(self).stack_name}{suffix}")
 
     def _subnet(self, which: str, cidr: str, zone: str | None) -> ec2.CfnSubnet:
-        """One subnet; no machine in it is given a public address."""
         subnet = ec2.CfnSubnet(
             self,
             f"{which}Subnet",
@@ -91,7 +89,6 @@ class Network(Construct):
         return subnet
 
     def _routes(self, which: str, *subnets: ec2.CfnSubnet) -> ec2.CfnRouteTable:
-        """The route table of one or more subnets."""
         table = ec2.CfnRouteTable(self, f"{which}Routes", vpc_id=self.vpc.ref)
         for subnet in subnets:
             label = subnet.node.id.removesuffix("Subnet")
@@ -145,7 +142,6 @@ class Network(Construct):
     def _egress(
         self, public_subnet: ec2.CfnSubnet, public_routes: ec2.CfnRouteTable, private_routes: ec2.CfnRouteTable
     ) -> None:
-        """The ways out: an internet gateway for the public subnet, through it a NAT gateway for the private one."""
         internet = ec2.CfnInternetGateway(self, "Internet")
         attachment = ec2.CfnVPCGatewayAttachment(
             self, "InternetAttachment", vpc_id=self.vpc.ref, internet_gateway_id=internet.ref

@@ -211,7 +211,6 @@ def _reach_statements(
 
 
 def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:
-    """One statement for each service that holds secrets of the plan."""
     services = (
         ("ReadSecrets", "secretsmanager", "secretsmanager:GetSecretValue"),
         ("ReadParameters", "ssm", "ssm:GetParameter"),

@@ -228,7 +228,6 @@ class PcsGroup(Construct):
         )
 
     def _interfaces(self) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
-        """One for each network card, with an address of its own; None leaves it to EC2."""
         made = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
                 network_card_index=each.card,

@@ -51,7 +51,6 @@ class ClusterStack(PlanStack):
         raise NotImplementedError
 
     def _watch(self, guard: TargetGuard, widgets: Sequence[Mapping[str, Any]]) -> None:
-        """Guardrails and a dashboard, with what the target has of its own of each, and where they are seen."""
         plan, network = self._plan, self._network
         guardrails = Guardrails(
             self,

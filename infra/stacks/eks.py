@@ -102,7 +102,6 @@ class EksStack(ClusterStack):
         }
 
     def _outputs(self, plan: Plan, network: ClusterNetwork, *, group_id: str, policy: str, pods_role: str) -> None:
-        """What the launcher and a person need after a deployment."""
         region, name = plan.place.region, cluster_name(plan)
         values = {
             "subnet_id": network.subnet_id,

@@ -221,7 +221,6 @@ class HyperPodEksStack(ClusterStack):
         return names, lifecycle
 
     def _in_order(self, group: NodeSecurityGroup, chart: HyperPodChart) -> None:
-        """Chart after rules and the add-ons of every node; nodes after the chart; what runs on nodes after them."""
         nodes = self.cluster.resource
         addons = {each.addon_name: each for each in self.control.add_ons([nodes])}
         before = [each for each in addons.values() if not each.node.dependencies]
@@ -255,7 +254,6 @@ class HyperPodEksStack(ClusterStack):
         )
 
     def _outputs(self, plan: Plan, names: ClusterNames, pods_role: str) -> None:
-        """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
             if value is not None:

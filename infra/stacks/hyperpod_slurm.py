@@ -105,7 +105,6 @@ class HyperPodStack(ClusterStack):
         return names, role, lifecycle
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
-        """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
             if value is not None:

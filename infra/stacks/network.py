@@ -63,7 +63,6 @@ class NetworkStack(PlanStack):
             )
 
     def _export(self, name: str) -> str:
-        """The name of an export; no other stack of the account and region has it."""
         return f"{self.stack_name}:{name}"
 
     @property

@@ -169,7 +169,6 @@ class TrainingStack(ClusterStack):
             return assets.Asset(self, "NodeMetrics", path=str(path))
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
-        """What the launcher and a person need after a deployment."""
         for each in fields(ClusterNames):
             value = getattr(names, each.name)
             if value is not None:

@@ -226,7 +226,6 @@ class PcsStack(ClusterStack):
         )
 
     def _groups(self, context: PcsContext, profile: PcsProfile, scripts: PcsScripts) -> dict[str, PcsGroup]:
-        """The node groups, each with the queue that it alone is in; the login node is in none."""
         image = context.image or self._image()
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in self._plan_tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
@@ -278,7 +277,6 @@ class PcsStack(ClusterStack):
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
     def _outputs(self, plan: Plan, context: PcsContext, names: ClusterNames, connect: str) -> None:
-        """What the launcher and a person need after a deployment."""
         named = {**OUTPUTS, **HYPERPOD_OUTPUTS}
         for each in fields(ClusterNames):
             value = getattr(names, each.name)

@@ -92,7 +92,6 @@ class TrainingJobRole(Construct):
 
 
 def _network(*, in_vpc: bool) -> Iterator[iam.PolicyStatement]:
-    """Interfaces in the plan's VPC. EC2 allows none of its descriptions by resource."""
     if not in_vpc:
         return
     yield iam.PolicyStatement(
@@ -125,7 +124,6 @@ class TrainingJobsStack(ClusterStack):
     KIND = "training jobs"
 
     def _make(self) -> None:
-        """Make role, security group and guardrails."""
         plan, network = self._plan, self._network
         policy = self._policy()
         role = TrainingJobRole(

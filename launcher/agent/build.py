@@ -34,7 +34,6 @@ def build(destination: Path) -> str:
 
     Raises:
         importlib.metadata.PackageNotFoundError: A package of the SDK is not installed.
-        OSError: The file cannot be written.
     """
     content = _SHEBANG + _archive(dict(_entries()))
     partial = destination.with_name(destination.name + ".tmp")

@@ -268,7 +268,6 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _moment(text: str) -> datetime:
-    """An ISO time with a zone, as UTC."""
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python 3.10 does not know Z
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no zone")

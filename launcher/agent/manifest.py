@@ -188,7 +188,6 @@ def parse(text: str) -> Manifest:
 
 
 def _entry(file: StoredFile) -> dict[str, str | int]:
-    """A file as the manifest lists it."""
     entry: dict[str, str | int] = {
         "bytes": file.bytes,
         "key": file.key,

@@ -214,7 +214,6 @@ class Meeting:
             time.sleep(_LOOK_S)
 
     def _seat(self, left: int | None) -> int | None:
-        """The number of the life in which this pod has a seat now; None while there is none for it."""
         found = self._store.find_text(LIFE)
         life = None if found is None else parse_life(found.text)
         if life is not None and life.completed:
@@ -251,7 +250,6 @@ class Meeting:
         return found is not None and found.text == self._name
 
     def _begun(self, number: int, *, over: Callable[[], bool]) -> bool:
-        """Wait for all seats of a life; False where it is over before that."""
         pause = _LOOK_S
         while not over():
             keys = self._store.sizes(f"{folder_of(number)}/")

@@ -68,7 +68,6 @@ def versions_of(found: object) -> dict[str, str]:
 
 
 def _document(line: str | bytes) -> dict[str, Any] | None:
-    """A line as JSON; None where it is no object."""
     try:
         document = safe_json.loads(line, figures=True)
     except ValueError:
@@ -77,7 +76,6 @@ def _document(line: str | bytes) -> dict[str, Any] | None:
 
 
 def _degrees(said: object) -> tuple[dict[str, int], bool]:
-    """The degrees of `parallel`, and whether that is all that stands there."""
     if not isinstance(said, dict):
         return {}, said is None
     counted = {name: _count(said.get(name)) for name in PARALLEL}
@@ -86,7 +84,6 @@ def _degrees(said: object) -> tuple[dict[str, int], bool]:
 
 
 def _versions(said: object) -> tuple[dict[str, str], bool]:
-    """The versions of `software`, and whether that is all that stands there."""
     if not isinstance(said, dict):
         return {}, said is None
     whole = {

@@ -69,11 +69,7 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
 
 
 def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
-    """The same, where the store takes what is written.
-
-    Raises:
-        AgentError: It cannot begin; a `StoreError` that is permanent: the store refuses for good.
-    """
+    """The same, where the store takes what is written."""
     notices = Notices(pod_grace_s=spec.grace_s)
     notices.listen()
     store = Store(journal, timeout_s=_TIMEOUT_S)
@@ -110,11 +106,7 @@ def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
 
 
 def _seat(meeting: Meeting, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
-    """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late.
-
-    Raises:
-        StoreError: The store refused every time.
-    """
+    """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late."""
     for number in range(1, tries):
         try:
             return meeting.join(over=notices.pending)

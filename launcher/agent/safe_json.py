@@ -47,12 +47,7 @@ def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = Fa
 
 
 def load(path: Path, *, most_bytes: int = MOST_BYTES) -> Any:
-    """The value in a JSON file.
-
-    Raises:
-        JsonError: As `loads`.
-        OSError: It cannot be read.
-    """
+    """The value in a JSON file."""
     with path.open("rb") as file:
         return loads(file.read(most_bytes + 1), most_bytes=most_bytes)
 

@@ -246,7 +246,6 @@ class Session:
         return Checkpoints(store=store, claim=claim)
 
     def _through(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
-        """The data and the steps before the command, the command itself, and the steps after it."""
         spec = self._spec
         if spec.plan_uri is None or not (spec.before or spec.after or spec.data):
             return self._run_from(start, checkpoints)
@@ -359,7 +358,6 @@ class Session:
         return command
 
     def _variables(self, start: Start) -> dict[str, str]:
-        """The command's environment."""
         policy, place = self._spec.checkpoint, self._place
         mounts = dict.fromkeys(each for each in (self._own_path, *(data.path for data in self._data)) if each)
         environment = {
@@ -532,7 +530,6 @@ class Session:
         return found
 
     def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> str:
-        """Bring checkpoints and outputs to the store; what of a completed command is not there, empty if all is."""
         uploader, newest = keepers.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         left = uploader.finish(deadline) if uploader is not None else []

@@ -100,11 +100,7 @@ def moment(text: str) -> datetime:
 
 
 def amount(text: str | None) -> Decimal | None:
-    """Dollars read back; None stays None.
-
-    Raises:
-        ValueError: it is no amount.
-    """
+    """Dollars read back; None stays None."""
     if text is None:
         return None
     if not _DOLLARS.fullmatch(text):
@@ -126,7 +122,6 @@ def _refuse_other(value: Any, kind: Any, path: str) -> None:
 
 @cache
 def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
-    """The fields of a type by name: the type of each, and whether it has a default."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
         known = [each for each in fields(cls) if each.init]
@@ -139,7 +134,6 @@ def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
 
 @cache
 def _reader(hint: Any) -> _Read:
-    """What reads the values of a type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _optional(args)
@@ -193,7 +187,6 @@ def _mapping(read_value: _Read) -> _Read:
 
 
 def _items(kind: Callable[[Any], Any], item: Any) -> _Read:
-    """What reads a list into a tuple or list; an object into a tuple of pairs."""
     if get_origin(item) is tuple:
         read_pairs = _mapping(_reader(get_args(item)[1]))
         return lambda value, where: tuple(read_pairs(value, where).items())

@@ -113,7 +113,6 @@ class Steps:
         return None
 
     def _followed(self, command: Command) -> Notice | None:
-        """Follow a command to its end; the notice that ended it, if one did."""
         shutdown = Shutdown(command, signal_name="none", log=self._services.log)
         ended: Notice | None = None
         while shutdown.lives():

@@ -58,7 +58,6 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
 
 
 def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
-    """The shares, of runs in AWS alone."""
     rate, hours, usd = _accuracies(runs)
     lines = [*_shares("tokens a second", rate), *_shares("hours", hours), *_shares("dollars", usd)]
     beside = sum(each.simulated for each in runs)

@@ -130,5 +130,4 @@ def _quantity(value: Decimal | None) -> str:
 
 
 def _change(value: Decimal | None) -> str:
-    """A change to the cent, an empty text for none."""
     return "" if value is None or abs(value) < SMALL else f"{value:+,.2f}"

@@ -47,7 +47,6 @@ def page(found: CapacityFound, width: int, *, everything: bool) -> list[str]:
 
 
 def _answer(found: CapacityFound, width: int) -> list[str]:
-    """The cheapest and the soonest, by their rows."""
     lines = []
     if found.cheapest is not None and found.cheapest.usd is not None:
         total = words.dollars(found.cheapest.usd.mid)
@@ -96,7 +95,6 @@ def lead(hours: float) -> str:
 
 
 def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
-    """Why a row has no total, and what a score is of."""
     lines = []
     for number, each in enumerate(shown, start=1):
         if each.usd is None and each.note:
@@ -108,7 +106,6 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
 
 
 def _commands(shown: tuple[JudgedOffer, ...]) -> list[str]:
-    """What buys the rows that have to be bought; a command is pasted, so it is not broken."""
     found = [(number, each) for number, each in enumerate(shown, start=1) if each.offer.kind in BOUGHT]
     lines = ["", "  to buy one (paid at once, never paid back)"] if found else []
     return [*lines, *(f"    {number}: {each.purchase_command}" for number, each in found)]

@@ -158,7 +158,6 @@ def _side(quoted: Quote) -> str:
 
 
 def _port(port: Port, width: int) -> list[str]:
-    """The arithmetic of the port, and the paths through all runs."""
     weeks = port.weeks
     span = "" if weeks.low == weeks.high else f" ({weeks_words(weeks.low)} to {weeks_words(weeks.high)})"
     saved = port.saving_per_run.mid
@@ -196,5 +195,4 @@ def _paid_back(port: Port) -> str:
 
 
 def _signed(amount: Decimal) -> str:
-    """Dollars without their sign, which the words carry."""
     return f"${words.dollars(abs(amount))}"

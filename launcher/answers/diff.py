@@ -84,7 +84,6 @@ def _usd(usd: Decimal | None) -> str:
 
 
 def _bill(each: PlanDiff, width: int) -> list[str]:
-    """The lines that changed most."""
     if not each.lines:
         return []
     columns: list[Column[LineDiff]] = [
@@ -145,5 +144,4 @@ def _safe(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Text between backticks in a table."""
     return " ".join(text.split()).replace("`", "'").replace("|", "\\|")

@@ -80,7 +80,6 @@ def load_page(found: LoadTest, width: int) -> list[str]:
 
 
 def _counting(found: LoadTest) -> list[str]:
-    """Whether later quotes take what was measured for what it was."""
     kept = past_load_test(load_document(found))
     if kept is None:
         return []

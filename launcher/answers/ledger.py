@@ -30,7 +30,6 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
 
 
 def _listed(entry: LedgerEntry) -> Json:
-    """One run of slipway.ledger/1."""
     return picked(entry, f"{KEYS} usd usd_per_million_tokens usd_per_epoch usd_lost")
 
 

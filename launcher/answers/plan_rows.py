@@ -118,7 +118,6 @@ def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRo
 
 
 def _columns(cells: Callable[[TableRow], tuple[str, ...]]) -> list[Column[TableRow]]:
-    """The columns of the table, of a row's wide or narrow cells."""
     titles: tuple[tuple[str, Align, int | None], ...] = (
         ("#", "right", None),
         ("machines", "left", None),
@@ -145,7 +144,6 @@ NARROW_COLUMNS = _columns(lambda row: row.narrow)
 
 
 def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
-    """One candidate's cells."""
     place, usd = quoted.plan.place, quoted.usd
     hours = quoted.hours
     return (

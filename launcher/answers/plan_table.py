@@ -77,7 +77,6 @@ def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) ->
 
 
 def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
-    """What commitments without a row begin at."""
     if not ranks:
         return []
     least = priced.candidates[ranks[0] - 1]
@@ -100,7 +99,6 @@ def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
 
 
 def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
-    """One rank for each type: the one whose price was seen and is not trusted, or else on demand, or the first."""
     best: dict[str, tuple[bool, bool, int]] = {}
     for rank in ranks:
         each = candidates[rank - 1]
@@ -138,7 +136,6 @@ KINDS = {HYPERPOD: "hyperpod-slurm", TRAINING_JOB: "sagemaker-training", MANAGED
 
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:
-    """The alternatives in a sentence for each kind of target that a plan has to ask for, and what is not deployed."""
     parts: dict[str, list[str]] = {}
     for each in priced.alternatives:
         told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
@@ -190,7 +187,6 @@ def answer(priced: Priced) -> list[str]:
 
 
 def _allowed(priced: Priced) -> list[str]:
-    """The cheapest row that can be launched, where the first cannot."""
     rank = priced.cheapest_allowed
     if rank is None:
         return ["No row can be launched as the plan and the prices stand."]

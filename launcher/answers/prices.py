@@ -74,7 +74,6 @@ def _most(wanted: Wanted, *, everything: bool) -> int | None:
 
 
 def _headline(wanted: Wanted, number: int, as_of: date | None) -> str:
-    """What is listed, in one line."""
     parts = [wanted.instance_type or "all types", wanted.region or "all regions"]
     if wanted.option:
         parts.append(_words(wanted.option))
@@ -99,7 +98,6 @@ def _section(
     *,
     history: bool,
 ) -> list[str]:
-    """The rows of one kind: a table of what has a price, then what has none, with the reason."""
     lines = [f"  {_title(kind)}"]
     priced = [row for row in shown if row.usd is not None]
     if priced:
@@ -118,7 +116,6 @@ def _section(
 
 
 def _more(shown: int, every: int) -> list[str]:
-    """How to see what was left out, if anything was."""
     left = f"  {shown} of {every:,} shown; --all for the rest, or --type, --region, --option"
     return [left] if shown < every else []
 
@@ -227,7 +224,6 @@ def diff_page(
 
 
 def _row(change: PriceChange) -> PriceRow:
-    """The side of a change that there is, the newer first."""
     found = change.after or change.before
     if found is None:
         message = "a change without a before and an after"
@@ -242,7 +238,6 @@ def _weight(change: PriceChange) -> tuple[int, float]:
 
 
 def _share(change: PriceChange) -> float | None:
-    """The change in percent, where there are two prices."""
     if change.before and change.after and change.before.usd and change.after.usd is not None:
         return percent(change.before.usd, change.after.usd)
     return None
@@ -331,7 +326,6 @@ def key_document(key: Key) -> Json:
 
 
 def _change(change: PriceChange) -> Json:
-    """One change, with the share of the old price in percent."""
     return {
         "what": change.what,
         **key_document(Key(*_row(change).key)),
@@ -342,5 +336,4 @@ def _change(change: PriceChange) -> Json:
 
 
 def _side(row: PriceRow | None) -> Json | None:
-    """One side of a change."""
     return None if row is None else picked(row, "usd as_of basis source")

@@ -154,7 +154,6 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
 
 
 def _small(quoted: Quote) -> Decimal:
-    """Dollars below which a line is small."""
     return LEAST_SMALL if quoted.usd is None else max(LEAST_SMALL, quoted.usd.mid * SMALL)
 
 
@@ -177,7 +176,6 @@ def _subtotal(lines: Sequence[CostComponent]) -> str:
 
 
 def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[str]:
-    """The compute price with its age, and its source where all is told."""
     if not isinstance(quoted.price, Price):
         return []
     price = quoted.price
@@ -211,7 +209,6 @@ def _available(quoted: Quote, width: int) -> list[str]:
 
 
 def _spot(quoted: Quote, width: int) -> list[str]:
-    """What interruptions do, and when spot stops paying."""
     spot = quoted.spot
     if spot is None:
         return []

@@ -33,7 +33,6 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
 
 
 def _facts(quoted: Quote) -> Iterator[str]:
-    """The hours, the rate, and the groups of the bill."""
     price, hours = quoted.price, quoted.hours
     told = []
     if quoted.serving is None:

@@ -54,7 +54,6 @@ def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
 
 
 def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
-    """Bill items without one price, those of one reason together."""
     told: dict[tuple[str, str], list[str]] = {}
     for each in items:
         told.setdefault((each.reason, each.region), []).append(each.item)
@@ -67,7 +66,6 @@ def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
 
 
 def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
-    """A table of prices that moved or are gone."""
     if not moves:
         return []
     columns: list[Column[Move]] = [
@@ -105,5 +103,4 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
 
 
 def _move(move: Move) -> Json:
-    """A price that jumped or is gone."""
     return {**key_document(move.key), **picked(move, "usd_before=before before_as_of usd_after=after percent")}

@@ -77,7 +77,6 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
 
 
 def _money(report: Report) -> list[str]:
-    """Quoted beside used."""
     quoted = words.dollars(report.quoted_usd)
     lines = [
         f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"

@@ -46,7 +46,6 @@ def break_even(found: ServingComparison) -> Json:
 
 
 def _machine(each: Crossover) -> Json:
-    """Where one candidate costs what Bedrock does."""
     place, price, estimate = each.candidate.place, each.candidate.offer.price, each.candidate.estimate
     return {
         "rank": each.rank,
@@ -73,14 +72,12 @@ def page(found: ServingComparison, width: int) -> list[str]:
 
 
 def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:
-    """Bedrock, Neuron and GPU, the cheapest first."""
     known = [each for each in (found.sides.hosted, found.sides.neuron, found.sides.gpu) if each is not None]
     known.sort(key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0)))
     return list(enumerate(known, start=1))
 
 
 def _crossovers(found: ServingComparison, width: int) -> list[str]:
-    """The utilisation at which each machine costs what Bedrock does."""
     told = sorted((each for each in found.crossovers if each.utilisation is not None), key=_share)
     pinned = [each for each in told if each.candidate.place.instance_type in (found.request.target.instance_type or ())]
     told = sorted([*pinned, *(each for each in told if each not in pinned)][:MOST_ROWS], key=_share)

@@ -46,7 +46,6 @@ def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
 
 
 def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """Why rows without a price have none."""
     return unpriced_reasons(((unpriced_name(each), note_of(each)) for _, each in rows if each.unpriced), width)
 
 
@@ -114,7 +113,6 @@ def _is_other(each: object, *, hosted: bool) -> bool:
 
 
 def _month(quoted: Quote) -> str:
-    """One candidate's month in a sentence."""
     place, usd, told = quoted.plan.place, quoted.usd, quoted.serving
     if usd is None or told is None:
         return ""
@@ -178,7 +176,6 @@ def _used(told: ServingOutlook | None) -> str:
 
 
 def _milliseconds(value: float | None) -> str:
-    """Milliseconds to three digits."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"  # noqa: PLR2004 - below, the tenth counts

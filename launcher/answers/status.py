@@ -85,7 +85,6 @@ def page(found: RunState, width: int) -> list[str]:
 
 
 def _story(found: RunState) -> tuple[str, ...]:
-    """Where the job is, or what became of a run without one; each line unbroken."""
     if found.submission is not None:
         return tuple(_where(found.submission))
     if found.report is not None and found.report.endpoint is not None and found.stacks:
@@ -103,7 +102,6 @@ def _story(found: RunState) -> tuple[str, ...]:
 
 
 def _standing(found: RunState) -> tuple[str, ...]:
-    """The stacks of a run, what they cost an hour, and the command that removes them."""
     # What is left after slipway down is what it keeps unless it is told not to.
     erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
     sandbox = found.command is not None and found.command.sandbox
@@ -135,7 +133,6 @@ def meter_lines(found: Meter, width: int) -> list[str]:
 
 
 def _stacks(found: RunState) -> str:
-    """The stacks of a run, and whether CloudFormation has said so."""
     states = found.stack_states
     if states is None:
         return f": {', '.join(found.stacks)} (CloudFormation could not be asked)"
@@ -143,7 +140,6 @@ def _stacks(found: RunState) -> str:
 
 
 def _killed(found: RunState) -> tuple[str, ...]:
-    """What is known of a run whose command was killed, and what to do about it."""
     known = f"its command was killed before a job was submitted; run folder {found.run}"
     if found.report is not None and found.report.simulated:
         return (known, "its sandbox ended with it, and nothing was spent")

@@ -111,7 +111,6 @@ def _pick(point: Point) -> str:
 
 
 def _reasons(found: Sweep, width: int) -> list[str]:
-    """Why points have no candidate."""
     told = [f"  {point_words(each.values)}: {each.reason}" for each in found.points if each.reason]
     return [piece for line in told for piece in wrapped(line, width)]
 

@@ -94,7 +94,6 @@ def _room(own: int, table: int, width: int) -> int:
 def _line(
     columns: Sequence[Column[Any]], cells: Sequence[str], kept: Sequence[int], widths: dict[int, int], gap: int
 ) -> str:
-    """One line of the table, without trailing blanks."""
     parts = []
     for index in kept:
         text, room = cells[index], widths[index]

@@ -28,7 +28,6 @@ def verification_lines(found: Verification, width: int) -> list[str]:
 
 
 def _reasons(found: Verification) -> list[str]:
-    """The lines that were not compared, by why."""
     names: dict[str, list[str]] = {}
     for each in found.lines:
         if each.difference_usd is None:

@@ -39,10 +39,6 @@ def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
 
 
 def dashboard(session: Session, name: str) -> dict[str, Any]:
-    """The body of a dashboard.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The body of a dashboard."""
     with translated(f"read dashboard {name}"):
         return dict(safe_json.loads(session.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]))

@@ -27,7 +27,6 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 @lru_cache
 def _model(service: str) -> Any:
-    """The model of a service, read once."""
     return botocore.session.get_session().get_service_model(service)
 
 

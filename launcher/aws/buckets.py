@@ -171,7 +171,6 @@ def _default_encryption(answer: dict[str, Any]) -> dict[str, str]:
 
 
 def _denies_overwriting(policy: dict[str, Any]) -> bool:
-    """Whether a policy denies to put some objects without If-None-Match."""
     return any(
         statement["Effect"] == "Deny"
         and statement.get("Condition", {}).get("Null", {}).get("s3:if-none-match") == "true"

@@ -17,11 +17,7 @@ class BudgetState:
 
 
 def describe(session: Session, account: str, name: str) -> BudgetState:
-    """The state of a budget.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a budget."""
     with translated(f"describe budget {name}"):
         found = session.client("budgets").describe_budget(AccountId=account, BudgetName=name)["Budget"]
     return BudgetState(

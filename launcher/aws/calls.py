@@ -34,9 +34,6 @@ def unless_absent(
         what: what is being done, for errors.
         absent: the service's codes for that.
         arguments: of the call.
-
-    Raises:
-        AwsError: the call failed for another reason.
     """
     try:
         with translated(what):

@@ -34,9 +34,6 @@ def capacity_blocks(session: Session, instance_type: str, count: int, now: datet
         instance_type: an EC2 type, or an UltraServer, whose rate is for the whole of it.
         count: instances (or UltraServers) of the block, a size that is sold.
         now: the earliest start.
-
-    Raises:
-        AwsError: a call failed, or its answer is not whole.
     """
     for duration_h in DURATIONS_H:
         offerings = _offerings(session, instance_type, count, duration_h, now)

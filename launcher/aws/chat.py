@@ -43,7 +43,6 @@ def chat(
         clock: seconds.
 
     Raises:
-        AwsError: the endpoint cannot be reached.
         DeploymentFailedError: it refused, stalled, broke off, or answered without a token.
     """
     parts = urlsplit(base_url)
@@ -76,7 +75,6 @@ def chat(
 
 
 def _reply(answer: HTTPResponse, begun: float, clock: Callable[[], float]) -> Reply:
-    """The answer, when its stream has come to its end."""
     first: float | None = None
     pieces: list[str] = []
     usage: dict[str, Any] = {}

@@ -64,7 +64,6 @@ def _request(session: Session, cluster: str, found: str, wanted: str, now: datet
 
 
 def _table(cluster: str) -> str:
-    """The table of a cluster; `cluster` is ParallelCluster's name for it."""
     return f"parallelcluster-{cluster}"
 
 

@@ -88,7 +88,6 @@ def _asked(
 def _rows(
     days: Sequence[Mapping[str, Any]], named: Callable[[str, str], tuple[str, str, ChargeKind]]
 ) -> Iterator[BilledRow]:
-    """The groups of every day as rows; a day without any has none."""
     for day in days:
         begin, end = (_midnight(day["TimePeriod"][each]) for each in ("Start", "End"))
         for group in day.get("Groups", ()):
@@ -120,7 +119,6 @@ def _other(record_type: str, usage_type: str) -> tuple[str, str, ChargeKind]:
 
 
 def _named(usage_type: str) -> str:
-    """A usage type, empty where Cost Explorer says that there is none."""
     return "" if usage_type == NO_USAGE_TYPE else usage_type
 
 
@@ -134,7 +132,6 @@ def _unit(metrics: Mapping[str, Any]) -> str:
 
 
 def _amount(metrics: Mapping[str, Any], name: str, unit: str | None) -> Decimal:
-    """A metric."""
     what = "ask Cost Explorer what was billed"
     try:
         found, amount = metrics[name], Decimal(metrics[name]["Amount"])

@@ -84,11 +84,7 @@ def lend_no_more(session: Session, cluster: str, association: str) -> None:
 
 
 def addon_version(session: Session, cluster: str, name: str) -> tuple[str, str]:
-    """The state and the version of an add-on.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state and the version of an add-on."""
     with translated(f"describe add-on {name} of EKS cluster {cluster}"):
         found = session.client("eks").describe_addon(clusterName=cluster, addonName=name)["addon"]
     return str(found["status"]), str(found.get("addonVersion", ""))
@@ -130,9 +126,6 @@ def token(session: Session, cluster: str) -> str:
     """What lets these credentials into a cluster: a signed GetCallerIdentity that names it.
 
     Nothing is sent: EKS itself makes the call, and learns who has signed it.
-
-    Raises:
-        AwsError: there are no credentials.
     """
     with translated(f"sign in to EKS cluster {cluster}"):
         client = session.client("sts")

@@ -66,11 +66,7 @@ class ScalingState:
 
 
 def model_state(session: Session, name: str) -> ModelState:
-    """A model.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """A model."""
     with translated(f"describe model {name}"):
         found = session.client("sagemaker").describe_model(ModelName=name)
     container = found["PrimaryContainer"]
@@ -84,11 +80,7 @@ def model_state(session: Session, name: str) -> ModelState:
 
 
 def config_state(session: Session, name: str) -> ConfigState:
-    """A configuration.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """A configuration."""
     with translated(f"describe endpoint configuration {name}"):
         found = session.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
     variant, queue = found["ProductionVariants"][0], found.get("AsyncInferenceConfig")
@@ -111,11 +103,7 @@ def config_state(session: Session, name: str) -> ConfigState:
 
 
 def component_state(session: Session, name: str) -> ComponentState:
-    """An inference component.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """An inference component."""
     with translated(f"describe inference component {name}"):
         found = session.client("sagemaker").describe_inference_component(InferenceComponentName=name)
     needed = found["Specification"].get("ComputeResourceRequirements", {})

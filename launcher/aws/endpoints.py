@@ -29,11 +29,7 @@ ABSENT = ("404", "NoSuchKey", "403", "AccessDenied")
 
 
 def described(session: Session, name: str) -> EndpointState:
-    """The state of an endpoint.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of an endpoint."""
     with translated(f"describe endpoint {name}"):
         found = session.client("sagemaker").describe_endpoint(EndpointName=name)
     variants = found.get("ProductionVariants", [])
@@ -74,9 +70,6 @@ def bearer_token(session: Session, seconds: int) -> str:
     Args:
         session: the region and the credentials.
         seconds: how long it holds, at most MOST_TOKEN_S.
-
-    Raises:
-        CredentialsError: there are none.
     """
     known = session.environment
     with translated("bearer token"):
@@ -104,7 +97,6 @@ def embed(session: Session, endpoint: ServedEndpoint, text: str, clock: Callable
     """One embedding of a text.
 
     Raises:
-        AwsError: the call failed.
         DeploymentFailedError: the answer holds no embedding.
     """
     where = {"InferenceComponentName": endpoint.component} if endpoint.component is not None else {}
@@ -139,7 +131,6 @@ def queue(
     """One request of an asynchronous endpoint: put into S3, and asked for until its answer is there.
 
     Raises:
-        AwsError: a call failed.
         DeploymentFailedError: it failed, or there was no answer in time.
     """
     bucket, _, folder = (endpoint.requests_uri or "").removeprefix("s3://").partition("/")
@@ -181,7 +172,6 @@ def _queued(answer: bytes, endpoint: ServedEndpoint, whole_s: float) -> Reply:
 
 
 def _object(session: Session, uri: str | None) -> bytes | None:
-    """An object, or None where it is not there yet."""
     if not uri:
         return None
     bucket, _, key = uri.removeprefix("s3://").partition("/")
@@ -196,7 +186,6 @@ def _object(session: Session, uri: str | None) -> bytes | None:
 
 
 def _read(body: bytes) -> dict[str, Any]:
-    """A JSON object; {} where it is none."""
     try:
         data = safe_json.loads(body)
     except ValueError:

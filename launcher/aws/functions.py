@@ -21,11 +21,7 @@ class FunctionState:
 
 
 def describe(session: Session, name: str) -> FunctionState:
-    """The state of a function.
-
-    Raises:
-        AwsError: there is none, or a call failed.
-    """
+    """The state of a function."""
     client = session.client("lambda")
     with translated(f"describe function {name}"):
         found = client.get_function_configuration(FunctionName=name)
@@ -51,11 +47,7 @@ def describe(session: Session, name: str) -> FunctionState:
 
 
 def retries(session: Session, name: str) -> int | None:
-    """How often Lambda calls a function again whose asynchronous call has failed; None where nobody said, which is 2.
-
-    Raises:
-        AwsError: a call failed.
-    """
+    """How often Lambda repeats a failed asynchronous call; None where it is not set, which is 2."""
     with translated(f"read how often {name} is tried again"):
         try:
             found = session.client("lambda").get_function_event_invoke_config(FunctionName=name)

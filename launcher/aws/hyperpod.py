@@ -95,11 +95,7 @@ class QuotaState:
 
 
 def describe_quota(session: Session, arn: str) -> QuotaState:
-    """The state of a team's quota.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a team's quota."""
     with translated(f"describe compute quota {arn}"):
         found = session.client("sagemaker").describe_compute_quota(ComputeQuotaId=arn.rpartition("/")[2])
     shares = found.get("ComputeQuotaConfig", {}).get("ComputeQuotaResources", ())
@@ -112,11 +108,7 @@ def describe_quota(session: Session, arn: str) -> QuotaState:
 
 
 def describe_cluster(session: Session, name: str) -> PodState:
-    """The state of a cluster.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a cluster."""
     with translated(f"describe HyperPod cluster {name}"):
         found = session.client("sagemaker").describe_cluster(ClusterName=name)
     network = found.get("VpcConfig", {})
@@ -226,11 +218,7 @@ def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, in
 
 
 def describe_file_system(session: Session, id_: str) -> LustreState:
-    """The state of a file system of FSx for Lustre.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a file system of FSx for Lustre."""
     with translated(f"describe file system {id_}"):
         (found,) = session.client("fsx").describe_file_systems(FileSystemIds=[id_])["FileSystems"]
     return LustreState(
@@ -243,11 +231,7 @@ def describe_file_system(session: Session, id_: str) -> LustreState:
 
 
 def describe_link(session: Session, id_: str) -> LinkState:
-    """The state of a link between a file system and a bucket.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a link between a file system and a bucket."""
     with translated(f"describe data repository association {id_}"):
         answer = session.client("fsx").describe_data_repository_associations(AssociationIds=[id_])
         (found,) = answer["Associations"]
@@ -261,11 +245,7 @@ def describe_link(session: Session, id_: str) -> LinkState:
 
 
 def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
-    """The state of a training plan.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a training plan."""
     with translated(f"describe training plan {arn}"):
         found = session.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
     parts = found.get("ReservedCapacitySummaries", ())

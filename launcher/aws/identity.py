@@ -56,23 +56,14 @@ class Decision:
 
 
 def caller(session: Session) -> Caller:
-    """The principal of the session's credentials.
-
-    Raises:
-        CredentialsError: there are none, or they have run out.
-        AwsError: the call failed.
-    """
+    """The principal of the session's credentials."""
     with translated("ask AWS whose credentials these are"):
         answer = session.client("sts").get_caller_identity()
     return Caller(account=str(answer["Account"]), arn=str(answer["Arn"]))
 
 
 def role_arn(session: Session, name: str) -> str:
-    """The ARN of a role of the account, its path included, which the ARN of its sessions leaves out.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The ARN of a role of the account, its path included, which the ARN of its sessions leaves out."""
     with translated(f"look up role {name}"):
         return str(session.client("iam").get_role(RoleName=name)["Role"]["Arn"])
 

@@ -51,7 +51,6 @@ def _classic(session: Session, cluster: str) -> Iterator[Made]:
 
 
 def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a load balancer's tags say that a cluster has made it."""
     found = {each["Key"]: each.get("Value") for each in tags}
     return OWNED.format(cluster) in found or found.get(_CONTROLLER) == cluster
 

@@ -34,11 +34,7 @@ def latest(session: Session, metric: Metric, now: datetime, *, within: timedelta
 def samples(
     session: Session, metric: Metric, begin: datetime, end: datetime, *, period: timedelta
 ) -> list[tuple[datetime, float]]:
-    """The values of a metric from a moment to another, at most 1,440 periods later, oldest first, with their moments.
-
-    Raises:
-        AwsError: the call failed.
-    """
+    """The values of a metric from a moment to another, at most 1,440 periods later, oldest first, with their times."""
     with translated(f"read {metric.name}"):
         answer = session.client("cloudwatch").get_metric_statistics(
             Namespace=metric.namespace,

@@ -47,11 +47,7 @@ class TemplateState:
 
 
 def describe_cluster(session: Session, name: str) -> EksState:
-    """The state of a cluster.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a cluster."""
     with translated(f"describe EKS cluster {name}"):
         found = session.client("eks").describe_cluster(name=name)["cluster"]
     network = found.get("resourcesVpcConfig", {})
@@ -66,11 +62,7 @@ def describe_cluster(session: Session, name: str) -> EksState:
 
 
 def describe_group(session: Session, cluster: str, name: str) -> NodeGroupState:
-    """The state of a node group.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a node group."""
     with translated(f"describe node group {name} of {cluster}"):
         found = session.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
     sizes = found.get("scalingConfig", {})
@@ -91,11 +83,7 @@ def _template(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def describe_template(session: Session, template: tuple[str, str]) -> TemplateState:
-    """A version of a launch template.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """A version of a launch template."""
     id_, version = template
     with translated(f"describe launch template {id_}"):
         answer = session.client("ec2").describe_launch_template_versions(LaunchTemplateId=id_, Versions=[version])

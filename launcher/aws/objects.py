@@ -96,11 +96,7 @@ class Objects:
                 take(block)
 
     def put(self, key: str, data: bytes) -> None:
-        """Write a small object in one request: whole or not at all.
-
-        Raises:
-            AwsError: it was not taken.
-        """
+        """Write a small object in one request: whole or not at all."""
         with translated(f"write {self.uri}/{key}"):
             self._client.put_object(Bucket=self.bucket, Key=self.prefix + key, Body=data)
 

@@ -61,11 +61,7 @@ class QueueState:
 
 
 def describe_cluster(session: Session, cluster: str) -> ClusterState:
-    """A cluster by its name or id.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """A cluster by its name or id."""
     with translated(f"describe PCS cluster {cluster}"):
         found = session.client("pcs").get_cluster(clusterIdentifier=cluster)["cluster"]
     slurm = found.get("slurmConfiguration", {})
@@ -121,7 +117,6 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
 
 
 def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
-    """The ids of a cluster's node groups or queues; none where there is no such cluster."""
     within = "queues" if kind == "queue" else "computeNodeGroups"
     call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
     try:
@@ -149,7 +144,6 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
 
     Raises:
         DeploymentFailedError: something stays for 20 minutes.
-        AwsError: a call failed.
     """
     for kind, words in (("queue", "queues"), ("compute_node_group", "node groups")):
         looks = 0

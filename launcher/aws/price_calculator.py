@@ -77,7 +77,6 @@ def estimated(
 def _filled(
     client: Any, identifier: str, account: str, usages: Sequence[Usage]
 ) -> tuple[dict[str, str], dict[str, Answered]]:
-    """Send the usages: the keys by AWS's ids, and what it refused."""
     keys: dict[str, str] = {}
     refused: dict[str, Answered] = {}
     for start in range(0, len(usages), A_CALL):
@@ -104,7 +103,6 @@ def _sent(each: Usage, account: str) -> dict[str, Any]:
 
 
 def _worked_out(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
-    """Wait until the estimate is worked out."""
     what = "look at the estimate of AWS's pricing calculator"
     for _ in range(MOST_WAITS):
         with translated(what):

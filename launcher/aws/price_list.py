@@ -180,7 +180,6 @@ def _component(attributes: Mapping[str, str]) -> str:
 def _products(
     session: Session, service: str, filters: Mapping[str, str], regions: Collection[str], what: str
 ) -> Iterator[Product]:
-    """The products that match, in all regions unless one alone is wanted."""
     wanted = {**filters, "regionCode": next(iter(regions))} if len(regions) == 1 else filters
     entries = items(
         session.client("pricing").get_products,
@@ -278,7 +277,6 @@ def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
 
 
 def _stated(term: Mapping[str, Any]) -> str:
-    """The price of a term in words, whatever it is."""
     try:
         return f"${_hourly(term).normalize():f}"
     except RefusedPriceError as problem:

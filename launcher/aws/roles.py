@@ -18,11 +18,7 @@ class RoleState:
 
 
 def role(session: Session, name: str) -> RoleState:
-    """The state of a role.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a role."""
     with translated(f"describe role {name}"):
         found = session.client("iam").get_role(RoleName=name)["Role"]
     trusted = [
@@ -53,11 +49,7 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
 
 
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:
-    """The statements of a managed policy's default version.
-
-    Raises:
-        AwsError: there is none, or a call failed.
-    """
+    """The statements of a managed policy's default version."""
     client = session.client("iam")
     with translated(f"describe policy {arn}"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]

@@ -19,11 +19,7 @@ class RuleState:
 
 
 def describe(session: Session, name: str) -> RuleState:
-    """The state of a rule of the default bus.
-
-    Raises:
-        AwsError: there is none, or a call failed.
-    """
+    """The state of a rule of the default bus."""
     client = session.client("events")
     with translated(f"describe rule {name}"):
         found = client.describe_rule(Name=name)

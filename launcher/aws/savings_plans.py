@@ -47,9 +47,6 @@ def sagemaker(session: Session, prices: Session, ml_type: str, regions: Collecti
         prices: with a client of pricing.
         ml_type: such as ml.p5.48xlarge.
         regions: AWS names.
-
-    Raises:
-        AwsError: a call failed, or its answer is not whole.
     """
     places = {
         product.attributes["usagetype"]: product.attributes["regionCode"]
@@ -80,7 +77,6 @@ def _rates(session: Session, name: str, **question: Any) -> list[Any]:
 
 
 def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> Answer:
-    """The rates by region, kind, term and payment; `places` are the regions of usage types."""
     fetched, refusals = [], []
     for each in rates:
         offering = each.get("savingsPlanOffering", {})

@@ -26,22 +26,14 @@ class Invocation:
 
 
 def document(session: Session, name: str) -> dict[str, Any]:
-    """The content of a document.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The content of a document."""
     with translated(f"read the document {name}"):
         answer = session.client("ssm").get_document(Name=name, DocumentFormat="JSON")
         return dict(safe_json.loads(answer["Content"]))
 
 
 def parameter(session: Session, name: str) -> str:
-    """The value of a parameter.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The value of a parameter."""
     with translated(f"read the parameter {name}"):
         return str(session.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
@@ -59,9 +51,6 @@ class MachineCommands:
         Args:
             lines: the script's lines.
             timeout_s: what the script is given, from its begin.
-
-        Raises:
-            AwsError: it was not taken.
         """
         try:
             with translated(f"send a command to {self.instance}"):

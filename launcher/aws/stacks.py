@@ -66,11 +66,7 @@ def wait(seconds: float) -> None:
 
 
 def describe(session: Session, name: str) -> StackState:
-    """The state of a stack by its name or id.
-
-    Raises:
-        AwsError: there is none, or the call failed.
-    """
+    """The state of a stack by its name or id."""
     with translated(f"describe stack {name}"):
         return _state(session.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0])
 
@@ -194,7 +190,6 @@ def remove(
 
     Raises:
         DeploymentFailedError: CloudFormation could not remove it, with the reasons it gives.
-        AwsError: a call failed.
     """
     seen = _seen_before(session, stack)
     if stack.status != BEING_REMOVED:
@@ -230,7 +225,6 @@ def _status(session: Session, stack: StackState) -> str:
 
 
 def _stuck(session: Session, stack: StackState, status: str) -> DeploymentFailedError:
-    """A stack that exists and is not being removed."""
     return DeploymentFailedError(
         f"stack {stack.name} is {status}, and its removal does not go on",
         hint="run it again; the whole story: aws cloudformation "
@@ -239,12 +233,10 @@ def _stuck(session: Session, stack: StackState, status: str) -> DeploymentFailed
 
 
 def _is_not(seen: str | None, event: dict[str, Any]) -> bool:
-    """Whether an event is another than the one of an id."""
     return bool(event["EventId"] != seen)
 
 
 def _seen_before(session: Session, stack: StackState) -> str | None:
-    """The id of the newest event that is no part of the removal; None where there is none."""
     events = _events(session, stack)
     if stack.status == BEING_REMOVED:
         for each in events:
@@ -255,12 +247,10 @@ def _seen_before(session: Session, stack: StackState) -> str | None:
 
 
 def _is_of(stack: StackState, event: dict[str, Any]) -> bool:
-    """Whether an event is of the stack itself and not of one of its resources."""
     return bool(event.get("PhysicalResourceId") == stack.id)
 
 
 def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
-    """The events of a stack, newest first, page by page as they are asked for."""
     with translated(f"read the events of stack {stack.name}"):
         pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack.id)
         for page in pages:

@@ -18,11 +18,7 @@ class TopicState:
 
 
 def describe(session: Session, arn: str) -> TopicState:
-    """The state of a topic.
-
-    Raises:
-        AwsError: there is none, or a call failed.
-    """
+    """The state of a topic."""
     client = session.client("sns")
     with translated(f"describe topic {arn}"):
         attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]

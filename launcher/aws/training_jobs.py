@@ -92,9 +92,6 @@ class NodeLogs:
         Args:
             begun: when the job was created.
             whole: whether the job is over, so that nothing more comes.
-
-        Raises:
-            AwsError: the log cannot be read.
         """
         settled = datetime.now(UTC) - timedelta(seconds=0 if whole else self.settle_s)
         start = self.upto or int(begun.timestamp() * _MILLISECONDS) - _MILLISECONDS

@@ -129,7 +129,6 @@ class Catalog:
         return self._first_zones(instance_type).get(region)
 
     def _first_zones(self, instance_type: str) -> Mapping[str, str]:
-        """The first zone that offers a type, by region."""
         if instance_type not in self._zones:
             found: dict[str, str] = {}
             for each in self.instance_types[instance_type].az_ids:
@@ -284,7 +283,6 @@ class Catalog:
         return self._bill[key]
 
     def _dearest_item(self, item: str) -> Price | None:
-        """The highest price of an item in any region."""
         if item not in self._dearest:
             rows = (rows for (name, _), rows in self.store.bill_items.items() if name == item)
             found = (price_item(item, each, self.store, self.until) for each in rows)
@@ -330,7 +328,6 @@ class Catalog:
         return price_of(row, row.usd, self.store, market=market, note="; ".join(notes))
 
     def _absence(self, key: Key) -> str:
-        """Why there is no price, as far as it is known."""
         name, region = key.name, key.region
         later = self._later(self.selector.rows(key))
         if key.kind == SAGEMAKER:
@@ -357,7 +354,6 @@ class Catalog:
         return f"EC2 sells no {_words(key.kind)} of {key.name}" if key.kind not in known.usage_classes else ""
 
     def _later(self, rows: Sequence[Row]) -> str:
-        """Words on rows that are too new for `prices_as_of`."""
         newer = [row.as_of for row in rows if usd_of(row) and row.basis in PRICING and row.as_of > self.until]
         return f" on or before {self.until}: the first is of {min(newer)}" if newer else ""
 

@@ -216,7 +216,6 @@ def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]
 
 
 def _origin(rate: FetchedPrice, as_of: date) -> tuple[str, str, str, str]:
-    """Date, basis, source and note of a row."""
     return as_of.isoformat(), Basis.LISTED.value, rate.source or _CALLS[rate.key.kind][0], rate.note
 
 

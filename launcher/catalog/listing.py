@@ -134,7 +134,6 @@ def difference(
 
 
 def _read(catalog: Catalog, kind: str, wants: Wants) -> Iterator[PriceRow]:
-    """The rows of one kind whose name and region are wanted."""
     if kind == SPOT_RANGE:
         yield from _ranges(catalog, wants)
         return
@@ -149,7 +148,6 @@ def _read(catalog: Catalog, kind: str, wants: Wants) -> Iterator[PriceRow]:
 
 
 def _keys(store: Store, kind: str) -> Iterator[Key]:
-    """What the rows of one kind are the prices of, each once."""
     match kind:
         case PurchaseOption.RESERVED.value:
             yield from _term_keys(kind, store.reserved)

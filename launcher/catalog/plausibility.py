@@ -116,7 +116,6 @@ def _bounds(table: Table, shipped: Iterable[Sequence[str]]) -> _Bounds:
 
 
 def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
-    """Why a row is not believed alone, "" where it is."""
     for column, usd in _prices(table, row):
         known = bounds.get((row[0], column))
         if known is not None and not known[0] / FAR <= usd <= known[1] * FAR:

@@ -36,11 +36,7 @@ def loads(text: str) -> Any:
 
 
 def documents(text: str) -> list[Any]:
-    """The values of all documents of a text.
-
-    Raises:
-        YamlError: as `loads`.
-    """
+    """The values of all documents of a text."""
     return [value for _, value in _read(text, yaml.SafeLoader, lambda _: None)]
 
 
@@ -55,9 +51,6 @@ def parsed(
         text: YAML or JSON.
         loader: makes the values.
         check: is called with the node before the values are made; may raise YAMLError.
-
-    Raises:
-        YamlError: as `loads`.
     """
     found = list(_read(text, loader, check))
     if len(found) > 1:
@@ -122,7 +115,6 @@ def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
 
 
 def _words(problem: BaseException) -> str:
-    """The complaint in one line, with line and column."""
     if isinstance(problem, RecursionError):
         return f"more than {MOST_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):

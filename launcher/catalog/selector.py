@@ -148,7 +148,6 @@ class RowSelector:
                 yield _derived(row, f"the rate of {row.zone}, which is billed alike")
 
     def _terms(self, key: Key) -> list[Row]:
-        """The rates of one term in one way of payment, as they were read."""
         index = self.store.reserved if key.kind == RESERVED else self.store.savings_plans
         known = index.get((key.name, key.region, key.detail, str(key.term_years)))
         if not known:
@@ -157,7 +156,6 @@ class RowSelector:
         return [Row("", rate(row), row.as_of, row.basis, row.source, row.note) for row in known]
 
     def _at_parity(self, key: Key) -> list[Row]:
-        """The rates of the Reserved Instance that a Savings Plan should equal."""
         equal = _EQUAL.get(key.detail)
         if equal is None:
             return []

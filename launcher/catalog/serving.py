@@ -85,7 +85,6 @@ def _labels() -> Mapping[str, str]:
 
 
 def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
-    """The rows of the engines that are deployed, with all that a plan is compared by."""
     with ROWS.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             engine = row["engine"].lower()

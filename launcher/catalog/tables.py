@@ -132,7 +132,6 @@ def priced_columns(table: Table) -> tuple[str, ...]:
 
 
 def _word_fault(cells: Mapping[str, str]) -> str:
-    """What is wrong with the cells that hold one of a few words."""
     for name, words in _CLOSED.items():
         if name in cells and not words.fullmatch(cells[name]):
             return f"{name} is {cells[name] or 'empty'}, expected {words.pattern.replace('|', ' or ')}"

@@ -18,10 +18,6 @@ _APP, _OUTPUT = ("-a", "--app"), ("-o", "--output")
 def completed(words: Sequence[str], folder: Path) -> list[str]:
     """The words for the CLI, which runs where cdk.json is: app and output named, paths of plan and output absolute.
 
-    Args:
-        words: as they were typed.
-        folder: where they were.
-
     Raises:
         UnreadableInputError: the command synthesises, and nothing names a plan.
 

@@ -72,7 +72,6 @@ def refuse_other(what: str, content: bytes, wanted: str | None) -> None:
 
 
 def _of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What is taken of the repository's archive, by its path in the chart."""
     (file,) = pins.of("chart")
     found = {}
     try:

@@ -57,7 +57,6 @@ def _without_machines(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def _references(value: Any) -> Iterator[str]:
-    """The logical ids that a part of a template refers to."""
     if isinstance(value, list):
         for each in value:
             yield from _references(each)

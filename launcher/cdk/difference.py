@@ -232,7 +232,6 @@ def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
 def _keys(
     old: Mapping[str, Any], new: Mapping[str, Any], fate: Change, moved: frozenset[str], judges: Judges
 ) -> Iterator[KeyChange]:
-    """The changed keys of a resource that stays, or why it cannot be replaced."""
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
         name = _fixed(new["Type"], becomes, moved)
@@ -258,7 +257,6 @@ def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[s
 
 
 def _renewed(part: Any, moved: frozenset[str]) -> Any:
-    """A part of a template in which a reference to a replaced resource differs from what it was."""
     if isinstance(part, list):
         return [_renewed(each, moved) for each in part]
     if not isinstance(part, Mapping):
@@ -301,7 +299,6 @@ def _spread(
 
 
 def _touched(resource: Mapping[str, Any], moved: frozenset[str], replacing: Replacing) -> tuple[Change | None, str]:
-    """What a replacement of others does to a resource, and by which property."""
     properties = resource.get("Properties", {})
     rules = replacing.get(resource["Type"], {})
     for path, certain in sorted(rules.items()):

@@ -59,11 +59,7 @@ class SubprocessRunner:
     carries_out = True
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
-        """Run a command to its end.
-
-        Raises:
-            ImpossibleError: the program is not there.
-        """
+        """Run a command to its end."""
         with _scratch(Path(command.environment.get("TMPDIR") or tempfile.gettempdir())) as (folder, lock):
             try:
                 child = subprocess.Popen(
@@ -84,7 +80,6 @@ class SubprocessRunner:
 
 
 def _followed(child: subprocess.Popen[str], on_line: Callable[[str], None] | None) -> Completed:
-    """Read a child's lines to its end."""
     lines: list[str] = []
     with child:
         try:

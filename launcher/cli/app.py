@@ -188,7 +188,6 @@ def _silence() -> None:
 
 
 def _refused_by_system(problem: OSError) -> int:
-    """Say that there is no room for what was to be written; any other refusal is an internal error."""
     if problem.errno not in NO_ROOM:
         return _internal(problem)
     _silence()

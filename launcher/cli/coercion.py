@@ -48,7 +48,6 @@ def _ease(parameter: Any) -> None:
 
 
 def _ease_help(command: Any) -> None:
-    """The same for --help, which a command makes when it is parsed."""
     make = command.get_help_option
 
     def made(ctx: Any) -> Any:
@@ -84,7 +83,6 @@ def _parser(descriptor: Any) -> Parser | None:
 
 
 def _number(word: str, kind: type[int] | type[float], low: float | None, high: float | None) -> float:
-    """A number within its bounds, whole where it is to be."""
     try:
         value = kind(word)
     except ValueError:

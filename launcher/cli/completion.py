@@ -114,7 +114,6 @@ def price_kinds(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    """The cells of a file of the catalog."""
     from launcher.catalog.tables import read_cells
 
     return read_cells(name)

@@ -111,7 +111,6 @@ class Narrator:
         self._job.close()
 
     def _step(self, text: str) -> None:
-        """Print one step, after what was last seen of the job."""
         self._job.flush()
         self._print(text)
 

@@ -84,7 +84,6 @@ def _stacks_down(
     checkpoints: bool,
     confirmed: str | None,
 ) -> Removal:
-    """The stacks of a cluster or an endpoint: surveyed, shown, asked about and removed."""
     from launcher.aws.session import Session
     from launcher.cli.console import Narrator
     from launcher.workflow.deploy.down import record_removal, survey, take_down
@@ -109,7 +108,6 @@ def _stacks_down(
 def _jobs_down(
     plan: Plan, environment: dict[str, str], *, yes: bool, dry_run: bool, checkpoints: bool, json: bool
 ) -> None:
-    """What a plan has put on a cluster that exists."""
     from launcher.cli.console import Narrator
     from launcher.workflow.run.existing_down import remove_jobs, survey_jobs
 

@@ -140,7 +140,6 @@ def token(
 
 
 def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
-    """The session of a region: the one that is named, or that of the plan's newest run."""
     from launcher.aws.session import Session
 
     environment = options.environment_of(name, sandbox=sandbox, region=region)

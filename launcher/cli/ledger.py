@@ -77,7 +77,6 @@ def ledger(
 
 
 def _found() -> Ledger:
-    """The ledger of the folder, or of the bucket that the environment names."""
     from launcher.workflow.history.ledger import folder_ledger
 
     own = folder_ledger(Path.cwd())
@@ -90,7 +89,6 @@ def _found() -> Ledger:
 
 
 def _csv(found: Ledger) -> None:
-    """A line of names, and a line a run."""
     import csv
 
     from launcher.answers.ledger import rows

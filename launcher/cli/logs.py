@@ -55,7 +55,6 @@ def logs(
 
 
 def _refuse_endpoint(name: str, found: Mapping[str, str] | None) -> None:
-    """Say where an endpoint's containers log."""
     if found is not None:
         kind = "InferenceComponents" if found["mode"] == "components" else "Endpoints"
         tail = f"aws logs tail /aws/sagemaker/{kind}/{found['name']} --region {found['region']} --follow"

@@ -37,7 +37,6 @@ class ReaderGoneError(Exception):
 
 @contextmanager
 def _read_by_somebody() -> Iterator[None]:
-    """A block that prints a result."""
     try:
         yield
     except BrokenPipeError as problem:

@@ -101,7 +101,6 @@ def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
 def _sweep(
     file: Path, swept: Sequence[str], asked: "PriceOptions", *, json: bool, html: Path | None, show: bool
 ) -> None:
-    """The plan at every combination of the values."""
     from launcher.answers import sweep as answer
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.workflow.quote.sweep import sweep
@@ -132,7 +131,6 @@ def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] |
 
 
 def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:
-    """Keep a candidate in a file; what is to be said of that."""
     import os
 
     from launcher.workflow.deploy.saved_plan import save_plan

@@ -78,7 +78,6 @@ def report(
 
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":
-    """What AWS billed."""
     from launcher.workflow.history.bill import BillOptions, bill_of
 
     asked = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
@@ -86,7 +85,6 @@ def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) ->
 
 
 def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, Any]:
-    """The report as JSON, with the bill where it was asked for."""
     if bill is None:
         return document
     from launcher.records.bill_document import billed_document

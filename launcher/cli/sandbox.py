@@ -112,7 +112,6 @@ def _inside(found: "StayingSandbox") -> tuple["Sandbox", list[dict[str, str]], l
 
 
 def _document(found: "StayingSandbox") -> None:
-    """Print slipway.sandbox/1 of one that runs."""
     box, stacks, clusters = _inside(found)
     about = {"name": found.name, "endpoint": box.endpoint, "scheduler": found.scheduler, "since": found.since}
     output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})

@@ -22,11 +22,7 @@ class Bundle:
     files: tuple[RenderedFile, ...]
 
     def file(self, path: str) -> RenderedFile:
-        """The file at `path`.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The file at `path`."""
         for rendered in self.files:
             if rendered.path == path:
                 return rendered

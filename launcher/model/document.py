@@ -34,12 +34,10 @@ def document(request: PlanRequest) -> dict[str, Any]:
 
 
 def _section(value: Any) -> dict[str, Any]:
-    """One request dataclass as a mapping."""
     return {each.name: _plain(each.metadata["kind"], getattr(value, each.name)) for each in fields(value)}
 
 
 def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a shape
-    """A value as the plan file writes it."""
     match kind, value:
         case (kinds.Open() | kinds.AnyOf() | kinds.NodeCount(), None):
             return "any"

@@ -42,7 +42,6 @@ def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
 
 
 def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
-    """The class with its fields, and with the methods of a record where it has none of its own."""
     own = vars(cls).keys()
     made = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
     every = fields(made)

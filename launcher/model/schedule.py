@@ -65,7 +65,6 @@ class _Cron(NamedTuple):
 
     @property
     def weekly(self) -> bool:
-        """Whether every week is like the next."""
         plain = not re.search(r"[L#]", self.weekdays)
         return self.days in _EVERY and len(self.months) == len(_MONTHS) and plain
 
@@ -137,7 +136,6 @@ def _refused(when: str) -> bool:
 
 
 def _cron(when: str) -> _Cron | None:
-    """A cron expression; None where it is none."""
     fields = when.removeprefix("cron(").removesuffix(")").upper().split()
     if not when.startswith("cron(") or len(fields) != _FIELDS or (fields[2] == "?") is (fields[4] == "?"):
         return None
@@ -176,19 +174,16 @@ def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> se
 
 
 def _fires(cron: _Cron, days: int) -> Iterator[int]:
-    """The minutes from the first day on at which a cron expression fires."""
     for index in range(days):
         if _is_on(cron, FIRST_DAY + timedelta(days=index)):
             yield from (index * MINUTES_A_DAY + minute for minute in cron.minutes)
 
 
 def _is_on(cron: _Cron, day: date) -> bool:
-    """Whether a cron expression fires on a day."""
     return day.month in cron.months and (_is_day(cron.days, day) if cron.weekdays == "?" else _is_weekday(cron, day))
 
 
 def _is_day(field: str, day: date) -> bool:
-    """Whether a day is one that the field of days of the month names."""
     last = monthrange(day.year, day.month)[1]
     if field == "L":
         return day.day == last
@@ -198,7 +193,6 @@ def _is_day(field: str, day: date) -> bool:
 
 
 def _is_weekday(cron: _Cron, day: date) -> bool:
-    """Whether a day is one that the field of days of the week names, 1 being Sunday."""
     field, weekday = cron.weekdays, day.isoweekday() % 7 + 1
     if field.endswith("L"):
         last = monthrange(day.year, day.month)[1]

@@ -20,7 +20,6 @@ def json_schema() -> dict[str, Any]:
 
 
 def _object(owner: type) -> dict[str, Any]:
-    """The schema of a request dataclass."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     for each in fields(owner):
@@ -88,7 +87,6 @@ def _simple(kind: kinds.Kind) -> dict[str, Any]:
 
 
 def _bounds(name: str, **limits: float | None) -> dict[str, Any]:
-    """A numeric schema with the limits that are set."""
     return {"type": name, **{key: value for key, value in limits.items() if value is not None}}
 
 
@@ -139,7 +137,6 @@ def commented_file(name: str, *, serve: bool = False) -> str:
 
 
 def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -> list[str]:
-    """One line a key: its default and its meaning."""
     indent = "  " * depth
     lines = []
     for each in fields(owner):

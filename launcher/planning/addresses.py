@@ -147,11 +147,7 @@ def address_findings(request: PlanRequest, place: Place, instances: Mapping[str,
 
 @lru_cache(maxsize=8)
 def _room(network: NetworkRequest) -> tuple[str, int]:
-    """The private subnet of a cluster in a new network and the addresses that are free in it, for all places the same.
-
-    Raises:
-        ImpossibleError: the range cannot be cut.
-    """
+    """The private subnet of a cluster in a new network and the addresses that are free in it, the same everywhere."""
     private = new_subnet(network)
     return str(private), private.num_addresses - AWS_RESERVED
 

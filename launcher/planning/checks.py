@@ -82,7 +82,6 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _type_hint(name: str, catalog: Catalog) -> str:
-    """What to name instead of an unknown instance type: a near name, the types of a family, those with a chip."""
     family, dot, size = name.partition(".")
     # Another family of another size is no misspelling: p3.16xlarge is a type of EC2's, and not p5.4xlarge.
     near = [each for each in catalog.instance_types if not dot or family in each or each.endswith(f".{size}")]
@@ -168,7 +167,6 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
 
 
 def _method(train: TrainingWorkload, catalog: Catalog, path: str) -> Iterator[Finding]:
-    """What tokens say nothing of: generation, and models that do not read text."""
     if train.tokens_b is None:
         return
     if train.method in GENERATING and train.throughput_tokens_per_s is None:
@@ -255,7 +253,6 @@ def dense_parameters_b(layers: int, hidden: int, heads: int, kv_heads: int, voca
 
 
 def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Pinned types in pinned regions and zones that offer them."""
     target = request.target
     types = [name for name in target.instance_type or () if name in catalog.instance_types]
     regions = [region for region in target.region or () if region in catalog.regions]
@@ -270,7 +267,6 @@ def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Finding]:
-    """A pinned zone that lies in the pinned region."""
     region = catalog.region_of_az(az_id)
     if region is None:
         yield error(
@@ -324,7 +320,6 @@ def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding
 
 
 def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
-    """Types that are not sold in the ways that are asked for."""
     options = request.purchase.option or ()
     types = [name for name in request.target.instance_type or () if name in catalog.instance_types]
     say = _of_many([(name, option) for name in types for option in options])
@@ -338,7 +333,6 @@ def _unsold(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _of_many(asked: Sequence[object]) -> Callable[..., Finding]:
-    """An error when it is all that is asked for, a warning when something else is left."""
     return error if len(asked) == 1 else warning
 
 
@@ -353,7 +347,6 @@ def spot_without_checkpoints() -> Finding:
 
 
 def _reservation(request: PlanRequest) -> Iterator[Finding]:
-    """A reservation with the option, the placement and the number of nodes it allows."""
     purchase = request.purchase
     if purchase.reservation is None:
         return
@@ -432,7 +425,6 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
 
 
 def _outputs(request: PlanRequest) -> Iterator[Finding]:
-    """Outputs have a name each in the store: a path below the job's folder, or the last part of another."""
     names: dict[str, str] = {}
     for index, path in enumerate(request.run.outputs):
         at, name = f"run.outputs[{index}]", stored_name(path)
@@ -448,7 +440,6 @@ def _outputs(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
-    """The names of checkpoints: a layout, or a pattern with one group and its tracker."""
     hint = r"for example llama_v3-(\d+)steps"
     if policy.pattern is not None:
         try:
@@ -474,7 +465,6 @@ def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
 
 
 def _checkpoint(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
-    """Checkpoints where a job needs them."""
     if request.workload.train and request.checkpoint.mode is CheckpointMode.NONE:
         yield info("no-checkpoints", "checkpoint.mode", "none: a failure of one node loses the whole run")
     yield from _layout(request.checkpoint)

@@ -158,7 +158,6 @@ def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEsti
 
 
 def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
-    """What one's own measurements made of the estimate; nothing where none counts."""
     if shape.measured_tokens_per_s is not None or not facts.measured:
         return
     prior = utilisation.estimate(shape, facts)

@@ -97,7 +97,6 @@ def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
 
 
 def _layout(served: ServingPlan) -> Iterator[Finding]:
-    """A layout that is decided, and that the chips and their software take."""
     serve = served.serve
     for name in ("tensor_parallel", "batch_size", "sequence_length"):
         if getattr(serve, name) is None:
@@ -136,7 +135,6 @@ def _image(served: ServingDeployment) -> Iterator[Finding]:
 
 
 def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
-    """The SDK of a user's image, where its tag names one."""
     path = f"{PATH}.image"
     found = SDK.search(image.rpartition(":")[2])
     if neuron and found is None:
@@ -161,7 +159,6 @@ def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) ->
 
 
 def _model(served: ServingPlan) -> Iterator[Finding]:
-    """Where the model comes from, and whether it was compiled for its shape."""
     serve = served.serve
     if serve.artifacts_uri is not None and not served.neuron:
         message = f"{served.facts.name} takes weights, and nothing that was compiled for Neuron"
@@ -188,7 +185,6 @@ def _model(served: ServingPlan) -> Iterator[Finding]:
 
 
 def _bought(served: ServingPlan) -> Iterator[Finding]:
-    """Ways of buying, registries and networks that endpoints have."""
     plan, image = served.plan, served.serve.image
     if image is not None and not ECR.match(image):
         message = f"SageMaker pulls images from private registries of ECR alone, got {image}"
@@ -205,7 +201,6 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
 
 
 def _mode(served: ServingPlan) -> Iterator[Finding]:
-    """A queue in front of one container an instance."""
     serve, copies = served.serve, served.copies
     if served.mode is not EndpointMode.ASYNCHRONOUS:
         return
@@ -223,7 +218,6 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
 
 
 def _zero(served: ServingPlan) -> Iterator[Finding]:
-    """No instance at all, where the region takes it."""
     region = served.plan.place.region
     if least_instances(served.serve) > 0 or served.mode is EndpointMode.ASYNCHRONOUS:
         return
@@ -255,7 +249,6 @@ def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
 
 
 def _rollout(serve: ServingWorkload, mode: EndpointMode) -> Iterator[Finding]:
-    """A deployment in parts of something that has parts."""
     path = f"{PATH}.deployment"
     if serve.deployment is Rollout.CANARY and mode is EndpointMode.COMPONENTS:
         message = "components are replaced in steps, and have no canary"
@@ -294,7 +287,6 @@ def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
 
 
 def _storage(served: ServingPlan) -> Iterator[Finding]:
-    """A model that a volume holds, on chips that are whole."""
     size = served.volume_gib
     if size is not None and size > MOST_VOLUME_GIB:
         message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"

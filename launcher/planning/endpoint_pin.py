@@ -78,7 +78,6 @@ def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, f
 def _estimates(
     name: str, serve: ServingWorkload, catalog: Catalog, facts: ServingFacts
 ) -> tuple[ServingEstimate, ...] | Finding:
-    """The layouts of the pinned type, or why it has none."""
     kind = catalog.instance_types[name]
     model = model_of(serve, catalog)
     if model is None or kind.accelerator is None:

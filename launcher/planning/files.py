@@ -48,7 +48,6 @@ def _own_place(request: PlanRequest) -> Iterator[Finding]:
 
 
 def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
-    """A path that has to be on a file system beyond the node."""
     message = f"{path} is lost with its node unless a shared file system is mounted there"
     kinds = request.target.kind or ()
     volume = any(_holds(each.path, path) for each in request.run.volumes)
@@ -65,7 +64,6 @@ def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
 
 
 def _data(request: PlanRequest) -> Iterator[Finding]:
-    """Folders of data that do not lie in one another."""
     for index, each in enumerate(request.run.data):
         for other in request.run.data[:index]:
             if _holds(other.path, each.path) or _holds(each.path, other.path):

@@ -131,7 +131,6 @@ def losses_of_hours(
 
 
 def _overhead(checkpoint_s: float, failures_per_h: float, restart_minutes: float) -> tuple[float, float]:
-    """The overhead fraction at Daly's interval, and that interval in seconds."""
     mtbf_s = SECONDS_PER_HOUR / failures_per_h
     interval_s = max(daly_interval_s(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s), MINUTE_S)
     fraction = overhead_fraction(

@@ -51,7 +51,6 @@ def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: 
 def _measured(
     train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog, estimator: Estimator
 ) -> Iterator[Finding]:
-    """A measured throughput that no chip of the type can reach."""
     known = train.model is not None and not (isinstance(train.model, str) and catalog.find_model(train.model) is None)
     if train.throughput_tokens_per_s is None or len(types) != 1 or not known:
         return

@@ -89,7 +89,6 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
 
 
 def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
-    """A shared network in the plan's region with a subnet in the plan's zone."""
     for each in network.az_ids:
         region = catalog.region_of_az(each)
         if region != place.region:
@@ -119,7 +118,6 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
 
 
 def _wrong_place(request: PlanRequest, place: Place, facts: SubnetFacts, catalog: Catalog) -> Iterator[Finding]:
-    """A subnet in another region or another zone than the capacity."""
     region = catalog.region_of_az(facts.az_id)
     if region != place.region:
         lies = f"lies in {facts.az_id}" + (f" ({region})" if region else "")

@@ -37,7 +37,6 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
 
 
 def _not_built(request: PlanRequest) -> Iterator[Finding]:
-    """A finding where the request allows no target that trains."""
     built = training_targets()
     if request.target.kind is not None and not set(built) & set(request.target.kind):
         got, allowed = ", ".join(request.target.kind), " or ".join(built)

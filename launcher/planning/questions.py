@@ -37,6 +37,5 @@ def questions(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Iter
 
 
 def _width(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> float:
-    """High over low of the expected hours."""
     hours = duration.numbers(shape, tokens, facts).expected_hours
     return hours.high / hours.low

@@ -149,7 +149,6 @@ def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
 
 
 def _network(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
-    """A VPC, and an address for its NAT gateway."""
     if plan.request.network.vpc_id is None:
         for key, words in (("vpc/networks", "the cluster's VPC"), ("vpc/addresses", "the NAT gateway's address")):
             yield _need(quotas[key], quotas[key].name, 1, words)

@@ -30,7 +30,6 @@ def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGro
 def _group(
     request: PlanRequest, catalog: Catalog, held: Reservation | TrainingPlanReference, option: PurchaseOption
 ) -> tuple[CandidateGroup, list[Finding]]:
-    """One type, one location, one count."""
     path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
     kinds = request.target.kind
     allowed = tuple(each for each in training_targets() if kinds is None or each in kinds) or training_targets()
@@ -61,7 +60,6 @@ def _group(
 
 
 def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:
-    """Types that are sold in training plans, or in Capacity Blocks."""
     in_training_plans = option is PurchaseOption.TRAINING_PLAN
     types = (each for each in catalog.instance_types.values() if each.accelerator and each.targets)
     return tuple(each.name for each in types if (each.training_plans if in_training_plans else each.block_counts))

@@ -194,7 +194,6 @@ def _regions(catalog: Catalog, name: str, option: PurchaseOption) -> tuple[str, 
 def _terms(
     request: PlanRequest, option: PurchaseOption, target: TargetKind
 ) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
-    """The commitments of one option: kind and years, or nothing."""
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     if option is PurchaseOption.SAVINGS_PLAN:
         asked = request.purchase.plan_kind

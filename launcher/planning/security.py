@@ -38,7 +38,6 @@ def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]
 
 
 def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """Roles that the target has no use for, or that lie in several accounts."""
     if request.target.cluster is not None:
         return
     row = target_of(place.target)

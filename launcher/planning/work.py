@@ -179,7 +179,6 @@ class Estimator:
         )
 
     def _cluster_alone(self, facts: InstanceType, nodes: int) -> Work:
-        """A cluster without a job, for its TTL."""
         hours = cluster_hours(self.request)
         source = "guardrails.ttl_h, or one hour without it"
         return Work(
@@ -267,7 +266,6 @@ class Estimator:
 
     @cached_property
     def _dimensions(self) -> ModelDimensions:
-        """The dimensions of the workload's model, from the file or from the catalog."""
         train = self.request.workload.train
         model = train.model if train is not None else None
         if isinstance(model, ModelDimensions):
@@ -325,7 +323,6 @@ def _misfit(shape: TrainingShape, hours: float) -> str | None:
 
 
 def _memory_line(fit: memory.Fit) -> Assumption:
-    """What each chip holds, as a line of the quote."""
     return Assumption(
         name="memory on each chip",
         value=f"{fit.per_chip_gib:.1f}",

@@ -116,7 +116,6 @@ def _managed(
 
 
 def _late(work: Work, context: PricingContext) -> bool:
-    """Whether a deadline is missed: such an alternative is none."""
     deadline_h = context.request.purchase.deadline_h
     return deadline_h is not None and work.hours.mid > deadline_h
 
@@ -158,7 +157,6 @@ def _alternative(
     price: Price | Unpriced,
     context: PricingContext,
 ) -> Alternative:
-    """One alternative with its dollars."""
     usd = None
     if isinstance(price, Price):
         usd = _usd(work, price, option, context, region)

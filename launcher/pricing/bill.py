@@ -252,7 +252,6 @@ class Bill:
         return not network.az_ids or (zone := self._zone(place)) in nat_zones(network, zone)
 
     def _zone(self, place: Place) -> str | None:
-        """The zone of the machines, where one is known."""
         return place.az_id or self.catalog.first_zone(place.instance_type, place.region)
 
     def _lines_of_cluster(self, prices: Prices, target: Target) -> _ClusterLines:
@@ -326,7 +325,6 @@ def bill_assumptions(
 
 
 def _assumed(name: str, value: str, unit: str) -> Assumption:
-    """A line that rests on no source."""
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
@@ -360,13 +358,11 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own: bo
 
 
 def _file_system(prices: Prices, gib: int, speed: int) -> Line:
-    """The file system: its size, and its speed in MB/s per TiB."""
     line = prices.line(f"FSx Lustre {gib} GiB, {speed} MB/s/TiB", "storage", FSX[speed], "GB-month")
     return line.while_up(gib / HOURS_PER_MONTH)
 
 
 def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[Line]:
-    """The checkpoint store: what is kept in it, what is replaced, and the requests that put it there."""
     gigabytes, keep = work.checkpoint_gb, request.checkpoint.keep
     if request.checkpoint.mode in (CheckpointMode.NONE, CheckpointMode.OWN) or gigabytes is None:
         return

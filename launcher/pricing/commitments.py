@@ -54,7 +54,6 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
 
 
 def _stranded(rest: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
-    """What a price cut and a new generation strand of the `rest` of a term, dollars, halfway through."""
     return (
         Assumption(
             name=f"stranded by a cut of {cut:.0%} halfway through",

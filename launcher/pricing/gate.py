@@ -97,7 +97,6 @@ def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
 
 
 def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: GateRules) -> Gate:
-    """The budget, held against the high estimate."""
     budget = plan.request.budget
     limit = spending_limit(plan.request, rules)
     if limit is not None and usd.high > limit:

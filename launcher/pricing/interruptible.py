@@ -88,7 +88,6 @@ def _stored_h(work: Work) -> float:
 
 
 def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float) -> float:
-    """Seconds of work between checkpoints."""
     if request.checkpoint.interval is not None:
         return max(LEAST_INTERVAL_S, request.checkpoint.interval)
     losing = losses_per_h(work, rate)
@@ -96,7 +95,6 @@ def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float) -
 
 
 def _overhead(write_s: float, interval_s: float, work: Work) -> float:
-    """What failures and checkpoints add at an interval, as a share."""
     mtbf_s = 3600 / work.failures_per_h if work.failures_per_h > 0 else math.inf
     share = overhead_fraction(
         checkpoint_s=write_s, interval_s=interval_s, mtbf_s=mtbf_s, restart_s=work.failure_restart_h * 3600

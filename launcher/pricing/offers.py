@@ -61,7 +61,6 @@ def override_names(place: Place) -> tuple[str, str]:
 
 
 def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
-    """The user's price for a place."""
     overrides = request.purchase.price_overrides
     for name in override_names(place) if overrides else ():
         if name in overrides:
@@ -113,14 +112,12 @@ def asked_for(instance_type: str, region: str, request: PlanRequest) -> bool:
 
 
 def _no_market(price: Price) -> str:
-    """Why a spot row is no offer."""
     if price.market is Market.FLOOR:
         return f"no spot market: ${price.usd:f} is the floor of 10 % of on demand"
     return f"no spot market: ${price.usd:f} equals on demand"
 
 
 def _discounted(price: Price | Unpriced, request: PlanRequest) -> Price | Unpriced:
-    """The price less the plan's discount; the note says so."""
     percent = request.purchase.discount_percent
     if isinstance(price, Unpriced) or percent == 0:
         return price

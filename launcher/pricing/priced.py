@@ -81,14 +81,12 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self._with_way_out(replace(made, gate=gate))
 
     def _with_way_out(self, made: Quote) -> Quote:
-        """A quote; one over the budget names the best that is not."""
         if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
             return made
         other, usd = self._affordable
         return replace(made, gate=replace(made.gate, hint=f"{made.gate.hint}, or --pick {other} at ${usd:,.2f}"))
 
     def _own(self, rank: int) -> Quote:
-        """The quote by itself, made once."""
         if rank not in self._made:
             self._made[rank] = self._make(rank)
         return self._made[rank]

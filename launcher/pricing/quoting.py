@@ -111,7 +111,6 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
 
 
 def _keeping(policy: CheckpointPolicy) -> str:
-    """Who keeps how many checkpoints, or where the trainer keeps its own."""
     return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
 
 
@@ -132,7 +131,6 @@ def _of_the_nodes(request: PlanRequest, kind: TargetKind) -> tuple[Policy, Polic
 
 
 def _policy(name: str, value: str | None) -> Policy:
-    """One policy; no value means that it is off."""
     return Policy(name=name, value=value or "off", on=value is not None)
 
 
@@ -183,7 +181,6 @@ def outline(candidate: TrainingCandidate, rival_usd: Decimal | None) -> Quote:
 
 
 def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
-    """The compute of a candidate with its range; None without a price."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
     if candidate.charge is None or not isinstance(price, Price):
         return None
@@ -329,7 +326,6 @@ def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> De
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
-    """What spot does to the job."""
     told = candidate.charge.spot if candidate.charge else None
     if told is None or usd is None:
         return None
@@ -418,7 +414,6 @@ def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
 
 
 def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:
-    """A warning where many nodes each get the files of all at a restore."""
     nodes, gigabytes = candidate.place.nodes, candidate.work.checkpoint_gb
     if candidate.context.request.checkpoint.mode is not CheckpointMode.AGENT or nodes <= NODES_OF_A_WHOLE_RESTORE:
         return

@@ -37,7 +37,6 @@ class RateBook:
         return found
 
     def _own(self, group: CandidateGroup, location: int, term: int) -> float | None:
-        """The user's own rate at a place."""
         names = override_names(group.place(location, group.counts[0], term))
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 

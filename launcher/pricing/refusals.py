@@ -24,7 +24,6 @@ def refusals(place: Place, work: Work, cost: Charge | None, context: PricingCont
 
 
 def _target(place: Place, context: PricingContext) -> Iterator[Finding]:
-    """Targets and types that are priced and cannot be deployed."""
     if place.target not in training_targets():
         allowed = ", ".join(training_targets())
         message = f"{place.target} is priced and not deployed by this version, which deploys {allowed}"
@@ -35,7 +34,6 @@ def _target(place: Place, context: PricingContext) -> Iterator[Finding]:
 
 
 def _spot(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:
-    """Spot for a job that never saves, or that is interrupted faster than it gets on."""
     if place.option is not PurchaseOption.SPOT:
         return
     never = "never ends" if hours >= FOREVER_H else f"is expected to take {hours:,.1f} h"

@@ -75,7 +75,6 @@ class _Sizes:
 
     @property
     def first(self) -> _Size | None:
-        """The best; None where there is none."""
         return self._found[0] if self._found or self._find() else None
 
     def __iter__(self) -> Iterator[_Size]:

@@ -158,7 +158,6 @@ def lost_within(parts: Segments, pause: float, hours: float) -> float:
 
 
 def _at_most(hours: float, groups: list[_Group], rate: float, none: float) -> float:
-    """The probability that at most `hours` are lost."""
     return none + math.fsum(_below(group, rate, hours) for group in groups)
 
 

@@ -67,7 +67,6 @@ def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> Spo
 
 
 def _managed(price: Price) -> SpotPrice:
-    """The range of managed spot, whose middle is `price`."""
     low, mid, high = (price.usd * share / MANAGED_SPOT[1] for share in MANAGED_SPOT)
     usd = UsdRange(low=low.quantize(CENT_FRACTION), mid=mid.quantize(CENT_FRACTION), high=high.quantize(CENT_FRACTION))
     line = Assumption(

@@ -99,7 +99,6 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     @cached_property
     def _rival_usd(self) -> Decimal | None:
-        """The cheapest total that is not on spot."""
         return cheapest_fixed(self.candidates)
 
     @cached_property

@@ -173,7 +173,6 @@ def training_candidate(
 
 
 def _with_fee(found: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
-    """The offer at the fee that was paid for a reservation or a training plan, where the plan says it."""
     own = bought(context.request.purchase, place.option)
     hours = cost.billed_hours * cost.instances
     if own is None or own.fee_usd is None or hours <= 0:
@@ -200,7 +199,6 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
 
 
 def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> list[tuple[str, Price, float]]:
-    """The lines of the machines: name, price, instance-hours."""
     place, nodes = candidate.place, candidate.place.nodes
     name = f"{cost.instances} x {place.billed_name} {place.option.value}"
     if place.option in WHOLE:

@@ -62,7 +62,6 @@ def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
 
 
 def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
-    """A spot price under a tenth of on demand, or over it, of the same machine in the same region."""
     price, place, catalog = candidate.offer.price, candidate.place, candidate.context.catalog
     if place.option is not PurchaseOption.SPOT or not isinstance(price, Price) or price.basis is Basis.USER:
         return

@@ -112,7 +112,6 @@ def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdic
 
 
 def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: float) -> Iterator[Rule]:
-    """The rules whose circumstance the plan has."""
     deadline_h = request.purchase.deadline_h
     if deadline_h is not None and deadline_h < found.weeks.mid * HOURS_A_WEEK + run_h:
         yield reasoning.DEADLINE

@@ -113,7 +113,6 @@ class RowReader:
                 raise UnreadableInputError(f"{name}, line {number}: {problem}") from problem
 
     def _maps(self, text: str) -> bool:
-        """Whether a map of tags has ours."""
         if text in NULL or self.tag[1] not in text:
             return False
         found = safe_json.loads(text)
@@ -155,7 +154,6 @@ def _focus(cells: Cells) -> BilledRow:
 
 
 def _cur(cells: Cells) -> BilledRow:
-    """A row of the Cost and Usage Report."""
     _in_dollars(cells.get("line_item_currency_code", "USD"))
     kind = CUR_KINDS.get(cells["line_item_line_item_type"], ChargeKind.FEE)
     return BilledRow(

@@ -59,14 +59,12 @@ def _object(value: Any, getters: Getters, keys: Keys | None) -> Json:
 
 @cache
 def _chosen(names: str) -> Getters:
-    """The keys of an object, and what reads each."""
     pairs = (word.partition("=") for word in names.split())
     return tuple((key, attrgetter(name or key)) for key, _, name in pairs)
 
 
 @cache
 def _writer(kind: Any) -> Callable[[Any, Keys | None], Any]:
-    """What writes the values of a type."""
     names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
     if names is not None:
         getters = _chosen(" ".join(names))

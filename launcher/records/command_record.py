@@ -66,11 +66,7 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
 
 
 def read_command(folder: RunFolder) -> CommandRecord | None:
-    """The command of a run folder; None for one that no command has noted itself in.
-
-    Raises:
-        UnreadableInputError: the file cannot be read.
-    """
+    """The command of a run folder; None for one that no command has noted itself in."""
     if not (folder.path / FILE).is_file():
         return None
     found = folder.read_json(FILE)

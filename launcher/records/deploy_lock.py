@@ -48,7 +48,6 @@ def deploying(root: Path, cluster: str, region: str) -> Iterator[None]:
 
 
 def _holder() -> dict[str, str | int]:
-    """Who holds a lock."""
     user = str(os.getuid())
     with suppress(KeyError, OSError):
         user = getpass.getuser()

@@ -95,7 +95,6 @@ def _training(quoted: Quote) -> Json | None:
 
 
 def _serving(outlook: ServingOutlook | None) -> Json | None:
-    """A month of serving; null for a plan that serves nothing."""
     if outlook is None:
         return None
     estimate, bedrock = outlook.estimate, outlook.bedrock
@@ -186,11 +185,7 @@ _PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, No
 
 
 def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
-    """What a run costs by a quote document; None without a total.
-
-    Raises:
-        ValueError: it is no quote.
-    """
+    """What a run costs by a quote document; None without a total."""
     hold(quote, _PRICED)
     usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
     return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))

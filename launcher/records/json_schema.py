@@ -87,7 +87,6 @@ def _generic(hint: Any, forms: Keys) -> dict[str, Any]:
 
 
 def _type(hint: type, forms: Keys) -> dict[str, Any]:
-    """The schema of a type's own values."""
     if issubclass(hint, Enum):
         return {"enum": [each.value for each in hint]}
     names = forms.get(hint, " ".join(get_type_hints(hint)))
@@ -104,7 +103,6 @@ def _object(shape: Shape, forms: Keys) -> dict[str, Any]:
 
 
 def _hint(owner: Any, path: str) -> Any:
-    """The hint of an attribute, property or `a.b` of a type."""
     first, _, rest = path.partition(".")
     made = next((vars(each)[first] for each in owner.__mro__ if first in vars(each)), None)
     if isinstance(made, property | cached_property):

@@ -90,11 +90,9 @@ class LedgerIndex:
         return count if good else MISSING
 
     def _kept(self, replaced: Collection[str]) -> Iterable[bytes]:
-        """The newest line of every key that is not replaced."""
         return [_line(key, stamp, line) for key, (stamp, line) in self.load().items() if key not in replaced]
 
     def _write(self, old: Iterable[bytes], lines: Iterable[bytes]) -> None:
-        """The file anew, whole."""
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         with open(partial, "wb", opener=_private) as stream:
             stream.write(b"\n".join([FORMAT.encode(), *old, *lines]) + b"\n")
@@ -194,7 +192,6 @@ _AMOUNTS = ("usd_per_hour", "usd_at_quoted_rate", "billed_usd", "usd_used")
 
 @lru_cache(maxsize=4096)
 def _shared(text: str) -> Shared:
-    """What a run shares; the runs of one plan have the same."""
     return read(Shared, safe_json.loads(text), "shared", whole=True)
 
 

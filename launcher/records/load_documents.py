@@ -48,7 +48,6 @@ def load_document(found: LoadTest) -> Json:
 
 
 def _setting(setting: LoadSetting | None) -> Json:
-    """What it was sent to."""
     keys = [each.partition("=")[0] for each in SETTING.split()]
     told = dict.fromkeys(keys) if setting is None else picked(setting, SETTING)
     return {**told, "simulated": setting is not None and setting.simulated}
@@ -66,7 +65,6 @@ def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
 
 
 def _step(each: LoadStep) -> Json:
-    """One step as JSON; times in milliseconds."""
 
     def ms(pair: tuple[float, float] | None) -> dict[str, float] | None:
         return None if pair is None else {"p50": round(1000 * pair[0], 1), "p95": round(1000 * pair[1], 1)}
@@ -143,44 +141,24 @@ class _Reader(NamedTuple):
     document: Json
 
     def number(self, key: str, *, least: float = 1e-9) -> float:
-        """A finite number, of `least` or more.
-
-        Raises:
-            UnreadableInputError: it is none.
-        """
         value = self.document.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
             raise UnreadableInputError(f"{key} must be a number {'above' if least else 'of'} 0, got {value!r}")
         return float(value)
 
     def count(self, key: str, *, least: int = 1) -> int:
-        """A whole number of `least` or more.
-
-        Raises:
-            UnreadableInputError: it is none.
-        """
         value = self.document.get(key)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise UnreadableInputError(f"{key} must be a whole number of {least} or more, got {value!r}")
         return value
 
     def text(self, key: str) -> str:
-        """A text with something in it.
-
-        Raises:
-            UnreadableInputError: it is none.
-        """
         value = self.document.get(key)
         if not isinstance(value, str) or not value:
             raise UnreadableInputError(f"{key} must be a text, got {value!r}")
         return value
 
     def moment(self, key: str) -> datetime:
-        """A date with or without a time.
-
-        Raises:
-            UnreadableInputError: it is none.
-        """
         text = self.text(key)
         try:
             return datetime.fromisoformat(text)
@@ -188,11 +166,6 @@ class _Reader(NamedTuple):
             raise UnreadableInputError(f"{key} must be a date, got {text}") from problem
 
     def precision(self) -> ServingPrecision:
-        """The format of the weights.
-
-        Raises:
-            UnreadableInputError: there is no such format.
-        """
         text = self.text("precision")
         try:
             return ServingPrecision(text)

@@ -96,11 +96,7 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
 
 
 def add_measurement(path: Path, measured: Measurement) -> None:
-    """Add a measurement to a file, on a line of its own whatever a killed writer left.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Add a measurement to a file, on a line of its own whatever a killed writer left."""
     line = json.dumps(measurement_document(measured), ensure_ascii=False)
     torn = path.is_file() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

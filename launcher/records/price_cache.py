@@ -42,7 +42,6 @@ class PriceCache:
         """Add what was read on a day; a price of the same thing and day is replaced, older ones are history.
 
         Raises:
-            ImpossibleError: the folder cannot be written.
             UnreadableInputError: a file that is there is not of the format.
         """
         with self._locked():
@@ -58,7 +57,6 @@ class PriceCache:
         """Add the rows of another price folder, and return how many there are.
 
         Raises:
-            ImpossibleError: the cache cannot be written.
             UnreadableInputError: a file of either is not of the format, or of a day to come.
         """
         with self._locked():
@@ -78,11 +76,7 @@ class PriceCache:
         return frozenset(answered) if fresh else frozenset()
 
     def note(self, questions: Iterable[str], now: datetime) -> None:
-        """Note that the answers of some questions are kept.
-
-        Raises:
-            ImpossibleError: the folder cannot be written.
-        """
+        """Note that the answers of some questions are kept."""
         with self._locked():
             before = self.answered(now)
             begun = self._journal()[0] if before else now
@@ -90,11 +84,7 @@ class PriceCache:
             write_whole(self.folder / JOURNAL, json.dumps(state, indent=1) + "\n")
 
     def finish(self) -> None:
-        """Forget the questions: the next refresh asks all of its own.
-
-        Raises:
-            ImpossibleError: the folder cannot be written.
-        """
+        """Forget the questions: the next refresh asks all of its own."""
         with self._locked():
             (self.folder / JOURNAL).unlink(missing_ok=True)
 

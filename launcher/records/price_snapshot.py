@@ -66,7 +66,6 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
 
 
 def _stated(path: Path) -> str:
-    """The digest in the file beside a snapshot."""
     beside = path.with_name(path.name + SUFFIX)
     if not beside.is_file():
         raise _refused(path, f"no digest: {beside.name} is not beside it", "download it too, or give --sha256 DIGEST")

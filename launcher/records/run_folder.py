@@ -159,9 +159,6 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
 
     What is in it says how the job is run and with which variables; other users of this machine need not know. A dry run
     becomes `latest` only where there is nothing else: a job that runs is still found by its plan's name.
-
-    Raises:
-        ImpossibleError: the folder cannot be made.
     """
     parent = root / RUNS / name
     try:
@@ -195,11 +192,7 @@ def _fresh(parent: Path, now: datetime) -> Path:
 
 
 def latest(name: str, root: Path) -> RunFolder:
-    """The newest run of a plan.
-
-    Raises:
-        UnreadableInputError: there is none.
-    """
+    """The newest run of a plan."""
     path = root / RUNS / name / LATEST
     if not path.is_dir():
         known = ", ".join(names(root)) or "none"
@@ -212,9 +205,6 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
 
     A deployment of the cluster alone has none, and comes between a job and whoever asks about it. With `going_on` one
     is looked for that is not known to be over; where the newest is, it is the newest of all again.
-
-    Raises:
-        UnreadableInputError: there is none.
     """
     newest = latest(name, root)
     told = (each for each in (newest, *_runs(root / RUNS / name)) if (each.path / "report.json").is_file())
@@ -241,7 +231,6 @@ def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
 
 
 def _runs(folder: Path) -> list[RunFolder]:
-    """The runs of one plan, newest first."""
     found = (each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
     return [RunFolder(path=each) for each in sorted(found, reverse=True)]
 

@@ -42,9 +42,6 @@ def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, 
         quoted: the quote that was shown.
         plan: the resolved plan, as a plan file says it.
         quote: the quote as a document, for whoever reviews the file.
-
-    Raises:
-        ImpossibleError: it cannot be written.
     """
     usd = quoted.usd
     document = {

@@ -122,11 +122,7 @@ _WORK = {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)}
 
 
 def recorded(folder: RunFolder) -> Submission | None:
-    """What a run folder says of a submission that can be asked for; None where there is none any more.
-
-    Raises:
-        UnreadableInputError: the record is damaged.
-    """
+    """What a run folder says of a submission that can be asked for; None where there is none any more."""
     if not (folder.path / FILE).is_file():
         return None
     found = folder.read_json(FILE)

@@ -242,7 +242,6 @@ def _leave_before_s(plan: Plan) -> float:
 
 
 def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> CheckpointSpec:
-    """A plan's checkpoint policy as the agent has it."""
     policy = plan.request.checkpoint
     spec = CheckpointSpec(
         uri=None if policy.mode is CheckpointMode.NONE else policy.own_uri or checkpoint_uri(plan, names),

@@ -51,12 +51,10 @@ def _blank(digest: str, name: str) -> str:
 
 
 def _filled(bundle: Bundle, values: Mapping[str, str | None]) -> Bundle:
-    """The files with values in the place of their blanks."""
     return replace(bundle, files=tuple(_file(each, bundle.digest, values) for each in bundle.files))
 
 
 def _file(file: RenderedFile, digest: str, values: Mapping[str, str | None]) -> RenderedFile:
-    """One file, as its language quotes."""
     text, kind = file.text, file.path.rpartition(".")[2]
     for name, value in values.items():
         blank = _blank(digest, name)

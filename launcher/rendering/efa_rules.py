@@ -47,7 +47,6 @@ def pod_templates(document: Document) -> list[Document]:
 
 
 def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Finding]:
-    """What one pod lacks, its containers together."""
     limits = [each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"]]
     asked = sum(int(each.get(EFA, 0)) for each in limits)
     if asked < interfaces:
@@ -154,7 +153,6 @@ def _interface_findings(name: str, data: Document, facts: InstanceType, speaking
 
 
 def _groups_of_themselves(resources: Document) -> frozenset[str]:
-    """The security groups of a stack with rules for all traffic from and to themselves."""
     found: dict[str, set[str]] = {}
     for name, each in resources.items():
         properties = each.get("Properties", {})

@@ -63,7 +63,6 @@ def no_findings(_plan: Plan) -> tuple[Finding, ...]:
 
 
 def _name_findings(plan: Plan) -> Iterator[Finding]:
-    """A name that labels and service accounts cannot have, or that of the account of everybody's pods."""
     if not re.fullmatch(KUBERNETES_NAME, plan.name) or plan.name == EVERYBODYS:
         message = f"its service account on Kubernetes would be called {plan.name}, which it cannot be"
         hint = f"begin and end it with a letter or a digit, and do not call it {EVERYBODYS}"
@@ -71,7 +70,6 @@ def _name_findings(plan: Plan) -> Iterator[Finding]:
 
 
 def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
-    """An image that nothing can pull, or none where AWS has none."""
     run = plan.request.run
     if run.image is not None and not _IMAGE.fullmatch(run.image):
         message = f"must name an image as a registry does, got {run.image}"

@@ -87,7 +87,6 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
 
 
 def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The bucket of a folder in S3, and everything below the folder."""
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     arn, folder = f"arn:{account.partition}:s3:::{bucket}", prefix.strip("/")
     return (arn,), (f"{arn}/{folder}/*" if folder else f"{arn}/*",)

@@ -96,7 +96,6 @@ def _zone_skew(nodes: int, zones: int, copies: int) -> int:
 
 
 def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
-    """Every instance type with Neuron chips."""
     return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
 
 

@@ -92,11 +92,7 @@ class ControlClient:
         self._secret = secret
 
     def call(self, operation: str, **arguments: Any) -> Any:
-        """What an operation gives.
-
-        Raises:
-            ControlError: it was refused, or nobody answers.
-        """
+        """What an operation gives."""
         try:
             with Client(self._address, "AF_UNIX", authkey=self._secret.encode()) as connection:
                 connection.send_bytes(json.dumps({"operation": operation, "arguments": arguments}).encode())

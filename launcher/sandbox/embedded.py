@@ -60,12 +60,7 @@ class EmbeddedServer:
             self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
-        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes.
-
-        Raises:
-            ImpossibleError: the port that was asked for is taken.
-            AwsError: it ended, or does not come up.
-        """
+        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes."""
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if (self.folder / READY).is_file():

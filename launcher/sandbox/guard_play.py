@@ -86,11 +86,7 @@ class GuardPlay:
         self._thread.start()
 
     def finish(self) -> None:
-        """The job has left: the last call, where it was told to; then no more.
-
-        Raises:
-            AwsError: the guard failed.
-        """
+        """The job has left: the last call, where it was told to; then no more."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()

@@ -11,11 +11,7 @@ PACKAGES = ("moto", "flask_cors", "jsonschema", "kubernetes_validate")
 
 
 def refuse_unless_possible() -> None:
-    """Go on only where a sandbox can run.
-
-    Raises:
-        ImpossibleError: nothing here tells of processes, or the sandbox's packages are not installed.
-    """
+    """Go on only where a sandbox can run."""
     if not processes.visible():
         hint = (
             "run it on Linux, or in a Linux container; plan, quote, render, deploy and launch into AWS need none of it"

@@ -98,9 +98,6 @@ def start(
         folder: where it runs.
         environment: all of its variables.
         output: an open file in place of the pipe.
-
-    Raises:
-        OSError: there is no such program or folder.
     """
     return subprocess.Popen(
         words,

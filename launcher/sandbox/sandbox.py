@@ -194,11 +194,7 @@ class Sandbox:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make a process see the sandbox as AWS.
-
-        Raises:
-            AwsError: it is not running.
-        """
+        """The variables that make a process see the sandbox as AWS."""
         if self._key is None:
             raise AwsError("the sandbox is not running")
         return environment.of_sandbox(self.endpoint, self.region, self._key)
@@ -226,9 +222,6 @@ class Sandbox:
         Args:
             cluster: the cluster's name.
             base: the environment that the sandbox's is added to.
-
-        Raises:
-            ImpossibleError: there is no such cluster.
         """
         self._cluster(cluster)
         own, home = self.job_environment(base), self._folder / "home" / cluster
@@ -242,35 +235,19 @@ class Sandbox:
         return tuple(cluster["name"] for cluster in self._call("clusters"))
 
     def nodes(self, cluster: str) -> tuple[NodeView, ...]:
-        """The nodes of a cluster as they are now.
-
-        Raises:
-            ImpossibleError: there is no such cluster.
-        """
+        """The nodes of a cluster as they are now."""
         return tuple(NodeView(**node) for node in self._cluster(cluster)["nodes"])
 
     def groups(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
-        """What a cluster of Slurm may have at most, by queue: also while its fleet is stopped.
-
-        Raises:
-            ImpossibleError: there is no such cluster.
-        """
+        """What a cluster of Slurm may have at most, by queue: also while its fleet is stopped."""
         return tuple(self._cluster(cluster)["groups"])
 
     def scheduler_name(self, cluster: str) -> str:
-        """What answers Slurm's commands on a cluster: "slurm" or "local".
-
-        Raises:
-            ImpossibleError: there is no such cluster.
-        """
+        """What answers Slurm's commands on a cluster: "slurm" or "local"."""
         return str(self._cluster(cluster)["scheduler"])
 
     def jobs(self, cluster: str) -> tuple[Mapping[str, Any], ...]:
-        """The jobs of a cluster that its scheduler knows: `id`, `name`, `state`; of the local one `attempts` too.
-
-        Raises:
-            ImpossibleError: there is no such cluster.
-        """
+        """The jobs of a cluster that its scheduler knows: `id`, `name`, `state`; of the local one `attempts` too."""
         self._cluster(cluster)
         return tuple(self._call("jobs", cluster=cluster))
 
@@ -398,11 +375,7 @@ class Sandbox:
         self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 
     def answer(self, cluster: str, *, up: bool) -> None:
-        """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on.
-
-        Raises:
-            ImpossibleError: there is no such cluster.
-        """
+        """Have the Kubernetes API of an EKS cluster be away, or answer again: its nodes and pods go on."""
         self._cluster(cluster)
         self._call("answer", cluster=cluster, up=up)
 
@@ -413,9 +386,6 @@ class Sandbox:
             stack: the stack that its function is in.
             module: its file of templates/guard.
             base: the environment that the sandbox's is added to.
-
-        Raises:
-            AwsError: there is no such function.
         """
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)

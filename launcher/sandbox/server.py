@@ -65,9 +65,6 @@ def bind(port: int) -> list[socket.socket]:
 
     Args:
         port: 0 for any that is free on all of them.
-
-    Raises:
-        PortTakenError: it is not free.
     """
     for _ in range(_TRIES):
         try:

@@ -91,9 +91,6 @@ def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
 
     A page whose own name leads to 127.0.0.1 sends that name as the host, and a browser says which page asks. `own`
     lets in what names the server itself as its origin, as clients of WebSockets do: for a server that has no pages.
-
-    Raises:
-        AccessError: it is none.
     """
     name = urlsplit(f"//{host}").hostname or ""
     if name not in _LOCAL and not name.endswith(".localhost"):
@@ -109,9 +106,6 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
         request: the request.
         keys: those that are taken.
         ignored: names in the query that were added after it was signed.
-
-    Raises:
-        AccessError: it is not signed, or not as it has to be.
     """
     query = request.query
     if not request.target.startswith("/"):
@@ -178,7 +172,6 @@ def _claim(found: Mapping[str, str], moment: str, token: str) -> _Claim:
 
 
 def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
-    """A key by its id, where it is there and its session token is the request's."""
     found = keys.find(key_id)
     if found is None:
         raise AccessError(Refusal.KEY, f"access key {key_id[:100]} is none of this sandbox")
@@ -190,7 +183,6 @@ def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
 
 
 def _refuse_another_time(signed: datetime, query: Mapping[str, str] | None, service: str) -> None:
-    """Refuse what was signed at another time than now, or a presigned address (`query`) whose time is over."""
     now = datetime.now(UTC)
     if query is None:
         if abs(now - signed) > _SKEW:
@@ -210,7 +202,6 @@ def _query_signed(request: Request, left_out: frozenset[str]) -> str:
 
 
 def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
-    """The headers that were signed: the host, and all that begin with x-amz-."""
     needed = {"host", *(name for name in request.headers if name.startswith("x-amz-"))}
     # The signature holds the hash of the body, whether its header is signed or not.
     unsigned = needed - set(claim.names) - {"x-amz-content-sha256"}
@@ -220,7 +211,6 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
 
 
 def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
-    """The body's hash as the signature has it, held against the body where it is one."""
     if presigned and claim.service == "s3":
         return request.query.get("X-Amz-Content-Sha256", _UNSIGNED)
     said = request.headers.get("x-amz-content-sha256")
@@ -233,7 +223,6 @@ def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
 
 
 def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) -> AccessKey:
-    """The key of a presigned address of S3 in version 2."""
     key = _key(query["AWSAccessKeyId"], query.get("x-amz-security-token", ""), keys)
     expires = query.get("Expires", "")
     if not expires.isdecimal() or int(expires) < datetime.now(UTC).timestamp():

@@ -77,11 +77,7 @@ class StayingSandbox:
 
 
 def used_in(folder: Path) -> str:
-    """The name of the sandbox that a folder uses.
-
-    Raises:
-        UnreadableInputError: the folder's file holds no name.
-    """
+    """The name of the sandbox that a folder uses."""
     path = folder / _USED
     try:
         name = path.read_text(encoding="utf-8").strip()
@@ -93,11 +89,7 @@ def used_in(folder: Path) -> str:
 
 
 def checked(name: str, where: str = "") -> str:
-    """A name that a sandbox can have.
-
-    Raises:
-        UnreadableInputError: it cannot.
-    """
+    """A name that a sandbox can have."""
     if _NAME.fullmatch(name) is None:
         message = f"{where}a sandbox's name has 1 to 40 of a to z, 0 to 9 and -, got {name[:60]!r}"
         raise UnreadableInputError(message, hint="slipway sandbox start --name team")
@@ -139,7 +131,6 @@ def every(environment: Mapping[str, str]) -> tuple[StayingSandbox, ...]:
 
 
 def _recorded(path: Path) -> StayingSandbox | None:
-    """What the file says; None where there is none, or one that is damaged."""
     try:
         document = safe_json.load(path)
         return read(StayingSandbox, document, exact=True)
@@ -157,10 +148,6 @@ def start(
         name: what it is called, None for the one that the current folder uses.
         scheduler: "slurm", "local", or "auto": Slurm where it is installed.
         port: of its AWS, 0 for any that is free.
-
-    Raises:
-        ImpossibleError: one runs already, the port is taken, or there is no Slurm here and it was asked for.
-        AwsError: it does not come up.
     """
     refuse_unless_possible()
     name = used_in(Path()) if name is None else checked(name)
@@ -200,9 +187,6 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSand
     Args:
         environment: says where the person's files are.
         name: the sandbox's, None for that of the current folder.
-
-    Raises:
-        AwsError: something of it does not end.
     """
     path = place(environment, name)
     with _alone(path):

@@ -20,11 +20,7 @@ class JobSource(Protocol):
     """What is asked for jobs: Slurm on a head node, or a Kubernetes API."""
 
     def facts(self, job: Submitted) -> JobFacts | None:
-        """How a job is doing; None where it is forgotten.
-
-        Raises:
-            SchedulerError: it cannot be asked.
-        """
+        """How a job is doing; None where it is forgotten."""
 
     def find(self, key: str, folder: str) -> Submitted | None:
         """The job that an earlier submission has made; None where there is none.
@@ -40,11 +36,7 @@ class JobSource(Protocol):
         """The name of the file that holds what the job prints."""
 
     def release(self, job: Submitted) -> None:
-        """Let a job that was put back begin again at once, where that is for somebody to say.
-
-        Raises:
-            SchedulerError: it cannot be asked.
-        """
+        """Let a job that was put back begin again at once, where that is for somebody to say."""
 
     def nodes(self, job: Submitted) -> "Nodes":
         """The nodes of a job that runs, for a person.
@@ -70,18 +62,10 @@ class Nodes(Protocol):
         """What they are called."""
 
     def shell(self, node: str) -> int:
-        """Open a shell on a node, on this terminal; its exit code.
-
-        Raises:
-            SchedulerError: it cannot be reached.
-        """
+        """Open a shell on a node, on this terminal; its exit code."""
 
     def run(self, node: str, words: Sequence[str]) -> int:
-        """Run a command on a node, with its output on this process's; its exit code.
-
-        Raises:
-            SchedulerError: it cannot be reached.
-        """
+        """Run a command on a node, with its output on this process's; its exit code."""
 
     def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node until the user interrupts it.
@@ -94,7 +78,6 @@ class Nodes(Protocol):
 
         Raises:
             ImpossibleError: the port of this machine is taken.
-            SchedulerError: the node cannot be reached.
         """
 
 

@@ -219,7 +219,6 @@ def started(
     """Run a program with something on its standard input.
 
     Raises:
-        SchedulerError: it is not there.
         UnreachableError: it took too long.
     """
     try:

@@ -96,7 +96,6 @@ class Slurm:
         """The partition for a job: of that name, or of nodes of that type.
 
         Raises:
-            NoPartitionError: there is none.
             SchedulerError: Slurm does not answer.
         """
         answer = self._asked("sinfo --noheader --format='%R %f'", "the partitions")
@@ -121,7 +120,6 @@ class Slurm:
 
         Raises:
             UnreachableError: the last try ended like the first; the job may have been taken.
-            SchedulerError: Slurm refuses it.
         """
         found = self._submission(key, folder, script, partition=partition, only_look=False)
         if found is None:
@@ -133,7 +131,6 @@ class Slurm:
 
         Raises:
             UnreachableError: it cannot be found out.
-            SchedulerError: the folder is not there.
         """
         return self._submission(key, folder, "none", partition=None, only_look=True)
 
@@ -240,9 +237,6 @@ class Slurm:
 
         Returns:
             A chunk for each file; None for one that is not there.
-
-        Raises:
-            SchedulerError: the folder cannot be read.
         """
         calls = "\n".join(f"chunk {shlex.quote(name)} {int(offset)}" for name, offset in offsets.items())
         share = max(1, self.shell.chunk_bytes // max(1, len(offsets)))
@@ -253,7 +247,6 @@ class Slurm:
         return {name: _chunk(line) for name, line in zip(offsets, lines, strict=True)}
 
     def _words(self, job: Submitted) -> dict[str, str | int]:
-        """What the scripts say of a job."""
         return {
             "job": _check(_JOB, job.job, "a job id"),
             "key": _check(_KEY, job.key, "a key"),
@@ -285,19 +278,16 @@ def log_name(job: Submitted) -> str:
 
 
 def _check(form: re.Pattern[str], word: str, what: str) -> str:
-    """A word that goes into a script, held to its form."""
     if not form.fullmatch(word):
         raise SchedulerError(f"not {what} of a submission: {word!r}")
     return word
 
 
 def _reason(answer: Answer) -> str:
-    """The last words of a failure."""
     return " | ".join(answer.err.strip().splitlines()[-3:]) or f"exit {answer.code}"
 
 
 def _chunk(line: str) -> Chunk | None:
-    """One line of `_READ`."""
     if line == "-":
         return None
     size, _, packed = line.partition(" ")

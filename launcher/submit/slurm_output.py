@@ -211,7 +211,6 @@ def hosts(expression: str) -> tuple[str, ...]:
 
 
 def _numbered(prefix: str, part: str) -> Iterable[str]:
-    """The names that a prefix and one of its ranges stand for."""
     first, dash, last = part.partition("-")
     low = _number(first)
     high = _number(last) if dash else low

@@ -371,7 +371,6 @@ def _shown(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
-    """The names that git printed."""
     if done is None or done.returncode != 0:
         reason = "" if done is None else done.stderr.decode(errors="replace").strip()
         raise ImpossibleError(f"run.workdir: git ls-files failed: {reason}")
@@ -379,7 +378,6 @@ def _lines(done: subprocess.CompletedProcess[bytes] | None) -> list[str]:
 
 
 def _found(folder: Path, rules: ShippingRules) -> Iterator[str]:
-    """Everything in a folder but what is plainly made."""
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder)
         folders[:] = [
@@ -422,7 +420,6 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
 
 
 def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
-    """What is against one file, with the way out, and its size."""
     path = root / name
     try:
         name.encode("utf-8")

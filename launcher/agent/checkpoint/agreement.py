@@ -51,11 +51,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
 
 
 def _collected(peers: Peers) -> tuple[int | None, int | None]:
-    """On the first node: the step that all have, and the lowest that one has, both said to all; None while not known.
-
-    Raises:
-        AgentError: Some nodes have a checkpoint and others cannot use any, or one has ended or is gone.
-    """
+    """On the first node: the step that all have, and the lowest that one has, both said to all; None while unknown."""
     found = peers.gathered()
     _refuse_one_that_ended(found.stopped)
     if found.silent_s > _SILENCE_S:

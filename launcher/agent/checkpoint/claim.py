@@ -103,7 +103,6 @@ class Claim(threading.Thread):
         Raises:
             JobSpecError: Another run writes here and is alive.
             TakenOverError: A later attempt of this run is the owner.
-            StoreError: The store cannot be read or written.
         """
         first: Owner | None = None
         while not over():
@@ -122,7 +121,6 @@ class Claim(threading.Thread):
 
         Raises:
             TakenOverError: Another agent is the owner.
-            StoreError: The store cannot be read or written.
         """
         if self._written is None:
             other = self._try_to_take()
@@ -135,12 +133,8 @@ class Claim(threading.Thread):
     def check_holder(self, token: str) -> None:
         """Make sure that another agent of this job, which told this one to do something, still is the owner.
 
-        Args:
-            token: Of its claim.
-
         Raises:
             TakenOverError: It is not, or it has ended.
-            StoreError: The store cannot be read.
         """
         owner = _owner_in(self._store.find_text(KEY))
         if owner is None or owner.token != token or owner.released:

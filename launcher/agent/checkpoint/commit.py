@@ -58,7 +58,6 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
         empty: The nodes that write nothing.
 
     Raises:
-        StoreError: The store cannot be read.
         ManifestError: What another node announced is not its part.
     """
 
@@ -183,7 +182,6 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
 
 
 def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
-    """What one commit of a step comes to, and when it was written by the store's clock."""
     try:
         text = store.get_text(key)
         found = manifests.parse(text.text)

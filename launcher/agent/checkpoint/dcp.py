@@ -103,7 +103,6 @@ def newest_dcp(
         fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
 
     Raises:
-        StoreError: The store cannot be read.
         LostCheckpointsError: There are checkpoints, and none of them can be used.
     """
     folders: dict[int, list[str]] = {}
@@ -211,7 +210,6 @@ class DcpWatch(threading.Thread):
             time.sleep(1.0)
 
     def _look(self) -> bool:
-        """Whether all went well."""
         try:
             self._claim.check()
             names = [(step, name) for name in self._store.folders() if (step := step_of_folder(name)) is not None]

@@ -42,11 +42,7 @@ class Digests(threading.Thread):
             self._changed.notify()
 
     def of(self, folder: Path, file: LocalFile) -> str:
-        """SHA-256 of a file as it was found, hexadecimal.
-
-        Raises:
-            OSError: It cannot be read.
-        """
+        """SHA-256 of a file as it was found, hexadecimal."""
         with self._changed:
             files = self._known.setdefault(folder, {})
             future = files.get(file)

@@ -130,7 +130,6 @@ class Layout:
         return f"{self.beside} belongs to a later one" if later else ""
 
     def _tracked(self, path: Path, name: str) -> bool:
-        """Whether the tracker names this checkpoint or a later one."""
         try:
             return self.names_it((path.parent / self.tracker).read_text(encoding="utf-8"), name)
         except (OSError, UnicodeDecodeError):

@@ -83,7 +83,6 @@ class Outputs:
         return reason
 
     def _found(self, paths: Mapping[str, Path]) -> dict[str, Path]:
-        """Every file by its name in the store."""
         found: dict[str, Path] = {}
         for name, path in paths.items():
             try:
@@ -96,7 +95,6 @@ class Outputs:
         return found
 
     def _send(self, found: Mapping[str, Path]) -> tuple[OutputManifest, int]:
-        """Upload what is new, then the manifest; with the bytes sent."""
         before = self._before()
         known = {(file.sha256, file.bytes): file.key for file in before}
         base = f"{FOLDER}/{self._run}/{self._attempt}-{secrets.token_hex(4)}"

@@ -111,9 +111,6 @@ def unpack(pack: Path, files: Iterable[StoredFile], folder: Path) -> str:
 
     Returns:
         What is wrong with one of them; empty if nothing is.
-
-    Raises:
-        OSError: A file cannot be written.
     """
     content = memoryview(pack.read_bytes())
     for file in files:

@@ -59,7 +59,6 @@ class Quorum:
             no_more: The first node's command has ended; a node that is gone is not waited for then.
 
         Raises:
-            StoreError: The store cannot be read.
             ManifestError: It will never be whole.
         """
         if own.parts == 1:

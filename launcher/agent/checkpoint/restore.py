@@ -103,7 +103,6 @@ class Restore:
         Raises:
             StoreError: The store cannot be read; nothing is left in the folder.
             LostCheckpointsError: There are checkpoints, and none of them can be used.
-            AgentError: The folder cannot be written.
         """
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
@@ -149,7 +148,6 @@ class Restore:
     def _take_over(
         self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
     ) -> Restored | None:
-        """Go on from what is on the node, if it is as it was when it was finished; None if it is not."""
         folder, step = finished.path, finished.step
         try:
             files = local_files(folder, finished.entries)
@@ -186,7 +184,6 @@ class Restore:
         )
 
     def _row(self, layout: str, unit: str, names: Iterable[str]) -> Layout:
-        """The line of the table that a checkpoint is of."""
         rows = [row for row in self.layouts.rows if (row.layout, row.unit) == (layout, unit)] or table()
         return next((row for row in rows if any(row.step_of(name) is not None for name in names)), rows[0])
 
@@ -356,7 +353,6 @@ def _useful(manifest: Manifest) -> set[str]:
 
 
 def _of_other_content(finished: FinishedFolder) -> str:
-    """A file of a folder whose hash is not that of the file which was finished there; empty if none is."""
 
     def differs(file: LocalFile) -> bool:
         try:
@@ -378,7 +374,6 @@ def _digest(incoming: Incoming) -> str | None:
 
 
 def _by_content(files: Iterable[StoredFile]) -> dict[tuple[str, int], dict[str, StoredFile]]:
-    """Where each content lies: its files by the keys of their objects."""
     found: dict[tuple[str, int], dict[str, StoredFile]] = {}
     for file in files:
         found.setdefault((file.sha256, file.bytes), {}).setdefault(file.key, file)

@@ -138,7 +138,6 @@ class Arrears:
             time.sleep(_ANSWER_LOOK_S)
 
     def _gives(self, held: FinishedFolder | None, step: int, life: str) -> bool:
-        """Whether this node has that checkpoint and has sent its part."""
         if held is None or held.step != step or self.scratch.life_of(held) != life:
             return False
         try:

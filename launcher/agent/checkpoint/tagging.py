@@ -37,11 +37,7 @@ class Tags:
     """Sets tags until it is stopped."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing is tagged yet.
-
-        Args:
-            store: Where the objects are.
-        """
+        """Nothing is tagged yet."""
         self._store = store
         self.stopped = threading.Event()
 
@@ -435,12 +431,7 @@ class Tagging(threading.Thread):
 
 
 def protect(store: Store, keys: Iterable[str]) -> None:
-    """Tag objects as ones that stay: their checkpoint is the newest whole one again, since newer ones are not whole.
-
-    Args:
-        store: Where they are.
-        keys: Which.
-    """
+    """Tag objects as ones that stay: their checkpoint is the newest whole one again, since newer ones are not whole."""
     wanted = sorted(set(keys))
     steps = {step_of_key(key) for key in wanted}
     remembered = read_record(store)

@@ -197,11 +197,7 @@ class Uploader(threading.Thread):
             self._hand_over(str(error))
 
     def _turn(self) -> None:
-        """One folder, and what is complete. A defect of the agent's is said, and ends no upload but its own in the end.
-
-        Raises:
-            TakenOverError: Another agent writes here now.
-        """
+        """One folder, and what is complete. A defect of the agent's is logged, and ends no upload but its own."""
         folder = None
         try:
             folder = self._next()
@@ -427,7 +423,6 @@ class Uploader(threading.Thread):
         self._log.append("upload-retry", step=step, error=str(error), retry_in_s=pause, failures=failures)
 
     def _drop_below(self, step: int | None, reason: str) -> None:
-        """Drop the waiting folders below a step; None: all of them."""
         with self._changed:
             older = [each for each in self._waiting if step is None or each < step]
         for each in older:

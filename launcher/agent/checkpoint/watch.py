@@ -313,7 +313,6 @@ class CheckpointWatch:
         self._recognition.look(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
 
     def _quiet_since(self, key: tuple[str, str], found: Survey, now: float, lacks: str) -> float:
-        """Since when a checkpoint is as it is now, to the length of a look."""
         candidate = self._candidates.get(key)
         if candidate is None or candidate.found != found:
             candidate = self._candidates[key] = _Candidate(found=found, since=now)
@@ -322,7 +321,6 @@ class CheckpointWatch:
         return candidate.since
 
     def _look_again(self, folders: list[FinishedFolder], now: float) -> None:
-        """Have they changed since they were reported? Of one that was only quiet, that was not the end then."""
         for folder in folders:
             try:
                 found = folder.survey()

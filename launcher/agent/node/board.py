@@ -15,11 +15,7 @@ class Board(Protocol):
         """Where it is, for messages."""
 
     def open(self, *names: str) -> None:
-        """Make it, with texts that are there, empty, from the start.
-
-        Raises:
-            OSError: It cannot be made.
-        """
+        """Make it, with texts that are there, empty, from the start."""
 
     def read(self, name: str) -> str:
         """A text.

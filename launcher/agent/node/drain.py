@@ -50,7 +50,6 @@ def _configuration() -> list[str]:
 
 
 def _run(command: list[str]) -> str | None:
-    """Why a command failed, or None."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -60,7 +60,6 @@ class ForecastWatch:
                 self._log.append(FORECAST, kind=kind, reason=words)
 
     def _dollars(self, now: float) -> float | None:
-        """Dollars at the end: hours of all attempts and those left, at the quoted rate, and what is beside them."""
         left, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
         if left is None or rate is None:
             return None

@@ -138,7 +138,6 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
 
 
 def _answer(value: Any) -> tuple[int, bool]:
-    """The number of the question that a node has answered, 0 for none, and whether with yes."""
     if isinstance(value, list | tuple) and len(value) == len(("number", "yes")) and type(value[0]) is int:
         return value[0], value[1] is True
     return 0, False

@@ -128,9 +128,6 @@ def rebalance_notice(body: str) -> Notice:
     Args:
         body: `{"noticeTime": "2026-11-20T14:08:00Z"}`.
 
-    Raises:
-        ValueError: It is not one.
-
     >>> rebalance_notice('{"noticeTime": "2026-11-20T14:08:00Z"}').detail
     'recommended at 2026-11-20T14:08:00Z'
     """

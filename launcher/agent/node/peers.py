@@ -255,7 +255,6 @@ class Peers(threading.Thread):
             self._on_notice(notice)
 
     def _tell_all(self, *, newest: str | None = None) -> None:
-        """Put into the news what this node has told and is not there."""
         try:
             found = before = self._news()
         except (OSError, ValueError):
@@ -275,7 +274,6 @@ class Peers(threading.Thread):
         return self._hearing.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
 
     def _gather(self) -> None:
-        """Hear some of those below."""
         with self._lock:
             wanted = self._hearing.wanted(_MOST_HEARD, time.monotonic())
         for part in wanted:

@@ -25,7 +25,6 @@ def make_private(above: Path, *names: str) -> Path:
 
     Raises:
         AgentError: One of them is of another user, a link, or open to others; or others may rename something above.
-        OSError: One cannot be made.
     """
     above.mkdir(parents=True, exist_ok=True)
     _refuse_open_ways(above)
@@ -44,7 +43,6 @@ def make_private(above: Path, *names: str) -> Path:
 
 
 def _refuse_what_is_not_private(folder: Path) -> None:
-    """Refuse a folder in which somebody else may have put something."""
     status, user = folder.lstat(), os.geteuid()
     if not stat.S_ISDIR(status.st_mode):
         kind = "a link" if stat.S_ISLNK(status.st_mode) else "no folder"

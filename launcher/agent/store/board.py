@@ -46,11 +46,7 @@ class StoreBoard:
             raise OSError(str(error)) from error
 
     def replace(self, name: str, text: str, *, by: int) -> None:
-        """Put a text in the place of what is there.
-
-        Raises:
-            OSError: The store does not take it.
-        """
+        """Put a text in the place of what is there."""
         del by  # an object is there as a whole or not at all
         try:
             self._store.write_text(self._key(name), text)

@@ -180,7 +180,6 @@ class Downloads(Transfers):
                     return
 
     def _read(self, key: str, file: FileIO, part: Part) -> None:
-        """Read from where the part is until its end or that of the object."""
         if self._cut_off:
             raise CancelledError
         asked = f"bytes={part.reached}-{part.end - 1}"

@@ -70,15 +70,7 @@ class Incoming:
             return Part(begin, end, self._digest if along else None)
 
     def arrived(self, part: "Part", buffer: memoryview) -> None:
-        """Count in a part that stands in the file, and hash what now continues the hash.
-
-        Args:
-            part: Of this file.
-            buffer: Memory to read into.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Count in a part that stands in the file, and hash what now continues the hash."""
         with self._lock:
             if part.hashed:
                 self._followed(part.end)

@@ -187,7 +187,6 @@ class Store:
         self._put(key, text, {})
 
     def _put(self, key: str, content: str | bytes, condition: Mapping[str, str]) -> str:
-        """Put a small object; its ETag."""
         answer = self._ask(
             f"writing {key}",
             lambda: self._client.put_object(

@@ -53,7 +53,6 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
 
 
 def _port(told: Port) -> Plot:
-    """All dollars over the runs, on GPUs and after the port, with the run at which it is paid back."""
     paid = told.break_even_run
     runs = min(MOST_RUNS, max(told.runs, 2 * paid if paid is not None else 0, 2))
     upkeep = float(told.upkeep_usd_per_month) / told.runs_per_month

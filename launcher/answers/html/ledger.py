@@ -56,7 +56,6 @@ def _measures(each: LedgerEntry) -> bool:
 
 
 def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
-    """Of each run the quoted range as a bar with its middle, what was used, and what was billed."""
     height = TOP + ROW * len(shown) + BOTTOM
     scale = scale_of([usd for each in shown for usd in _dollars(each)], START, END)
     parts = [across(scale, TOP, height - BOTTOM, "dollars a run", "$")]
@@ -91,7 +90,6 @@ def _beside(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot:
 
 
 def _dollars(each: LedgerEntry) -> list[float]:
-    """Low, middle and high of the quote, what was used, and what was billed where that is known."""
     quoted = each.quoted_usd
     if quoted is None:
         return []
@@ -100,7 +98,6 @@ def _dollars(each: LedgerEntry) -> list[float]:
 
 
 def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
-    """The sums over time; one run is no line."""
     ordered = sorted(drawn, key=lambda each: each.started_at)
     first, last_at = ordered[0].started_at, ordered[-1].started_at
     unit, seconds = next((each for each in UNITS if (last_at - first).total_seconds() >= each[1]), UNITS[-1])

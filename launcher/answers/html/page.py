@@ -152,7 +152,6 @@ def _below(note: str, columns: int) -> str:
 
 
 def _cell(column: Column[Row], row: Row, span: Callable[[Row], UsdRange | None] | None) -> str:
-    """One cell, with its title, what it is sorted by, and what the script may change it to."""
     text = column.cell(row)
     data = f' data-t="{escape(column.title)}"'
     data += "" if column.value is None else f' data-v="{_sorted_by(column.value(row))}"'

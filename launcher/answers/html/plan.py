@@ -97,7 +97,6 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
 
 
 def _times(known: Ranked, *, whole: bool) -> Plot:
-    """Dollars against finishing time, with the candidates that nothing beats in both."""
     height = 360.0
     bottom = height - BOTTOM
     points = [

@@ -32,7 +32,6 @@ def page(quoted: Quote, curve: Curve) -> str:
 
 
 def _money(quoted: Quote) -> Plot:
-    """The lines of the bill as bars, by group, the largest first."""
     priced = [each for each in quoted.components if each.usd]
     lines = sorted(priced, key=lambda each: -(each.usd or Decimal(0)))[:MOST_LINES]
     height = TOP + ROW * len(lines) + BOTTOM
@@ -54,7 +53,6 @@ def _money(quoted: Quote) -> Plot:
 
 
 def _spot(quoted: Quote, curve: Curve) -> Plot:
-    """The total against the rate of interruptions, with the rate assumed and the one at which spot stops paying."""
     nodes = quoted.plan.place.nodes
     marks = []
     if quoted.spot is not None:
@@ -112,7 +110,6 @@ def _assumptions(quoted: Quote) -> str:
 
 
 def _policies(quoted: Quote) -> str:
-    """The safety policies, the ones that are off included."""
     columns: list[Column[Policy]] = [
         Column("policy", lambda each: each.name),
         Column("", lambda each: "on" if each.on else "off"),

@@ -82,7 +82,6 @@ def _lines(found: BilledRun) -> str:
 
 
 def _words(index: int, row: Sequence[Any]) -> str:
-    """A number of a table, to the cent."""
     return row[index] if isinstance(row[index], str) else words.cents(row[index])
 
 
@@ -110,7 +109,6 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
 
 
 def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
-    """What there are figures of."""
     marks = [(each / MINUTE_S, "save", "") for each in timeline.saved]
     marks += [(each / MINUTE_S, "bad", "interrupted") for each in timeline.broken]
     told = f"{len(timeline.saved)} checkpoints were stored, {len(timeline.broken)} interruptions"

@@ -101,7 +101,6 @@ class Downloads:
         file.path.with_suffix(".json").unlink(missing_ok=True)
 
     def _read(self, url: str, part: Path, note: Path, known: str, progress: Progress) -> bool:
-        """One connection: whether the file is there in whole, False where it has not changed."""
         kept = _note(note)
         there = part.stat().st_size if part.exists() and kept.get("tag") else 0
         whole = bool(there) and there == kept.get("length")

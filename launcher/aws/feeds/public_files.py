@@ -70,7 +70,6 @@ def products(path: Path, what: str, wanted: Wanted) -> list[Product]:
 
 
 def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
-    """Each product as ("products", SKU, product), each SKU's terms as (kind, SKU, terms)."""
     seen = set()
     for part in reader.members():
         if part == "products":
@@ -189,11 +188,7 @@ _BANDS = range(5)
 
 
 def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> Answer:
-    """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions.
-
-    Raises:
-        AwsError: the file is not of the shape.
-    """
+    """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions."""
     what = "the public spot prices"
     document = _document(path, what)
     rates = []
@@ -225,11 +220,7 @@ def _region(region: dict[str, Any], name: str) -> Iterator[FetchedPrice]:
 
 
 def bands(path: Path, names: Collection[str], regions: Collection[str], day: date) -> tuple[FetchedBand, ...]:
-    """The advisor's bands for Linux of some types in some regions, as of a day.
-
-    Raises:
-        AwsError: the file is not of the shape.
-    """
+    """The advisor's bands for Linux of some types in some regions, as of a day."""
     what = "the Spot Instance Advisor's data"
     document = _document(path, what)
     found = []
@@ -347,7 +338,6 @@ class PublicFiles:
         return file
 
     def _products(self, service: str, region: str, progress: Progress) -> list[Product]:
-        """The wanted products of an offer file, from what was kept of it where it has not changed."""
         url = self._where.offer(service, region)
         kept = self._folder / f"{service}-{'all' if region == EVERYWHERE else region}.json"
         tag, before = _kept(kept, self._interest.mark)
@@ -375,7 +365,6 @@ class PublicFiles:
 
 
 def _of_file(answer: Answer, source: str) -> Answer:
-    """An answer whose rates name the file they are from."""
     rates = tuple(FetchedPrice(key=each.key, usd=each.usd, note=each.note, source=source) for each in answer.rates)
     return Answer(rates=rates, refusals=answer.refusals)
 

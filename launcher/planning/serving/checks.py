@@ -65,7 +65,6 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
 
 
 def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    """Lengths of requests that the model takes."""
     whole = serve.input_tokens + serve.answer_tokens
     if whole > MOST_TOKENS:
         yield error("too-long", f"{PATH}.input_tokens", f"must be at most {MOST_TOKENS:,}, got {whole:,}")
@@ -241,7 +240,6 @@ def _purchase(
 def _hosted(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
 ) -> Iterator[Finding]:
-    """A model that Bedrock has, a profile that the region can use, weights that can be imported."""
     asked, imports = serve.bedrock, serve.bedrock.mode is BedrockMode.CUSTOM_IMPORT
     if asked.model is not None and bedrock.find(asked.model) is None:
         hint = nearest_name(asked.model, bedrock.rows)

@@ -185,7 +185,6 @@ def _served(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) ->
 
 
 def _why(workload: ServingWorkload, fastest: tuple[float, float]) -> str:
-    """Why no layout keeps the limits."""
     asked = []
     if workload.max_ttft_ms is not None:
         asked.append(f"first token after {workload.max_ttft_ms:g} ms at most, {fastest[0]:.0f} ms is the fastest here")

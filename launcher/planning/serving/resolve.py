@@ -186,7 +186,6 @@ def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
-    """The pinned types, or all with accelerators that a target takes."""
     kinds = {each.value for each in kinds_of(request)}
     named = request.target.instance_type
     for each in catalog.instance_types.values() if named is None else (catalog.instance_types[name] for name in named):
@@ -213,7 +212,6 @@ def _groups(
 def _terms(
     request: PlanRequest, kind: TargetKind, option: PurchaseOption
 ) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
-    """The commitments of one option: kind and years, or nothing."""
     years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
     asked = request.purchase.plan_kind
     if option is PurchaseOption.SAVINGS_PLAN:
@@ -232,7 +230,6 @@ def _remarks(
     choices: Mapping[str, Choice],
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
 ) -> Iterator[Finding]:
-    """What is to be said of the whole plan."""
     if model is None:
         message = f"{serve.model} is a closed model: its weights are nowhere but on Bedrock, its only candidate"
         yield info("closed-model", f"{checks.PATH}.model", message)

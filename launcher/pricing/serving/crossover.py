@@ -95,7 +95,6 @@ class _Contest(NamedTuple):
 
     @property
     def base(self) -> float:
-        """Requests a month of the shape."""
         return requests_per_month(self.shape)
 
     def machines_win(self, factor: float) -> bool:

@@ -159,7 +159,6 @@ def _same(choices: ServingChoices, catalog: BedrockCatalog) -> str:
 
 
 def _place(region: str) -> Place:
-    """Where a Bedrock candidate is: a region and no machine."""
     return Place(
         target=serving_targets()[0],
         instance_type="",
@@ -230,7 +229,6 @@ def _absent(choices: ServingChoices, context: PricingContext, catalog: BedrockCa
 
 
 def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
-    """What an hour of the month costs on the average, with the price of a token in the note."""
     usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
     note = f"${rates.input.usd:f} in and ${rates.output.usd:f} out per million tokens"
     if rates.cached is not None and len(lines) > 2:  # noqa: PLR2004 - input and output, and what the cache holds
@@ -245,7 +243,6 @@ def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
 
 
 def _provisioned(choices: ServingChoices, context: PricingContext, region: str, same: str) -> Hosted:
-    """Model units by the hour, at the price the user was told."""
     wanted = choices.serve.bedrock
     own = wanted.provisioned_usd_per_hour
     model_id = choices.bedrock_id or ""

@@ -123,7 +123,6 @@ def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float
 def _cluster(
     bill: _Bill, place: Place, context: PricingContext, load: Fleet, weights_gb: float
 ) -> Iterator[CostComponent]:
-    """The control plane, root volumes, and the NAT gateway of a new network."""
     if context.request.target.cluster is None:
         yield bill.item("EKS control plane", "other", "eks.cluster", "hour", HOURS_PER_MONTH)
         if context.request.network.vpc_id is None:

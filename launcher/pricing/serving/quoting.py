@@ -72,7 +72,6 @@ def _region(terms: BedrockTerms, region: str) -> Finding:
 
 
 def _profile(terms: BedrockTerms) -> Iterator[Finding]:
-    """Who answers, and who would for less."""
     path = f"{PATH}.bedrock.profile"
     if terms.profile:
         message = f"requests through {terms.inference_id} may be answered in any region of the profile {terms.profile}"
@@ -228,7 +227,6 @@ def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
 
 
 def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:
-    """The month of serving in numbers."""
     requests = requests_per_month(candidate.serve)
     outputs = Decimal(repr(requests * candidate.serve.answer_tokens))
     whole = Decimal(repr(requests * (candidate.serve.input_tokens + candidate.serve.answer_tokens)))
@@ -261,7 +259,6 @@ def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
 
 
 def _commitment(candidate: ServingCandidate) -> Decimal | None:
-    """The whole cash of a commitment that is not owned."""
     price, place = candidate.offer.price, candidate.place
     if place.option not in COMMITTED or isinstance(price, Price) is False or candidate.context.request.purchase.owned:
         return None
@@ -298,7 +295,6 @@ def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, 
 def _assumptions(
     candidate: ServingCandidate, told: tuple[Assumption, ...], usd: UsdRange | None
 ) -> tuple[Assumption, ...]:
-    """What the month rests on."""
     month = Assumption(name="a month", value=f"{HOURS_PER_MONTH:g}", unit="hours", source="8,760 hours a year over 12")
     left_out = uncounted_assumptions(candidate.place, candidate.context.request, candidate.context.catalog, usd)
     if candidate.estimate is None or candidate.fleet is None:
@@ -352,7 +348,6 @@ def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
 
 
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
-    """The safety policies, the ones that are off included."""
     request, serve, load = candidate.context.request, candidate.serve, candidate.fleet
     budget, ttl_h = request.budget, request.guardrails.ttl_h
     scaling = way = zones = None
@@ -378,7 +373,6 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
 
 
 def _stop_words(usd: Decimal, serve: ServingWorkload) -> str:
-    """What becomes of an endpoint at a sum."""
     return f"${usd:f}: the endpoint " + ("is deleted" if serve.min_instances else "goes to no instance")
 
 

@@ -105,6 +105,5 @@ def _long(row: BedrockPrice, serve: ServingWorkload) -> str:
 
 
 def _price(row: BedrockPrice, usd: Decimal) -> Price:
-    """A rate with where it holds."""
     where = f"profile {row.profile}" if row.profile else row.region or "no region stated: taken for all"
     return Price(usd=usd, source=row.source, basis=row.basis, as_of=row.as_of, note=where)

@@ -288,7 +288,6 @@ def _measured(found: Sides, choice: ServingChoice) -> bool:
 
 
 def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[str]:
-    """The months side by side, and the port."""
     for name, quoted, usd in (("Neuron", found.neuron, found.neuron_usd), ("GPU", found.gpu, found.gpu_usd)):
         if quoted is None or usd is None or quoted.serving is None:
             continue
@@ -309,7 +308,6 @@ def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
 
 
 def _back(months: float | None) -> str:
-    """When the port is paid back."""
     return "never paid back" if months is None else f"paid back after {months:.1f} months"
 
 

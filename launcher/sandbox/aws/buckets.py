@@ -31,7 +31,6 @@ def backend_of(account_id: str, region_name: str) -> S3Backend:
 
 
 def _make(wanted: Wanted) -> FakeBucket:
-    """The bucket of moto, with the properties that moto passes over."""
     name = wanted.get("BucketName") or wanted.name
     definition = {"Type": wanted.type, "Properties": wanted.properties}
     bucket = FakeBucket.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
@@ -114,7 +113,6 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filter(rule: dict[str, Any]) -> dict[str, Any]:
-    """The filter of a rule: a prefix, a tag, or several of them under And."""
     tags, prefix = rule.get("TagFilters", []), rule.get("Prefix")
     if not tags:
         return {"Prefix": prefix or ""}

@@ -23,11 +23,7 @@ def update_termination_protection(response: Any) -> ActionResult:
 
 
 def list_imports(response: Any) -> ActionResult:
-    """The names of the stacks that import an export.
-
-    Raises:
-        ValidationError: none does, as on AWS.
-    """
+    """The names of the stacks that import an export."""
     export = _parameter(response, "ExportName")
     users = response.cloudformation_backend.importers(export)
     if not users:

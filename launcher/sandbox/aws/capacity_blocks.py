@@ -31,13 +31,7 @@ _FILTERS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def purchase_capacity_block(response: Any) -> ActionResult:
-    """Buy an offering once.
-
-    Raises:
-        MissingParameterError: no offering or no platform is named.
-        InvalidParameterValueError: the platform is none of the model's.
-        EC2ClientError: the offering is unknown, or bought already.
-    """
+    """Buy an offering once."""
     found = _asked(response, "CapacityBlockOfferingId")
     platform = _asked(response, "InstancePlatform")
     if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
@@ -54,12 +48,7 @@ def purchase_capacity_block(response: Any) -> ActionResult:
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
-    """The blocks that were bought, and the on-demand reservations.
-
-    Raises:
-        EC2ClientError: an id is malformed, or unknown.
-        InvalidParameterValueError: a filter that is not emulated.
-    """
+    """The blocks that were bought, and the on-demand reservations."""
     blocks = {each.bought: _described(response, each) for each in offered_blocks(response).values() if each.bought}
     known = blocks | on_demand_reservations.described(response.ec2_backend)
     wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
@@ -74,13 +63,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
 
 
 def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
-    """One extension of a block, from its end on, at its own rate; none past the longest block.
-
-    Raises:
-        MissingParameterError: no length or no block is named.
-        InvalidParameterValueError: a length that is not sold.
-        EC2ClientError: the block is unknown.
-    """
+    """One extension of a block, from its end on, at its own rate; none past the longest block."""
     hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _asked(response, "CapacityReservationId")
     if hours is None:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
@@ -134,7 +117,6 @@ def _described(response: Any, block: Offered) -> dict[str, Any]:
 
 
 def _known(known: Mapping[str, _Reservation], name: str) -> _Reservation:
-    """A reservation that is there."""
     if not _RESERVATION.fullmatch(name):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The Capacity Reservation ID '{name}' is bad.")
     if name not in known:

@@ -87,7 +87,6 @@ def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]
 
 
 def _follow(backend: DynamoDBBackend, table: str, fleets: Fleets) -> None:
-    """Stop or start the fleet of a table, where its row asks for that."""
     item = backend.get_item(table, _KEY, None)
     if item is None:
         return

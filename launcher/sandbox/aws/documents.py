@@ -54,7 +54,6 @@ def _document(wanted: Wanted) -> Made:
 
 
 def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
-    """Take a session document of the kind that begins a shell."""
     if kind != "Session":
         raise ResourceRefusedError(f"DocumentType: the sandbox takes Session, got {kind}")
     if content.get("schemaVersion") != "1.0" or content.get("sessionType") != "Standard_Stream":

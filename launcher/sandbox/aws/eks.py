@@ -45,18 +45,10 @@ class Hosts(Protocol):
     """What runs the Kubernetes of the clusters that are deployed."""
 
     def host(self, name: str, region: str) -> str:
-        """Start a cluster; the address of its API.
-
-        Raises:
-            ClusterFailedError: there is one of that name.
-        """
+        """Start a cluster; the address of its API."""
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join.
-
-        Raises:
-            ClusterFailedError: they are too many.
-        """
+        """Have the machines of a node group join."""
 
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where the cluster is gone."""
@@ -69,17 +61,10 @@ class Hosts(Protocol):
             operators: whose kinds are served from then on.
             objects: to be created.
             word: what a report says of it, empty for nothing.
-
-        Raises:
-            ClusterFailedError: the cluster refuses an object.
         """
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or have those that are there be as they are here.
-
-        Raises:
-            ClusterFailedError: the cluster refuses one.
-        """
+        """Create objects, or have those that are there be as they are here."""
 
     def has_chart(self, name: str) -> bool:
         """Whether HyperPod's chart is installed in a cluster."""
@@ -137,7 +122,6 @@ def _flag(value: Any) -> bool:
 
 
 def _subnet(wanted: Wanted, subnet_id: str) -> Any:
-    """A subnet, as moto's EC2 has it."""
     return ec2_backends[wanted.account_id][wanted.region_name].get_subnet(subnet_id)
 
 
@@ -148,7 +132,6 @@ def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:
 
 
 def _change_cluster(wanted: Wanted, made: Made) -> Made:
-    """Its version, one minor up, and from where its API is reached."""
     cluster, network = _eks(wanted).clusters[made.physical_resource_id], dict(wanted.need("ResourcesVpcConfig"))
     for each in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
         if each.needs is Needs.NEW_CLUSTER:
@@ -192,7 +175,6 @@ def _make_group(wanted: Wanted) -> Made:
 
 
 def _template(wanted: Wanted, template_id: str) -> Mapping[str, Any]:
-    """The data of a launch template's newest version."""
     backend = ec2_backends[wanted.account_id][wanted.region_name]
     found = backend.launch_templates.get(template_id)
     if found is None:

@@ -294,7 +294,6 @@ def _check(wanted: Wanted, *operations: str) -> None:
 
 
 def _alarms(wanted: Wanted, deployment: Mapping[str, Any]) -> bool:
-    """Whether an alarm that takes an update back is going off."""
     names = [each["AlarmName"] for each in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
     known = cloudwatch_backends[wanted.account_id][wanted.region_name].alarms
     missing = [each for each in names if each not in known]
@@ -345,11 +344,7 @@ def _components_of(account: str, region: str, endpoint: str) -> list[Kept]:
 
 
 def component(account: str, region: str, name: str) -> Kept:
-    """A component.
-
-    Raises:
-        ValidationError: there is none.
-    """
+    """A component."""
     found = components(account, region).get(name)
     if found is None:
         raise ValidationError(message=f"Could not find inference component {name}.")

@@ -68,7 +68,6 @@ def _machines(region: str, wanted: ExistingCluster) -> Machines:
 
 
 def _queue(wanted: ExistingCluster) -> list[dict[str, Any]]:
-    """The namespace, the queue and the priority that a plan names; nothing where it names no queue."""
     if wanted.queue is None:
         return []
     types = [{"InstanceType": wanted.instance_type, "Count": wanted.count}]

@@ -86,7 +86,6 @@ def _make(wanted: Wanted) -> Made:
 
 
 def _change(wanted: Wanted, before: Made) -> Made:
-    """In place: its capacity and its throughput."""
     file_system = _fsx(wanted).file_systems[before.physical_resource_id]
     file_system.storage_capacity = int(wanted.need("StorageCapacity"))
     mount_name = before.attributes["LustreMountName"]
@@ -115,7 +114,6 @@ def _make_link(wanted: Wanted) -> Made:
 
 
 def _linked(wanted: Wanted) -> LustreFileSystem:
-    """The file system of a link, whose bucket is there."""
     id_, uri = wanted.need("FileSystemId"), wanted.need("DataRepositoryPath")
     file_system = _fsx(wanted).file_systems.get(id_)
     if not isinstance(file_system, LustreFileSystem):
@@ -148,11 +146,7 @@ def _all_links(fsx: FSxBackend) -> list[Link]:
 
 
 def describe_data_repository_associations(response: Any) -> str:
-    """The links that are asked for by id or by file system.
-
-    Raises:
-        JsonRESTError: one of the ids is nobody's.
-    """
+    """The links that are asked for by id or by file system."""
     asked = safe_json.loads(response.body)
     ids = asked.get("AssociationIds")
     filters = {each["Name"]: each["Values"] for each in asked.get("Filters", ())}

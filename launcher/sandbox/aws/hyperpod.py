@@ -158,7 +158,6 @@ class HyperPod:
         return self._made(wanted, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
 
     def _made(self, wanted: Wanted, cluster_id: str) -> Made:
-        """A cluster; ones that are there by that name are refused."""
         name, known = wanted.need("ClusterName"), _sagemaker(wanted).clusters
         of_eks = eks_name(wanted.properties) is not None
         spec = hyperpod_nodes.checked(wanted, self.hosts) if of_eks else _checked(wanted)
@@ -239,7 +238,6 @@ def _checked(wanted: Wanted) -> ClusterSpec:
 
 
 def _text(wanted: Wanted, place: tuple[str, str] | None) -> str:
-    """A script's text, empty where there is none."""
     store = backend_of(wanted.account_id, wanted.region_name)
     if place is None or place[0] not in store.buckets:
         return ""

@@ -76,7 +76,6 @@ def _refuse_of_eks(pod: PodCluster, call: str) -> None:
 
 
 def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """One of moto's answers, for clusters by their ARN too."""
 
     @wraps(answer)
     def answered(backend: SageMakerModelBackend, cluster_name: str, **rest: Any) -> Any:
@@ -98,7 +97,6 @@ def _found(backend: SageMakerModelBackend, name: str) -> Any:
 
 
 def _updated(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> str:
-    """Bring a cluster to what is asked for; its ARN."""
     unknown = set(asked) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not know {', '.join(sorted(unknown))}")
@@ -144,7 +142,6 @@ def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
 
 
 def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring the instances that are asked for; what came of each."""
     name = eks_name(pod.request)
     if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
         raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
@@ -172,7 +169,6 @@ def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[s
 
 
 def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Delete the instances that can be deleted; what came of each."""
     ids = asked.get("NodeIds", ())
     if "NodeLogicalIds" in asked:
         raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not know NodeLogicalIds")
@@ -197,7 +193,6 @@ def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mappin
 
 
 def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:
-    """The instances that are not there, or that Slurm cannot do without."""
     for each in ids:
         node = pod.nodes.get(each)
         if node is None:

@@ -81,7 +81,6 @@ def _checked(wanted: Wanted) -> bytes:
 
 
 def _uploaded(wanted: Wanted, key: str) -> bytes:
-    """An object of the bucket that the resource names."""
     store, bucket = backend_of(wanted.account_id, wanted.region_name), wanted.need("Bucket")
     found = store.get_object(bucket, key) if bucket in store.buckets else None
     if found is None:
@@ -90,7 +89,6 @@ def _uploaded(wanted: Wanted, key: str) -> bytes:
 
 
 def _objects(wanted: Wanted, chart: bytes) -> tuple[list[dict[str, Any]], str]:
-    """What the chart brings, and why that is not what the real one would; "" where it is."""
     values = wanted.need("Values")
     if is_stand_in(chart):
         return list(own_objects(values)), "the real one is not in the cache"

@@ -36,11 +36,7 @@ class Described(Protocol):
 
 
 def checked(wanted: Wanted, hosts: Hosts) -> str:
-    """The EKS cluster that a request's nodes join.
-
-    Raises:
-        ResourceRefusedError: they would not come up, with every reason.
-    """
+    """The EKS cluster that a request's nodes join."""
     request = dict(wanted.properties)
     name, ec2 = str(eks_name(request)), ec2_backends[wanted.account_id][wanted.region_name]
     found = eks_backends[wanted.account_id][wanted.region_name].clusters.get(name)
@@ -63,11 +59,7 @@ def checked(wanted: Wanted, hosts: Hosts) -> str:
 
 
 def join(wanted: Wanted, hosts: Hosts, cluster: Described) -> None:
-    """Have the instances of every group join their EKS cluster.
-
-    Raises:
-        ResourceRefusedError: they are more than a sandbox runs.
-    """
+    """Have the instances of every group join their EKS cluster."""
     name = str(eks_name(cluster.request))
     ec2 = EmulatedEc2(wanted.account_id, wanted.region_name)
     for group in cluster.request["InstanceGroups"]:
@@ -88,7 +80,6 @@ def leave(cluster: Described, hosts: Hosts) -> None:
 
 
 def _machines(group: Mapping[str, Any], *, zone: str, zone_id: str) -> Machines:
-    """A group's machines, as Kubernetes sees them."""
     facts = load().instance_types.get(ec2_type(group))
     efa = 0 if facts is None else facts.efa_interfaces
     own = dict(group.get("KubernetesConfig", {}).get("Labels", {}))

@@ -26,11 +26,7 @@ class Wanted:
         return self.properties.get(name, default)
 
     def need(self, name: str) -> Any:
-        """A property that has to be there.
-
-        Raises:
-            ResourceRefusedError: it is not.
-        """
+        """A property that has to be there."""
         value = self.properties.get(name)
         if value is None:
             raise ResourceRefusedError(f"Properties validation failed: required key [{name}] not found")
@@ -47,11 +43,7 @@ class Made:
     logical_resource_id: str = ""
 
     def get_cfn_attribute(self, attribute_name: str) -> Any:
-        """An attribute.
-
-        Raises:
-            KeyError: there is none of that name.
-        """
+        """An attribute."""
         return self.attributes[attribute_name]
 
 

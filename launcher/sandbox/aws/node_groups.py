@@ -54,7 +54,6 @@ def _tags(cluster: str, group: str) -> dict[str, str]:
 
 
 def _there(backend: EKSBackend, cluster: str, group: str) -> list[str]:
-    """The ids of a group's instances."""
     own = _tags(cluster, group).items()
     return [
         each.id

@@ -43,13 +43,7 @@ def _planned_types() -> frozenset[str]:
 
 
 def describe_capacity_block_offerings(response: Any) -> ActionResult:
-    """The earliest block of a type, a number and a length in a window.
-
-    Raises:
-        MissingParameterError: no length is named.
-        InvalidParameterCombination: no type or several, or instances of an UltraServer.
-        InvalidParameterValueError: a length or a number that is not sold.
-    """
+    """The earliest block of a type, a number and a length in a window."""
     hours = whole(response, "CapacityDurationHours")
     if hours is None:
         raise MissingParameterError("CapacityDurationHours")
@@ -99,11 +93,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
 
 
 def search_training_plan_offerings(response: Any) -> ActionResult:
-    """The earliest training plan of a type, a number and a length in a window.
-
-    Raises:
-        ValidationError: a type, a number or a target that is not in the service's model.
-    """
+    """The earliest training plan of a type, a number and a length in a window."""
     name, arn = response._get_param("InstanceType"), response._get_param("TrainingPlanArn")  # noqa: SLF001
     hours, count = whole(response, "DurationHours"), whole(response, "InstanceCount")
     targets = response._get_param("TargetResources") or [TARGET]  # noqa: SLF001
@@ -187,7 +177,6 @@ def _offered(
     window: tuple[datetime | None, datetime | None],
     option: PurchaseOption = PurchaseOption.CAPACITY_BLOCK,
 ) -> tuple[datetime, datetime, Decimal] | None:
-    """Begin, end and rate of an instance-hour of the earliest offering of a window; None where there is none."""
     now, catalog = datetime.now(UTC), load()
     after, before = window
     earliest = max(after or now, now + LEAST_NOTICE)

@@ -67,12 +67,7 @@ def described(backend: Any) -> dict[str, dict[str, Any]]:
 
 
 def create_capacity_reservation(response: Any) -> ActionResult:
-    """Reserve instances of a type in a zone.
-
-    Raises:
-        MissingParameterError: type, platform, count or zone is not named.
-        InvalidParameterValueError: the platform, the match criteria or the zone is none of the service's.
-    """
+    """Reserve instances of a type in a zone."""
     given, backend = response._get_param, response.ec2_backend  # noqa: SLF001  the way moto's own responses read
     zones = {each.zone_id: each.name for each in RegionsAndZonesBackend.zones[backend.region_name]}
     asked = {name: given(name) for name in ("InstanceType", "InstancePlatform", "InstanceCount")}
@@ -109,7 +104,6 @@ def _made(backend: Any) -> list[OnDemandReservation]:
 
 
 def _fitting(backend: Any, instance: Any) -> Iterator[str]:
-    """The open reservations that have room for an instance."""
     for each in _made(backend):
         fits = (each.instance_type, each.zone) == (instance.instance_type, instance.placement.zone)
         if fits and each.match == "open" and running_in(backend, each.id) < each.count:

@@ -35,11 +35,7 @@ class Clusters(Protocol):
     """What runs the clusters that are deployed."""
 
     def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; the id of its head node's instance.
-
-        Raises:
-            ClusterFailedError: it does not start.
-        """
+        """Start a cluster; the id of its head node's instance."""
 
     def stop(self, name: str) -> None:
         """Stop a cluster and remove its instances; nothing where there is none of that name."""
@@ -51,11 +47,7 @@ class Clusters(Protocol):
         """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
 
     def enlist(self, name: str, group: str, count: int) -> None:
-        """Bring so many instances of a cluster's group.
-
-        Raises:
-            ClusterFailedError: they do not come.
-        """
+        """Bring so many instances of a cluster's group."""
 
 
 @dataclass(slots=True, kw_only=True)

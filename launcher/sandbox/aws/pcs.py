@@ -113,11 +113,7 @@ class PcsService:
             return list(self._known.values())
 
     def cluster(self, name: str) -> PcsCluster:
-        """A cluster by its name or id.
-
-        Raises:
-            PcsError: there is none.
-        """
+        """A cluster by its name or id."""
         with self._lock:
             for each in self._known.values():
                 if name in (each.id, each.name):
@@ -126,22 +122,14 @@ class PcsService:
 
     @staticmethod
     def part(parts: Mapping[str, Part], name: str, what: str) -> Part:
-        """A group or a queue by its name or id.
-
-        Raises:
-            PcsError: there is none.
-        """
+        """A group or a queue by its name or id."""
         for each in parts.values():
             if name in (each.id, each.name):
                 return each
         raise PcsError("ResourceNotFoundException", f"no {what} {name}")
 
     def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> PcsCluster:
-        """Make a cluster.
-
-        Raises:
-            PcsError: the service refuses it.
-        """
+        """Make a cluster."""
         _refuse(cluster_problems(request, self._aws))
         with self._lock:
             name = request["clusterName"]
@@ -158,11 +146,7 @@ class PcsService:
             return made
 
     def delete_cluster(self, name: str) -> None:
-        """Remove a cluster.
-
-        Raises:
-            PcsError: there is none, or it has groups or queues.
-        """
+        """Remove a cluster."""
         with self._lock:
             found = self.cluster(name)
             left = [each.name for each in (*found.queues.values(), *found.groups.values())]
@@ -171,11 +155,7 @@ class PcsService:
             del self._known[found.id]
 
     def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Make a node group; the instances of one that is in no queue are there at once.
-
-        Raises:
-            PcsError: the service refuses it.
-        """
+        """Make a node group; the instances of one that is in no queue are there at once."""
         with self._lock:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))
@@ -185,11 +165,7 @@ class PcsService:
             return cluster, made
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Make a queue, and have Slurm run with it.
-
-        Raises:
-            PcsError: the service refuses it, or Slurm does not start.
-        """
+        """Make a queue, and have Slurm run with it."""
         with self._lock:
             cluster = self._active(request)
             _refuse(queue_problems(request, frozenset(cluster.groups)))
@@ -215,11 +191,7 @@ class PcsService:
         return made
 
     def delete_group(self, cluster_name: str, name: str) -> None:
-        """Remove a node group with its instances.
-
-        Raises:
-            PcsError: there is none, or a queue has it.
-        """
+        """Remove a node group with its instances."""
         with self._lock:
             cluster = self.cluster(cluster_name)
             group = self.part(cluster.groups, name, "compute node group")
@@ -231,22 +203,14 @@ class PcsService:
             del cluster.groups[group.id]
 
     def delete_queue(self, cluster_name: str, name: str) -> None:
-        """Remove a queue with the jobs in it.
-
-        Raises:
-            PcsError: there is none.
-        """
+        """Remove a queue with the jobs in it."""
         with self._lock:
             cluster = self.cluster(cluster_name)
             del cluster.queues[self.part(cluster.queues, name, "queue").id]
             self._match(cluster)
 
     def update_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Scale a node group: nodes beyond its most go, and jobs on them back into the queue.
-
-        Raises:
-            PcsError: the service refuses it.
-        """
+        """Scale a node group: nodes beyond its most go, and jobs on them back into the queue."""
         with self._lock:
             cluster = self._active(request)
             group = self.part(cluster.groups, str(request["computeNodeGroupIdentifier"]), "compute node group")
@@ -279,7 +243,6 @@ class PcsService:
                 raise PcsError("ValidationException", str(failure)) from failure
 
     def _run(self, cluster: PcsCluster, group: Part, count: int) -> None:
-        """Run the instances of a group that is always there: the login node."""
         while len(cluster.machines[group.id]) < count and group.name == pcs.LOGIN:
             self.run_machine(cluster, group)
 
@@ -290,7 +253,6 @@ class PcsService:
         return instance
 
     def _match(self, cluster: PcsCluster) -> None:
-        """Have Slurm run with the queues that there are now."""
         if cluster.running is not None:
             self._clusters.stop(cluster.name)
             cluster.running = None
@@ -446,7 +408,6 @@ def _unchanged(wanted: Wanted, before: Made) -> Made:
 
 
 def _asked(call: Callable[[], Any]) -> Any:
-    """What a call answers; a refusal fails the resource."""
     try:
         return call()
     except PcsError as refusal:

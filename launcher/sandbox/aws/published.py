@@ -78,7 +78,6 @@ class PublishedStacks:
 
 
 def _provider(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The provider: a token that no other has, and a role that is there if one is named."""
     role = parameters.get("CustomLambdaRole")
     there = iam_backends[wanted.account_id][get_partition(wanted.region_name)].roles.values()
     if role and role not in {each.arn for each in there}:
@@ -89,7 +88,6 @@ def _provider(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The policies' stack, of which the provider takes one role."""
     del wanted
     boundary, more = parameters.get("PermissionsBoundaryPolicy"), parameters.get("AdditionalPolicies")
     for name, arn in (("PermissionsBoundaryPolicy", boundary), ("AdditionalPolicies", more)):
@@ -107,7 +105,6 @@ def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _published(wanted: Wanted) -> tuple[str, str]:
-    """The path and the release of a template of AWS's."""
     url = wanted.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:

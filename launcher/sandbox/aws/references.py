@@ -52,9 +52,6 @@ def in_order(resources: Mapping[str, Any]) -> list[str]:
 
     >>> in_order({"Subnet": {"Properties": {"VpcId": {"Ref": "Vpc"}}}, "Vpc": {}})
     ['Vpc', 'Subnet']
-
-    Raises:
-        CircularTemplateError: resources that name each other.
     """
     graph = {name: [other for other in named_in(json) if other in resources] for name, json in resources.items()}
     sorter = graphlib.TopologicalSorter(graph)

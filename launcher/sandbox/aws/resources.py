@@ -73,11 +73,7 @@ class Resources(ResourceMap):
         return found
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
-        """The value of a template parameter that is kept in the Parameter Store.
-
-        Raises:
-            ValidationError: there is none of that name.
-        """
+        """The value of a template parameter that is kept in the Parameter Store."""
         if ssm_backends[self._account_id][self._region_name].get_parameter(value) is None:
             raise ValidationError(
                 message=f"Unable to fetch parameters [{value}] from parameter store for this account."
@@ -107,7 +103,6 @@ class Resources(ResourceMap):
         return str(getattr(self._parsed_resources.get(name), "physical_resource_id", None) or "")
 
     def _resolved(self, name: str) -> tuple[Any, dict[str, Any], str]:
-        """The model of a resource, its definition with every reference filled in, and a name for it."""
         definition = self._resource_json_map[name]
         try:
             model, json, generated = self._attempt(
@@ -118,11 +113,7 @@ class Resources(ResourceMap):
         return model, json, generated
 
     def make(self, name: str) -> None:
-        """Make a resource.
-
-        Raises:
-            ResourceFailedError: an emulated API or a model of the sandbox refused it.
-        """
+        """Make a resource."""
         model, json, physical_name = self._resolved(name)
         self.made_from[name] = json
         wanted = self._want(name, json, physical_name)
@@ -138,11 +129,7 @@ class Resources(ResourceMap):
         self._record(name, model, wanted.properties, lack)
 
     def change(self, name: str, before: "Resources") -> bool:
-        """Change a resource that `before` holds; False when nothing about it is different.
-
-        Raises:
-            ResourceFailedError: an emulated API or a model of the sandbox refused the change.
-        """
+        """Change a resource that `before` holds; False when nothing about it is different."""
         if name in before.replaced:
             # The way back: what was replaced is still there, and what took its place goes with `sweep`.
             return True
@@ -183,11 +170,7 @@ class Resources(ResourceMap):
         self.replaced.clear()
 
     def remove(self, name: str) -> bool:
-        """Remove a resource; False when its deletion policy keeps it.
-
-        Raises:
-            ResourceFailedError: an emulated API or a model of the sandbox refused.
-        """
+        """Remove a resource; False when its deletion policy keeps it."""
         json = self.made_from[name]
         resource = self._parsed_resources.get(name)
         kept = str(json.get("DeletionPolicy", "")).startswith("Retain")
@@ -286,7 +269,6 @@ class _Attributes:
         self._missing = missing
 
     def get_cfn_attribute(self, attribute: str) -> Any:
-        """The attribute, or what `missing` makes up."""
         if not hasattr(self._resource, "get_cfn_attribute"):
             return self._missing(attribute)
         try:
@@ -310,7 +292,6 @@ def _made_anew(model: Model) -> Callable[[Wanted, Any], Any]:
 
 
 def _change_of(model: Any) -> Callable[[Wanted, Any], Any] | None:
-    """What changes a resource of a model in place, or None where nothing does."""
     if isinstance(model, Model):
         return model.change
     update = model.update_from_cloudformation_json

@@ -33,9 +33,6 @@ def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
         template: as a mapping.
         parameters: the values of its parameters, by name.
 
-    Raises:
-        ValueError: a rule uses what rules may not.
-
     >>> never = {"Fn::Equals": ["a", "b"]}
     >>> broken_rules({"Rules": {"No": {"Assertions": [{"Assert": never, "AssertDescription": "name it"}]}}}, {})
     ['Rule No: name it']
@@ -115,7 +112,6 @@ class EmulatedStack(Stack):
         return {name: self.parameters.get(name, slot.get("Default")) for name, slot in slots.items()}
 
     def _create_resource_map(self) -> Resources:
-        """The map of the template's resources, none made yet."""
         made = Resources(
             stack_id=self.stack_id,
             stack_name=self.name,
@@ -130,11 +126,7 @@ class EmulatedStack(Stack):
         return made
 
     def read(self, template: str, parameters: dict[str, Any]) -> Resources:
-        """Take in a template and give the map of its resources; nothing else of the stack changes.
-
-        Raises:
-            ValidationError: the template or its parameters cannot be used.
-        """
+        """Take in a template and give the map of its resources; nothing else of the stack changes."""
         before = (self.template, self.template_dict, self.parameters)
         self.template, self.parameters = template, parameters
         try:
@@ -325,12 +317,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             return stack
 
     def create_change_set(self, *positional: Any, **named: Any) -> tuple[str, str]:
-        """Keep a change for later, after a look whether its template can be used at all.
-
-        Raises:
-            AlreadyExistsException: a stack of that name is there and the change set would make it.
-            ValidationError: the template or its parameters cannot be used.
-        """
+        """Keep a change for later, after a look whether its template can be used at all."""
         with _LOCK:
             name, creates = named["stack_name"], named["change_set_type"] == "CREATE"
             for stack in [stack for stack in self.stacks.values() if stack.name == name and creates]:
@@ -351,11 +338,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             return ids
 
     def change_set(self, name: str, stack_name: str | None) -> Any:
-        """A change set by its ARN, or by its name and that of its stack: the CDK gives those of all stacks one name.
-
-        Raises:
-            ChangeSetNotFoundError: there is none.
-        """
+        """A change set by its ARN, or by its name and that of its stack: the CDK gives those of all stacks one name."""
         for arn, change_set in self.change_sets.items():
             if name == arn:
                 return change_set
@@ -388,11 +371,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             self._publish(stack)
 
     def delete_stack(self, name_or_stack_id: str) -> None:
-        """Remove a stack.
-
-        Raises:
-            ValidationError: it is protected.
-        """
+        """Remove a stack."""
         with _LOCK:
             found = [s for s in self.stacks.values() if name_or_stack_id in (s.name, s.stack_id)]
             for stack in found:

@@ -56,7 +56,6 @@ def make_stand_ins(
 
 
 def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
-    """A VPC with private subnets, and a NAT gateway in a public one."""
     ec2: Any = ec2_backends[DEFAULT_ACCOUNT_ID][region]
     ranges = _RANGE.subnets(new_prefix=_SUBNET_BITS)
     with _named(vpcs, "random_vpc_id", vpc_id):

@@ -137,13 +137,11 @@ def _nothing(_wanted: Wanted, _made: Made) -> None:
 
 
 def _class(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A priority class: its name has an ending that nobody asked for."""
     metadata = {"name": priority_class(given["Name"])}
     return {"apiVersion": _QUEUES, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": given["Weight"]}
 
 
 def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The namespace of a team, its share of the cluster, and its queue."""
     space = f"hyperpod-ns-{team}"
     yield governed_namespace(space)
     types, preempts = config.get("ComputeQuotaResources", ()), config.get("PreemptTeamTasks", "LowerPriority")
@@ -184,7 +182,6 @@ def queue_objects(
 
 
 def _flavor(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What pods can ask of so many instances of a type."""
     facts = load().instance_types.get(asked["InstanceType"].removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
     each = {**room_of(facts, efa), **devices_of(facts, efa)}
@@ -193,11 +190,7 @@ def _flavor(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_compute_quota(response: Any) -> ActionResult:
-    """A quota by its id.
-
-    Raises:
-        ResourceNotFound: there is none.
-    """
+    """A quota by its id."""
     backend, id_ = response.sagemaker_backend, response._get_param("ComputeQuotaId")  # noqa: SLF001  as moto reads
     found = _MADE[backend.account_id, backend.region_name].get(id_)
     if found is None:

@@ -93,11 +93,7 @@ class TrainingJobs:
         return arn
 
     def found(self, region: str, name: str) -> TrainingJob:
-        """A job.
-
-        Raises:
-            ValidationError: there is none, as SageMaker says it.
-        """
+        """A job."""
         job = self._jobs.get((region, name))
         if job is None:
             raise ValidationError(message="Requested resource not found.")
@@ -119,11 +115,7 @@ class TrainingJobs:
         del self._jobs[region, name]
 
     def interrupt(self, name: str) -> None:
-        """Take the instances of a job away.
-
-        Raises:
-            KeyError: there is no such job.
-        """
+        """Take the instances of a job away."""
         next(job for (_, own), job in self._jobs.items() if own == name).interrupt()
 
     def stop_all(self) -> None:
@@ -196,7 +188,6 @@ def _rules_of_spot(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rules_of_type(request: Mapping[str, Any]) -> Iterator[str]:
-    """Of instance types with disks of their own, and without accelerators."""
     resources, limits = request["ResourceConfig"], request.get("StoppingCondition", {})
     facts = load().instance_types.get(str(resources.get("InstanceType", "")).removeprefix("ml."))
     if facts is not None and facts.nvme_gb and "VolumeKmsKeyId" in resources:
@@ -312,7 +303,6 @@ def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
 
 
 def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
-    """The jobs that a call asks for, all in one page."""
     status, part = (response._get_param(each) for each in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
     every = [each.describe() for each in jobs.in_region(response.sagemaker_backend.region_name)]
     names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")

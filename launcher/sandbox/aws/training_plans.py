@@ -32,11 +32,7 @@ def bought_in(account_id: str, region: str) -> dict[str, TrainingPlan]:
 
 
 def describe_training_plan(response: Any) -> ActionResult:
-    """A training plan that was bought.
-
-    Raises:
-        ResourceNotFound: there is none of that name.
-    """
+    """A training plan that was bought."""
     backend: SageMakerModelBackend = response.sagemaker_backend
     name = response._get_param("TrainingPlanName")  # noqa: SLF001  the way moto's own responses read
     bought = _BOUGHT[backend.account_id, backend.region_name].get(name)
@@ -46,7 +42,6 @@ def describe_training_plan(response: Any) -> ActionResult:
 
 
 def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
-    """How many instances of a training plan the clusters of an account have."""
     found = 0
     for cluster in backend.clusters.values():
         groups = {

@@ -28,11 +28,7 @@ class ConfigurationRefusedError(Exception):
 
 
 def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
-    """The cluster that a configuration asks for.
-
-    Raises:
-        ConfigurationRefusedError: ParallelCluster would refuse it.
-    """
+    """The cluster that a configuration asks for."""
     found = list(problems(configuration))
     if not _CLUSTER_NAME.fullmatch(name):
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"

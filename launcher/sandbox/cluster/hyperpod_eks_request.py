@@ -53,9 +53,6 @@ def refuse(
         account: what the machines find.
         control: the EKS cluster that it names, None where there is none of that name.
         vpc_of: the VPC of every subnet that is there.
-
-    Raises:
-        RequestRefusedError: they would not, with every reason.
     """
     found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
@@ -83,7 +80,6 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
 def _of_the_control_plane(
     request: Mapping[str, Any], control: ControlPlane | None, vpc_of: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """A cluster that is there, in a version that HyperPod takes, in the nodes' VPC, with HyperPod's chart."""
     path = "Orchestrator.Eks.ClusterArn"
     if control is None:
         yield Problem(path=path, message=f"no EKS cluster {eks_name(request)}")

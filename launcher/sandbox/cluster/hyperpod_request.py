@@ -56,11 +56,7 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
-    """The cluster that a request asks for.
-
-    Raises:
-        RequestRefusedError: it would not come up.
-    """
+    """The cluster that a request asks for."""
     found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
     if not found:

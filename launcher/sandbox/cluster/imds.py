@@ -73,9 +73,6 @@ class MetadataService:
 
         Returns:
             The time of the interruption, ISO in UTC.
-
-        Raises:
-            ValueError: there is no such action.
         """
         if action not in _ACTIONS:
             raise ValueError(f"action {action!r}, allowed: {', '.join(_ACTIONS)}")
@@ -165,7 +162,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, self.server.service.new_token(int(ttl)), {_TTL_HEADER: ttl})
 
     def do_GET(self) -> None:
-        """Answer whoever has a token."""
         path = self._place()
         if path is None:
             self._send(HTTPStatus.NOT_FOUND)

@@ -64,11 +64,7 @@ class Node:
 
     @property
     def metadata(self) -> MetadataService:
-        """Its metadata service.
-
-        Raises:
-            RuntimeError: it is down.
-        """
+        """Its metadata service."""
         if self._metadata is None:
             raise RuntimeError(f"node {self.name} is down")
         return self._metadata

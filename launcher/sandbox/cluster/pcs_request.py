@@ -57,7 +57,6 @@ def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
 
 
 def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
-    """Subnets that are there, and security groups whose members reach each other and the controller."""
     yield from (f"subnet {each} does not exist" for each in subnets if aws.subnet(each) is None)
     admit = {each: aws.admits_itself(each) for each in groups}
     yield from (f"security group {each} does not exist" for each, admits in admit.items() if admits is None)

@@ -63,11 +63,7 @@ class Cluster:
         self._lock = threading.RLock()
 
     def start(self) -> str:
-        """Start it; the id of its head node's instance.
-
-        Raises:
-            ClusterFailedError: its Slurm does not come up.
-        """
+        """Start it; the id of its head node's instance."""
         with self._lock:
             self._places.nodes.mkdir(parents=True, mode=0o700)
             self._head_node = self._fleet.run_head_node(self.spec)
@@ -91,11 +87,7 @@ class Cluster:
 
     @property
     def scheduler(self) -> Scheduler:
-        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own.
-
-        Raises:
-            RuntimeError: the cluster is not started.
-        """
+        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own."""
         if self._scheduler is None:
             raise RuntimeError(f"cluster {self.spec.name} is not started")
         return self._scheduler
@@ -156,11 +148,7 @@ class Cluster:
                     node.leave()
 
     def enlist(self, group: str, count: int) -> None:
-        """Bring machines of a group in the places of those that are gone.
-
-        Raises:
-            ClusterFailedError: it has not as many places, or one does not come up.
-        """
+        """Bring machines of a group in the places of those that are gone."""
         with self._lock:
             free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
             if count > len(free):
@@ -183,11 +171,7 @@ class Cluster:
                     self.replace(name)
 
     def node(self, name: str) -> Node:
-        """A node by its name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """A node by its name."""
         with self._lock:
             return self._node(name)
 
@@ -262,11 +246,7 @@ class Registry:
         self._made = 0
 
     def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; the id of its head node's instance.
-
-        Raises:
-            ClusterFailedError: there is one of that name, it is too large for a sandbox, or it does not start.
-        """
+        """Start a cluster; the id of its head node's instance."""
         wanted = sum(group.max_count for group in spec.groups)
         if wanted > _MOST_NODES:
             raise ClusterFailedError(f"{wanted} nodes are more than the {_MOST_NODES} that a sandbox runs")
@@ -283,11 +263,7 @@ class Registry:
             return head_node
 
     def host(self, name: str, region: str) -> str:
-        """Start the Kubernetes of an EKS cluster; the address of its API.
-
-        Raises:
-            ClusterFailedError: there is a cluster of that name.
-        """
+        """Start the Kubernetes of an EKS cluster; the address of its API."""
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
                 raise ClusterFailedError(f"a cluster named {name} is there already")
@@ -299,21 +275,13 @@ class Registry:
             return made.address
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join an EKS cluster.
-
-        Raises:
-            ClusterFailedError: they are more than a sandbox runs.
-        """
+        """Have the machines of a node group join an EKS cluster."""
         if machines.count > _MOST_NODES:
             raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
-        """Install what a chart or an add-on brings into an EKS cluster.
-
-        Raises:
-            ClusterFailedError: it refuses an object.
-        """
+        """Install what a chart or an add-on brings into an EKS cluster."""
         try:
             self.hosted(name).install(operators, objects, word)
         except RefusedError as refused:
@@ -342,11 +310,7 @@ class Registry:
             found.leave(group)
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many machines in a node group of an EKS cluster.
-
-        Raises:
-            ClusterFailedError: they are more than a sandbox runs.
-        """
+        """Have so many machines in a node group of an EKS cluster."""
         if count > _MOST_NODES:
             raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self.hosted(name).resize(group, count)
@@ -379,11 +343,7 @@ class Registry:
             cluster.set_fleet(up=up)
 
     def enlist(self, name: str, group: str, count: int) -> None:
-        """Bring so many machines of a cluster's group.
-
-        Raises:
-            ClusterFailedError: they do not come.
-        """
+        """Bring so many machines of a cluster's group."""
         with self._lock:
             cluster = self._clusters[name]
         cluster.enlist(group, count)
@@ -395,11 +355,7 @@ class Registry:
                 self.stop(name)
 
     def cluster(self, name: str) -> Cluster | HostedKubernetes:
-        """A cluster by its name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """A cluster by its name."""
         with self._lock:
             there: dict[str, Cluster | HostedKubernetes] = {**self._clusters, **self._kubernetes}
             if name not in there:

@@ -58,7 +58,6 @@ def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _said(error: ValidationError) -> Iterator[Problem]:
-    """An error in this project's words."""
     path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path).lstrip(".")
     prefix, got, rule = f"{path}." if path else "", error.instance, error.validator_value
     if error.validator == "additionalProperties":

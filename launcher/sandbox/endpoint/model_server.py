@@ -69,9 +69,6 @@ def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
         environ: the request; its signature was checked, if it has one.
         keys: the access keys that may have signed a token.
         openai: whether it came on the path of OpenAI clients, which takes tokens; the other takes signatures.
-
-    Raises:
-        RefusedError: nobody who may.
     """
     given = environ.get("HTTP_AUTHORIZATION", "")
     region = _region_of_token(given.removeprefix("Bearer "), keys) if openai else _region_of(given)
@@ -275,7 +272,6 @@ class ModelServer:
         return {"object": "list", "model": hosted.model, "data": data, "usage": usage}
 
     def _tokens(self, hosted: Hosted, asked: Mapping[str, Any]) -> tuple[int, list[str]]:
-        """Tokens of the request, and those of the answer."""
         _refuse_other_model(hosted, asked)
         messages = asked.get("messages")
         if not isinstance(messages, list) or not messages:

@@ -42,11 +42,7 @@ class Api:
             )
 
     def create(self, kind: Kind, namespace: str, given: Object) -> Object:
-        """Take a new object.
-
-        Raises:
-            RefusedError: it is refused.
-        """
+        """Take a new object."""
         metadata = dict(given.get("metadata") or {})
         if metadata.get("namespace", namespace) != namespace:
             text = "the namespace of the provided object does not match the namespace sent on the request"
@@ -72,11 +68,7 @@ class Api:
         return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(made))
 
     def page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Object:
-        """A list of objects, whole or in pages.
-
-        Raises:
-            RefusedError: a selector or a page's mark cannot be read, or the page is of too old a list.
-        """
+        """A list of objects, whole or in pages."""
         found, version = self.objects.every(kind, namespace, matching(kind, query))
         asked, limit = query.get("continue", ""), int(query.get("limit") or 0)
         if asked:
@@ -96,19 +88,11 @@ class Api:
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
     def replace(self, kind: Kind, namespace: str, name: str, given: Object, part: str = "") -> Object:
-        """Put an object, or its status, in the place of what is there.
-
-        Raises:
-            RefusedError: it is not there, has changed meanwhile, or is refused.
-        """
+        """Put an object, or its status, in the place of what is there."""
         return self._changed(kind, namespace, name, lambda _: given, part)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, *, form: str, part: str = "") -> Object:
-        """Change an object, or its status.
-
-        Raises:
-            RefusedError: it is not there, the patch is of no known form, or what comes of it is refused.
-        """
+        """Change an object, or its status."""
         if form not in patches.FORMS or (form.startswith("application/strategic") and kind.schema is not None):
             allowed = ", ".join(sorted(patches.FORMS))
             text = f"the body of the request was in an unknown format - accepted media types include: {allowed}"
@@ -139,11 +123,7 @@ class Api:
         return self.objects.update(kind, namespace, apply, name)
 
     def delete(self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
-        """Delete an object: at once, or as soon as its finalizers and its grace period let it go.
-
-        Raises:
-            RefusedError: it is not there, or is not the one that was meant.
-        """
+        """Delete an object: at once, or as soon as its finalizers and its grace period let it go."""
         wanted, policy = options.get("preconditions") or {}, options.get("propagationPolicy")
         seconds = options.get("gracePeriodSeconds")
 
@@ -167,11 +147,7 @@ class Api:
         return self.objects.update(kind, namespace, mark, name)
 
     def evict(self, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
-        """Have a pod leave its node, as a drain does (policy/v1 Eviction).
-
-        Raises:
-            RefusedError: it is not there.
-        """
+        """Have a pod leave its node, as a drain does (policy/v1 Eviction)."""
         pods = self.kinds.at("", "v1", "pods")
         disrupt(self.objects, pods, (namespace, name), "EvictionByEvictionAPI", "Eviction API: evicting")
         self.delete(pods, namespace, name, options)
@@ -183,11 +159,7 @@ _OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimesta
 
 
 def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
-    """Say of a pod that it does not end by itself (condition DisruptionTarget).
-
-    Raises:
-        RefusedError: it is not there.
-    """
+    """Say of a pod that it does not end by itself (condition DisruptionTarget)."""
 
     def apply(found: Object) -> Object:
         return {
@@ -208,11 +180,7 @@ def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
 
 
 def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
-    """Whether an object fits what a request asks for.
-
-    Raises:
-        RefusedError: a selector cannot be read.
-    """
+    """Whether an object fits what a request asks for."""
     by_label = selectors.labels(query.get("labelSelector", ""))
     by_field = selectors.fields(query.get("fieldSelector", ""), kind.kind)
     return lambda found: by_label(found) and by_field(found)

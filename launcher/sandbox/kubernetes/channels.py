@@ -71,11 +71,7 @@ class Channels:
 
 
 def accepted(headers: Message) -> list[tuple[str, str]]:
-    """What a handshake is answered with.
-
-    Raises:
-        RefusedError: it is none, or speaks no protocol that is spoken here.
-    """
+    """What a handshake is answered with."""
     if (headers.get("Upgrade") or "").lower() != "websocket" or "Sec-WebSocket-Key" not in headers:
         raise RefusedError("BadRequest", "Upgrade request required")
     offered = [each.strip() for each in (headers.get("Sec-WebSocket-Protocol") or "").split(",")]

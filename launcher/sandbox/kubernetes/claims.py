@@ -43,7 +43,6 @@ def bind(cluster: Cluster) -> None:
 
 
 def _fits(claim: Object, volume: Object) -> bool:
-    """Whether a free volume is what a claim asks for."""
     wanted, spec = claim["spec"], volume["spec"]
     if volume.get("status", {}).get("phase") == "Bound" or "claimRef" in spec:
         return False
@@ -96,7 +95,6 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
 
 
 def _beside(pod: Object, pods: Iterable[Object]) -> list[Object]:
-    """The other pods of its namespace that are placed and have not ended."""
     return [
         each
         for each in pods

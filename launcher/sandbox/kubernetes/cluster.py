@@ -34,9 +34,6 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
         pod: the pod.
         log: gives the file of a container; None where nothing of the pod has begun.
         query: container, timestamps, sinceTime, tailLines, limitBytes.
-
-    Raises:
-        RefusedError: there is no such container, it has to be named, or it has not begun.
     """
     name, spec = pod["metadata"]["name"], pod["spec"]
     names = [each["name"] for part in ("containers", "initContainers") for each in spec.get(part, ())]
@@ -65,7 +62,6 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
 
 
 def _time(line: bytes) -> datetime:
-    """When a line was printed, to the microsecond."""
     stamp = line.partition(b" ")[0].decode().removesuffix("000Z")
     return datetime.fromisoformat(f"{stamp}+00:00")
 
@@ -272,7 +268,6 @@ class KubernetesCluster:
                     self._foreground(each, kind)
 
     def _foreground(self, found: Object, kind: Any) -> None:
-        """Delete what an object owns; when nothing of it is left, let the object go."""
         uid, place = found["metadata"]["uid"], (found["metadata"].get("namespace", ""), found["metadata"]["name"])
         left = [(of, each) for of in self.api.kinds for each in self.api.objects.every(of)[0] if uid in owned(each)]
         for of, each in left:
@@ -310,7 +305,6 @@ class KubernetesCluster:
         self.api.delete(pods, namespace, name, {})
 
     def _orphaned(self, place: tuple[str, str], pod: Object) -> None:
-        """A pod whose node is gone: it has failed, is a disruption, and is deleted without grace."""
         namespace, name = place
         pods = self._cluster.kind("", "pods")
         if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
@@ -321,7 +315,6 @@ class KubernetesCluster:
         self.api.delete(pods, namespace, name, {"gracePeriodSeconds": 0})
 
     def _place(self) -> None:
-        """The scheduler: one node for each pod that has none, or the reason why not."""
         nodes, pods = self.nodes(), self.pods()
         living = [each for each in pods if each.get("status", {}).get("phase") in ("Pending", "Running")]
         for pod in living:
@@ -358,7 +351,6 @@ class KubernetesCluster:
         self._cluster.event(pod, "Warning", "FailedScheduling", why, source="default-scheduler")
 
     def _run(self) -> None:
-        """The kubelets: start what was placed, end what is to go, and remove what has ended and is to go."""
         pods = self.pods()
         self._end_orphans({each["metadata"]["uid"] for each in pods})
         for pod in pods:
@@ -436,20 +428,12 @@ class KubernetesCluster:
         )
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed.
-
-        Raises:
-            RefusedError: there is no such pod or container, or it has not begun.
-        """
+        """What a container has printed."""
         found, run = self._run_of(namespace, pod)
         return read_log(found, run.log if run is not None else None, query)
 
     def spawner(self, namespace: str, pod: str) -> Spawn:
-        """What starts programs in the container of a pod that runs.
-
-        Raises:
-            RefusedError: there is no such pod, or it does not run.
-        """
+        """What starts programs in the container of a pod that runs."""
         found, run = self._run_of(namespace, pod)
         if run is None or found.get("status", {}).get("phase") != "Running":
             raise RefusedError("BadRequest", f"cannot exec into a container of pod {pod}: it does not run")

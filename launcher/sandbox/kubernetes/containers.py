@@ -47,9 +47,6 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
         folder: of its own.
         claims: where the volumes behind the namespace's claims lie, which outlive it.
         find: reads ConfigMaps and Secrets.
-
-    Raises:
-        ContainerError: a volume names what is not there, or is of a kind that is not made here.
     """
     found: dict[str, Path] = {}
     for each in pod["spec"].get("volumes", ()):
@@ -68,7 +65,6 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
 
 
 def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None:
-    """Write what a ConfigMap or a Secret holds."""
     name = source.get("name") or source.get("secretName")
     found = find("configmaps" if kind == "configMap" else "secrets", str(name))
     if found is None and not source.get("optional"):
@@ -91,11 +87,7 @@ def _data(found: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> dict[str, str]:
-    """The variables that a container sets.
-
-    Raises:
-        ContainerError: one refers to what is not there.
-    """
+    """The variables that a container sets."""
     found: dict[str, str] = {}
     for each in container.get("envFrom", ()):
         plural = "configmaps" if "configMapRef" in each else "secrets"
@@ -135,7 +127,6 @@ def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> 
 
 
 def _field(path: str, pod: Mapping[str, Any]) -> str:
-    """A field of the pod, by the path that the downward API takes."""
     match = re.fullmatch(r"metadata\.(annotations|labels)\['([^']+)'\]", path)
     if match:
         return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
@@ -186,9 +177,6 @@ def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> 
     """Refuse a container whose program is not on this machine, as a kubelet says it of an image without it.
 
     Images are not pulled. A registry below `.invalid` is one that nobody reaches (RFC 6761).
-
-    Raises:
-        ContainerError: its image cannot be pulled, it has no command, or there is no such program.
     """
     registry = container["image"].partition("/")[0]
     if registry.endswith(".invalid"):

@@ -24,11 +24,7 @@ class Cluster:
         self._lock = threading.Lock()
 
     def kind(self, group: str, plural: str, version: str = "v1") -> Kind:
-        """A kind.
-
-        Raises:
-            RefusedError: the cluster has none of it.
-        """
+        """A kind."""
         return self.api.kinds.at(group, version, plural)
 
     def every(self, group: str, plural: str, version: str = "v1") -> list[Object]:

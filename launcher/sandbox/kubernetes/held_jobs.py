@@ -33,9 +33,6 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
     Args:
         document: a new object.
         namespace: the labels of where it would lie.
-
-    Raises:
-        RefusedError: it names no queue where each has to.
     """
     metadata = document.get("metadata", {})
     owners = (str(each.get("apiVersion", "")) for each in metadata.get("ownerReferences", ()))

@@ -21,21 +21,13 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 
 
 def create(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object in its own namespace.
-
-    Raises:
-        RefusedError: it is not taken, or nothing of its kind is served.
-    """
+    """Create an object in its own namespace."""
     kind, space, made = _placed(api, document)
     api.create(kind, space, made)
 
 
 def put(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object, or have one that is there be as it is here.
-
-    Raises:
-        RefusedError: it is not taken, or nothing of its kind is served.
-    """
+    """Create an object, or have one that is there be as it is here."""
     kind, space, made = _placed(api, document)
     name = made["metadata"]["name"]
     if api.objects.find(kind, space, name) is None:
@@ -102,11 +94,7 @@ class Resizable(Protocol):
     """What has as many machines in a node group as it is told."""
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many.
-
-        Raises:
-            ClusterFailedError: they are more than a sandbox runs.
-        """
+        """Have so many."""
 
 
 class HostedKubernetes:
@@ -196,18 +184,13 @@ class HostedKubernetes:
             self._gone(each)
 
     def _gone(self, name: str) -> None:
-        """Take a machine away."""
         with self._lock:
             found = self._nodes.pop(name, None)
         if found is not None and found.life:
             self._kubernetes.take_node(name)
 
     def install(self, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
-        """Serve the kinds of operators, and create objects.
-
-        Raises:
-            RefusedError: the cluster does not take one.
-        """
+        """Serve the kinds of operators, and create objects."""
         for kind in shipped(operators):
             self._kubernetes.api.kinds.add(kind)
         for each in objects:
@@ -216,11 +199,7 @@ class HostedKubernetes:
             self._words += [word] if word else []
 
     def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or have those that are there be as they are here.
-
-        Raises:
-            RefusedError: the cluster does not take one.
-        """
+        """Create objects, or have those that are there be as they are here."""
         for each in objects:
             put(self._kubernetes.api, each)
 
@@ -322,7 +301,6 @@ class HostedKubernetes:
 
 
 def _state(job: Mapping[str, Any]) -> str:
-    """A job's state, in the words that Slurm's have."""
     status = job.get("status", {})
     ended = [each["type"] for each in status.get("conditions", ()) if each["status"] == "True"]
     found = next((word for kind, word in _ENDS.items() if kind in ended), None)

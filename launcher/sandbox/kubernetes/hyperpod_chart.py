@@ -63,7 +63,6 @@ def own_objects(values: str) -> Iterator[dict[str, Any]]:
 
 
 def _types(told: Mapping[str, Any]) -> Iterator[str]:
-    """The types of nodes that plugins are for, wherever the values name them."""
     for key, value in told.items():
         if key == "values" and isinstance(value, list):
             yield from value
@@ -83,9 +82,6 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
         values: what it is told, YAML.
         release: its name.
         namespace: where it goes.
-
-    Raises:
-        HelmFailedError: helm does not render it.
     """
     with tempfile.TemporaryDirectory() as scratch:
         folder, told, helm = (Path(scratch, name) for name in ("chart", "values.yaml", "helm"))

@@ -69,7 +69,6 @@ def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[
 
 
 def _counted(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
-    """What the ended pods come to, each counted once."""
     status = job.get("status", {})
     done = {int(each) for each in status.get("completedIndexes", "").split(",") if each}
     failed, fatal = status.get("failed", 0), None
@@ -89,7 +88,6 @@ def _counted(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any
 
 
 def _action(job: Object, pod: Object) -> tuple[str, str]:
-    """What the pod failure policy says of a pod that failed, and the message where the job fails by it."""
     for number, rule in enumerate(job["spec"].get("podFailurePolicy", {}).get("rules", ())):
         where = f"matching {rule['action']} rule at index {number}"
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -117,7 +115,6 @@ def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | No
 
 
 def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
-    """Why a job has failed, None where it has not."""
     spec = job["spec"]
     if counted["fatal"]:
         return {"reason": "PodFailurePolicy", "message": counted["fatal"]}
@@ -130,7 +127,6 @@ def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object
 
 
 def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], wanted: int) -> None:
-    """Make the pods that are missing; one that is on its way out is replaced when it is gone, or has ended."""
     spec = job["spec"]
     here = [each for each in pods if not _has_ended(each)]
     taken = {int(each["metadata"]["annotations"].get(INDEX, -1)) for each in here}
@@ -177,7 +173,6 @@ def _has_ended(pod: Object) -> bool:
 
 
 def _release(cluster: Cluster, pods: list[Object]) -> None:
-    """Let the pods of a job go that is over."""
     for each in pods:
         if TRACKED in each["metadata"].get("finalizers", ()):
             cluster.untrack(each, TRACKED)

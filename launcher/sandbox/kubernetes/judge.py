@@ -194,9 +194,6 @@ def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *
         found: as it would be kept.
         old: as it is kept now, None for a new one.
         version: of Kubernetes.
-
-    Raises:
-        RefusedError: with every reason.
     """
     if not _is(found, kind):
         got = f"{found.get('apiVersion')}, Kind={found.get('kind')}"
@@ -219,11 +216,7 @@ def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *
 
 
 def _refuse_of_its_shape(found: Mapping[str, Any], version: str) -> None:
-    """Decoding comes first and stops at what it cannot read; what it does not know it names, as strict validation does.
-
-    Raises:
-        RefusedError: with the first that is wrong of each part.
-    """
+    """Decoding comes first and stops at what it cannot read; unknown fields are named, as by strict validation."""
     texts = sorted(_words(each) for each in _validator(_file_name(found), version).iter_errors(_plain(found)))
     if texts:
         raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
@@ -246,7 +239,6 @@ def _file_name(found: Mapping[str, Any]) -> str:
 
 @cache
 def _validator(name: str, version: str) -> Validator:
-    """The strict schema of a kind."""
     schemas = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local-strict"
     registry: Registry[Any] = Registry()
     try:
@@ -266,7 +258,6 @@ def _plain(found: Mapping[str, Any]) -> Any:
 
 
 def _metadata(found: Mapping[str, Any]) -> list[Cause]:
-    """Names, labels and annotations."""
     metadata, causes = found.get("metadata", {}), []
     name = metadata.get("name", "")
     if not name:
@@ -294,7 +285,6 @@ def labels(found: Mapping[str, str], path: str) -> list[Cause]:
 
 
 def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
-    """The rules beyond the schema."""
     if kind.kind == "Job":
         return [*of_job(found), *(changed(found, old) if old is not None else [])]
     if kind.kind == "Pod":
@@ -311,7 +301,6 @@ def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None
 
 
 def _template(template: Any, version: str) -> list[Cause]:
-    """What is wrong with the pod template of a custom kind."""
     whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
     problems = _validator(_file_name(whole), version).iter_errors(_plain(whole))
     texts = [("", _words(each).replace("template.", "")) for each in problems]

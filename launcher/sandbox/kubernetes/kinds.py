@@ -67,11 +67,7 @@ class Kinds:
         self._found[kind.group, kind.version, kind.plural] = kind
 
     def at(self, group: str, version: str, plural: str) -> Kind:
-        """The kind of a path.
-
-        Raises:
-            RefusedError: nothing is served there; a cluster without an operator says so of its jobs.
-        """
+        """The kind of a path."""
         try:
             return self._found[group, version, plural]
         except KeyError:
@@ -83,11 +79,7 @@ class Kinds:
 
 
 def shipped(names: tuple[str, ...]) -> list[Kind]:
-    """The custom kinds of some operators, by the names of `custom_kinds.yaml`.
-
-    Raises:
-        KeyError: there is no operator of that name.
-    """
+    """The custom kinds of some operators, by the names of `custom_kinds.yaml`."""
     operators = _operators()
     return [
         Kind(

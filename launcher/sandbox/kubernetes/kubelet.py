@@ -127,7 +127,6 @@ class PodRun(threading.Thread):
         return "Succeeded" if all(code == 0 for code in codes) else "Failed"
 
     def _until_done(self, container: Mapping[str, Any], *, policy: str = "") -> int:
-        """Run a container, again where its policy says so; its last exit code."""
         policy = policy or self._pod["spec"]["restartPolicy"]
         pause = _BACK_OFF_S
         while True:
@@ -176,11 +175,7 @@ class PodRun(threading.Thread):
         return code if code >= 0 else 128 - code
 
     def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
-        """Start a program in the first container, beside what runs there.
-
-        Raises:
-            OSError: there is no such program.
-        """
+        """Start a program in the first container, beside what runs there."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
         placed = [paths(each) for each in words]
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
@@ -208,7 +203,6 @@ class PodRun(threading.Thread):
         return paths, own, environment, workdir
 
     def _watched(self, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for a container's first process, and end it when the pod is to leave."""
         told = False
         while (code := process.poll()) is None:
             if self._leaving.is_set() and not told:

@@ -95,7 +95,6 @@ def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
 
 
 def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
-    """A job's priority by its class; 0 for one that is not there."""
     classes = cluster.every(_GROUP, "workloadpriorityclasses", VERSION)
     return next((int(each["value"]) for each in classes if each["metadata"]["name"] == labels.get(PRIORITY_LABEL)), 0)
 
@@ -125,7 +124,6 @@ def _judge(
 
 
 def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | None, str]:
-    """The cluster queue of a local one; None, and why, where it lets nothing in."""
     local = cluster.api.objects.find(cluster.kind(_GROUP, "localqueues", VERSION), namespace, name)
     if local is None:
         return None, f"LocalQueue {name} doesn't exist"
@@ -175,7 +173,6 @@ def _shown(value: Decimal | int) -> str:
 
 
 def _wants(workload: Object) -> Counter[str]:
-    """What a workload's pods ask for together."""
     found: Counter[str] = Counter()
     for each in workload["spec"]["podSets"]:
         for name, value in requests_of({"spec": each["template"]["spec"]}).items():
@@ -218,7 +215,6 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
 
 
 def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, held: bool) -> None:
-    """Suspend a job, or let it go on."""
     metadata = job["metadata"]
     cluster.api.objects.update(
         cluster.kind(place[0], place[1]),
@@ -238,7 +234,6 @@ def _set_condition(
     message: str,
     admission: Object | None = None,
 ) -> None:
-    """Write a condition of a workload."""
     metadata = workload["metadata"]
 
     def apply(found: Object) -> Object:
@@ -255,7 +250,6 @@ def _set_condition(
 
 
 def _finish(cluster: Cluster) -> None:
-    """Give back the quota of jobs that are over."""
     over = {each["metadata"]["uid"] for _, each in _queued(cluster) if is_over(each)}
     for each in cluster.every(_GROUP, "workloads", VERSION):
         if each["metadata"]["labels"][UID_LABEL] in over and not _is(each, "Finished"):

@@ -76,7 +76,6 @@ def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status:
 
 
 def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Object, failure: str | None) -> Object:
-    """The job's conditions by its pods."""
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     restarts = sum(
@@ -114,7 +113,6 @@ def _replicas(job: Object) -> list[tuple[str, int, Object]]:
 
 
 def _pod(job: Object, name: str, place: tuple[str, int], spec: Object, total: int) -> Object:
-    """The pod of a replica, with the variables of torchrun and of torch.distributed."""
     role, index = place
     template, job_name = spec["template"], job["metadata"]["name"]
     rank = index + (1 if role == "Worker" and "Master" in job["spec"]["pytorchReplicaSpecs"] else 0)

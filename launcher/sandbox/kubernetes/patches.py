@@ -72,9 +72,6 @@ def _merged_list(found: list[Any], patch: list[Any], key: str) -> list[Any]:
 def operated(found: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """A list of operations (RFC 6902): add, remove, replace, test.
 
-    Raises:
-        RefusedError: one of them cannot be done.
-
     >>> operated({"a": {"b/c": 1}}, [{"op": "replace", "path": "/a/b~1c", "value": 2}])
     {'a': {'b/c': 2}}
     """

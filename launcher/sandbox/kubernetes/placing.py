@@ -111,7 +111,6 @@ def admits(template: Mapping[str, Any], node: Object) -> bool:
 
 
 def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a node has the labels that a pod wants, by its selector and by what its affinity requires."""
     if any(labels.get(name) != value for name, value in spec.get("nodeSelector", {}).items()):
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})

@@ -43,7 +43,6 @@ def with_job_defaults(job: Object) -> Object:
 
 
 def _spec(given: Mapping[str, Any]) -> Object:
-    """A pod's specification with the defaults that stand in it."""
     spec = copy.deepcopy(dict(given))
     for name, value in (
         ("restartPolicy", "Always"),
@@ -64,7 +63,6 @@ def _spec(given: Mapping[str, Any]) -> Object:
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
-    """The class of service: Guaranteed, Burstable or BestEffort."""
     resources = [each.get("resources", {}) for each in (*spec["containers"], *spec.get("initContainers", ()))]
     if not any(each.get("limits") or each.get("requests") for each in resources):
         return "BestEffort"

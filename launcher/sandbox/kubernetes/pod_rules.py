@@ -28,9 +28,6 @@ _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 def quantity(text: str | int) -> Decimal:
     """A quantity as a number.
 
-    Raises:
-        ValueError: it is none.
-
     >>> quantity("2Gi"), quantity("1500m"), quantity(8)
     (Decimal('2147483648'), Decimal('1.500'), Decimal('8'))
     """

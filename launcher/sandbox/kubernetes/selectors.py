@@ -26,9 +26,6 @@ _FIELDS = {
 def labels(text: str) -> Match:
     """A label selector.
 
-    Raises:
-        RefusedError: it cannot be read.
-
     >>> labels("a=1,b in (x, y),!c")({"metadata": {"labels": {"a": "1", "b": "y"}}})
     True
     """
@@ -51,11 +48,7 @@ def _label_test(text: str) -> Match:
 
 
 def fields(text: str, kind: str) -> Match:
-    """A field selector.
-
-    Raises:
-        RefusedError: it cannot be read, or the kind cannot be selected by that field.
-    """
+    """A field selector."""
     tests: list[Match] = []
     for each in filter(None, text.split(",")):
         match = _EQUAL.fullmatch(each)

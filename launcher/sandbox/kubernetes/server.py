@@ -38,31 +38,19 @@ class Rights:
     denied: set[tuple[str, str]] = field(default_factory=set)
 
     def refuse_unless_allowed(self, method: str, kind: Kind, namespace: str, name: str | None) -> None:
-        """Go on with a request that is allowed.
-
-        Raises:
-            RefusedError: it is not.
-        """
+        """Go on with a request that is allowed."""
         verb = _OF_ALL.get(method, "get") if name is None else _OF_ONE.get(method, "get")
         self.refuse(verb, kind.plural, kind.group, namespace)
 
     def refuse(self, verb: str, plural: str, group: str, namespace: str) -> None:
-        """The same by verb and resource, which may be a part of one: `pods/exec`.
-
-        Raises:
-            RefusedError: it is not allowed.
-        """
+        """The same by verb and resource, which may be a part of one: `pods/exec`."""
         if (verb, plural) in self.denied:
             where = f' in the namespace "{namespace}"' if namespace else " at the cluster scope"
             text = f'cannot {verb} resource "{plural}" in API group "{group}"{where}'
             raise RefusedError("Forbidden", f"{plural} is forbidden: User {text}")
 
     def review(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a SelfSubjectAccessReview.
-
-        Raises:
-            RefusedError: it asks for nothing.
-        """
+        """The answer to a SelfSubjectAccessReview."""
         wanted = asked.get("spec", {}).get("resourceAttributes")
         if wanted is None:
             text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -85,18 +73,10 @@ class Kubelets(Protocol):
     """What the API hands on to the machine of a pod."""
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed.
-
-        Raises:
-            RefusedError: there is no such pod or container, or it has not begun.
-        """
+        """What a container has printed."""
 
     def spawner(self, namespace: str, pod: str) -> channels.Spawn:
-        """What starts programs in the container of a pod that runs.
-
-        Raises:
-            RefusedError: there is no such pod, or it does not run.
-        """
+        """What starts programs in the container of a pod that runs."""
 
 
 class Server:
@@ -174,7 +154,6 @@ class _Listener(ThreadingHTTPServer):
         """A caller that is gone is no news."""
 
     def cut(self) -> None:
-        """End the connections that are open."""
         for each in list(self._open):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -306,7 +285,6 @@ class _Handler(BaseHTTPRequestHandler):
             raise RefusedError("MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     def _log(self, namespace: str, name: str, query: dict[str, str]) -> None:
-        """What a pod has printed; with `follow`, until it ends."""
         owner = self.server.owner
         epoch, sent = owner.epoch, 0
         first = owner.kubelets.log(namespace, name, query)
@@ -328,7 +306,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _channels(self, namespace: str, name: str, part: str) -> None:
-        """Lead a WebSocket into a pod."""
         asked = parse_qs(urlsplit(self.path).query)
         spawn = self.server.owner.kubelets.spawner(namespace, name)
         for verb in ("get", "create"):
@@ -348,7 +325,6 @@ class _Handler(BaseHTTPRequestHandler):
         way.close()
 
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
-        """Changes as they come, until the time is over or the server breaks the watch."""
         owner = self.server.owner
         objects, match, epoch = owner.api.objects, matching(kind, query), owner.epoch
         asked = query.get("resourceVersion") or "0"

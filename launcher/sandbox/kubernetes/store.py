@@ -71,11 +71,7 @@ class Objects:
             return self._version
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        """An object.
-
-        Raises:
-            RefusedError: it is not there.
-        """
+        """An object."""
         with self.changed:
             found = self._objects.get((kind, namespace, name))
             if found is None:
@@ -103,11 +99,7 @@ class Objects:
             return found, self._version
 
     def create(self, kind: Kind, namespace: str, given: Object) -> Object:
-        """Keep a new object.
-
-        Raises:
-            RefusedError: there is one of that name.
-        """
+        """Keep a new object."""
         with self.changed:
             metadata = given["metadata"]
             name = metadata["name"]
@@ -126,9 +118,6 @@ class Objects:
             namespace: where it is.
             change: gives it as it is to be, None to leave it.
             name: its name.
-
-        Raises:
-            RefusedError: it is not there, or `change` refuses.
         """
         with self.changed:
             before = self.get(kind, namespace, name)
@@ -144,22 +133,14 @@ class Objects:
             return self._put(kind, namespace, before, after)
 
     def remove(self, kind: Kind, namespace: str, name: str) -> Object:
-        """Have an object gone at once.
-
-        Raises:
-            RefusedError: it is not there.
-        """
+        """Have an object gone at once."""
         with self.changed:
             before = self.get(kind, namespace, name)
             self._remove(kind, namespace, before)
             return before
 
     def since(self, version: int, kind: Kind) -> tuple[list[Change], int]:
-        """What has changed of a kind after a number, and the number of the last change of all.
-
-        Raises:
-            RefusedError: that is too long ago.
-        """
+        """What has changed of a kind after a number, and the number of the last change of all."""
         with self.changed:
             if version < self._compacted:
                 raise RefusedError("Expired", f"too old resource version: {version} ({self._compacted})")

@@ -92,7 +92,6 @@ def with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def _of_another_type(schema: Mapping[str, Any], value: Any) -> str | None:
-    """The type that a value should have and does not; None where it has it."""
     wanted = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         return None if isinstance(value, int | str) and not isinstance(value, bool) else "integer or string"
@@ -103,7 +102,6 @@ def _of_another_type(schema: Mapping[str, Any], value: Any) -> str | None:
 
 
 def _bounds(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
-    """Enumerations, patterns, lengths and limits of a value."""
     if "enum" in schema and value not in schema["enum"]:
         allowed = ", ".join(f'"{each}"' for each in schema["enum"])
         yield path, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
@@ -116,7 +114,6 @@ def _bounds(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]
 
 
 def _limits(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
-    """The limits of numbers and of the lengths of lists."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value < schema.get("minimum", value):
             yield path, f"Invalid value: {value}: {path} in body should be greater than or equal to {schema['minimum']}"

@@ -66,11 +66,7 @@ def available() -> bool:
 
 
 def chosen(scheduler: str) -> bool:
-    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto".
-
-    Raises:
-        ImpossibleError: there is no such scheduler, or Slurm is asked for and not installed.
-    """
+    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto"."""
     if scheduler not in ("auto", "slurm", "local"):
         raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
     if scheduler == "slurm" and not available():
@@ -97,11 +93,7 @@ class PrivateSlurm:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start it and wait until every node is idle.
-
-        Raises:
-            SlurmError: it does not come up.
-        """
+        """Start it and wait until every node is idle."""
         for attempt in range(1, _ATTEMPTS + 1):
             files.write(self.places, self._spec, _free_ports(len(self._names) + 1))
             try:
@@ -145,9 +137,6 @@ class PrivateSlurm:
         Its spool is empty: what the old one remembers of jobs, revoked credentials among it, went with the old machine.
         It has the old one's address, unlike a real machine: the controller tries for seconds, at worst for more than a
         minute, to end the job there, and would end the next attempt. The new one waits until it has given up.
-
-        Raises:
-            SlurmError: the node does not come up.
         """
         spool = self.places.spool(self._names.index(name))
         shutil.rmtree(spool)
@@ -157,11 +146,7 @@ class PrivateSlurm:
         self._wait_until({name}, _UP)
 
     def run(self, *words: str) -> str:
-        """Run one of Slurm's commands; what it prints.
-
-        Raises:
-            SlurmError: it failed.
-        """
+        """Run one of Slurm's commands; what it prints."""
         done = subprocess.run(words, env=self._environment(), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SlurmError(f"{' '.join(words)}: {done.stderr.strip() or f'exit {done.returncode}'}")

@@ -243,7 +243,6 @@ def _script(path: Path, text: str) -> None:
 
 
 def _user() -> str:
-    """This user's name, or number where it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

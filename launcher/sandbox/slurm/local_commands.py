@@ -75,7 +75,6 @@ def srun(words: list[str]) -> int:
 def _start_tasks(
     words: list[str], number: int, nodes: Mapping[str, Mapping[str, str]], per_node: int
 ) -> "list[subprocess.Popen[bytes]]":
-    """Start a step's tasks; `nodes` are its nodes with what is each one's own."""
     step = {
         "SLURM_STEP_ID": str(number),
         "SLURM_STEP_NUM_NODES": str(len(nodes)),

@@ -76,9 +76,6 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
         name: its file's name, the job's unless it has one.
         given: options of sbatch's command line, which go before those of the script.
 
-    Raises:
-        SchedulerError: an option that is not known, or makes no sense.
-
     >>> batch_options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """
@@ -124,7 +121,6 @@ def _found(text: str) -> dict[str, str]:
 
 
 def _read(words: list[str]) -> dict[str, str]:
-    """The options that some words are, by their long name."""
     found: dict[str, str] = {}
     while words:
         word = words.pop(0)
@@ -226,9 +222,6 @@ class LocalScheduler:
             folder: the folder it is submitted from and started in.
             environment: the whole environment of the submission, which the job gets.
             given: options of the command line, which go before those of the script.
-
-        Raises:
-            SchedulerError: it is refused.
         """
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
@@ -365,7 +358,6 @@ class LocalScheduler:
         return None
 
     def _attempt(self, job: Job, nodes: tuple[NodeView, ...]) -> int:
-        """Run the script once; its exit code, negative for a signal."""
         number = len(job.attempts) + 1
         values = {"j": job.id, "A": job.id, "x": job.options.job_name, "N": nodes[0].name}
         interpreter = shlex.split(job.script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!"))

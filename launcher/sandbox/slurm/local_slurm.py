@@ -44,7 +44,6 @@ class _Asked:
     environment: Mapping[str, str]
 
     def moment(self, at: datetime | None) -> str:
-        """A time as the caller wants it."""
         if at is None:
             return "Unknown"
         plain = self.environment.get("SLURM_TIME_FORMAT") == TIME_FORMAT
@@ -115,7 +114,6 @@ class LocalSlurm:
         return {"number": number, "nodes": nodes}
 
     def _command(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a command: what it prints, and its exit code."""
         name, options, words = str(asked["name"]), {}, []
         for word in asked["words"]:
             option, _, value = word.partition("=")

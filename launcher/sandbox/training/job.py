@@ -209,7 +209,6 @@ class TrainingJob(threading.Thread):
         return int(self.request["ResourceConfig"]["InstanceCount"])
 
     def _wait_for_instances(self) -> None:
-        """Until there are instances; a training plan's are there when it begins."""
         self._pause()
         limit, since = self.request["StoppingCondition"].get("MaxPendingTimeInSeconds"), time.monotonic()
         option = "spot" if self.spot else "on-demand"
@@ -240,7 +239,6 @@ class TrainingJob(threading.Thread):
             raise _LostError
 
     def _prepared(self, number: int) -> Path:
-        """The folder of a node with the files of its container."""
         folder = self._folder / f"{self._life}" / f"algo-{number}"
         config = folder / "opt" / "ml" / "input" / "config"
         config.mkdir(parents=True)
@@ -315,7 +313,6 @@ class TrainingJob(threading.Thread):
                 raise _EndedError("Failed", "Failed", reason)
 
     def _spawned(self, folder: Path) -> "subprocess.Popen[bytes]":
-        """A container's first process, with its own folders in the place of /opt/ml and /tmp."""
         own = folder / "opt" / "ml"
         spec = self.request["AlgorithmSpecification"]
         words = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]
@@ -356,7 +353,6 @@ class TrainingJob(threading.Thread):
             time.sleep(LOOK_S)
 
     def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:
-        """Pass on what a node prints, line by line."""
         processes.each_line(
             process, lambda line: self._say(stream, time.time(), line.decode(errors="replace").rstrip("\n"))
         )

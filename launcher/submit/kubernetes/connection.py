@@ -71,7 +71,6 @@ class Connection:
             form: its media type.
 
         Raises:
-            RefusedError: the cluster refuses it.
             UnreachableError: no whole answer came.
         """
         with self._translated(path):
@@ -80,11 +79,7 @@ class Connection:
             return found
 
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
-        """An object or a list, None where there is none.
-
-        Raises:
-            SchedulerError: as `ask`.
-        """
+        """An object or a list, None where there is none."""
         try:
             return self.ask("GET", path, query=query)
         except RefusedError as refused:
@@ -96,7 +91,6 @@ class Connection:
         """An answer that goes on, line by line: a watch, or a log that is followed.
 
         Raises:
-            RefusedError: the cluster refuses it.
             UnreachableError: it was cut off.
         """
         with self._translated(path):
@@ -116,7 +110,6 @@ class Connection:
         """A command in a pod: the client's own channels, which carry bytes.
 
         Raises:
-            RefusedError: the cluster refuses it.
             UnreachableError: no connection came about.
         """
         asked = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
@@ -126,7 +119,6 @@ class Connection:
         """A socket that leads to a port of a pod.
 
         Raises:
-            RefusedError: the cluster refuses it.
             UnreachableError: no connection came about.
         """
         return self._streamed("portforward", "portforward", namespace, pod, ports=str(port)).socket(port)
@@ -161,7 +153,6 @@ class Connection:
 
     @contextlib.contextmanager
     def _translated(self, path: str) -> Iterator[None]:
-        """Turn the client's errors into ours."""
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - only where a cluster is asked
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - the same
 
@@ -179,11 +170,7 @@ class Connection:
 
 
 def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
-    """A connection to a cluster that is known by its address; its token is made anew before it expires.
-
-    Raises:
-        ImpossibleError: the client is not installed.
-    """
+    """A connection to a cluster that is known by its address; its token is made anew before it expires."""
     client = _client_module()
     configuration = client.Configuration(host=endpoint.address)
     configuration.retries = False

@@ -165,7 +165,6 @@ def _drains(connection: Connection) -> bool | None:
 
 
 def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
-    """A namespace's local queues, and why one is stopped ("" for one that is not); None where there is no Kueue."""
     for version in KUEUE_VERSIONS:
         found = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
         if found:

@@ -225,7 +225,6 @@ class KubernetesJobs:
 
         Raises:
             UnreachableError: the last try ended like the first; the job may have been taken.
-            SchedulerError: the cluster refuses it.
         """
         for each in documents:
             self._patiently(lambda each=each: self._create(each))  # type: ignore[misc]  # called at once
@@ -403,7 +402,6 @@ class KubernetesJobs:
         return None if life is None else life.failed
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
-        """Why a job waits: the first reason of a pod, or why it has none."""
         reasons = [reason for each in pods if (reason := words.waiting(each))]
         reasons.sort(key=words.ON_ITS_WAY.__contains__)  # one that waits for machines says more
         if reasons:
@@ -416,7 +414,6 @@ class KubernetesJobs:
         return words.of_events(found["items"]) or ("its pods are being made" if not pods else "")
 
     def _why_failed(self, name: str, condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
-        """Why a job has failed; where its pods are gone, by what was said of them."""
         events = []
         if not of_pods(pods):
             query = {"fieldSelector": "involvedObject.kind=Pod"}
@@ -455,7 +452,6 @@ def served(connection: Connection) -> tuple[Operator, ...]:
 
 
 def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
-    """The first true condition of a job that is of one of these types."""
     conditions = job.get("status", {}).get("conditions", ())
     return next((each for each in conditions if each["type"] in types and each["status"] == "True"), None)
 

@@ -66,7 +66,6 @@ class PodNodes:
             channels.sock.shutdown()  # where the other side closed it, the client leaves it open
 
     def _code(self, said: bytes) -> int:
-        """The exit code of the `Status` that ends a session."""
         try:
             status = safe_json.loads(said)
             if status["status"] == "Success":

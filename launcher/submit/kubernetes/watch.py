@@ -58,7 +58,6 @@ class Watch:
                 self.version = ""
 
     def _listed(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Everything that is there, as changes to what was known."""
         answer = self.connection.ask("GET", self.path, query=self.query)
         there = {str(each["metadata"]["uid"]): each for each in answer["items"]}
         before, self.known = self.known, there

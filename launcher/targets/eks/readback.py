@@ -77,7 +77,6 @@ def lent(reading: Reading) -> None:
 
 
 def _machines(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Machines]:
-    """The type of a node group stands in its launch template."""
     template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
     count = int(properties["ScalingConfig"]["MaxSize"])
     yield Machines(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)

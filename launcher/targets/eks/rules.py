@@ -34,7 +34,6 @@ def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, Instan
 
 
 def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """Ways of buying that node groups do not have."""
     purchase = request.purchase
     if place.option not in CAPACITY_TYPES:
         message = f"{place.option} buys no nodes of EKS, allowed: {', '.join(CAPACITY_TYPES)}"
@@ -48,7 +47,6 @@ def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that EKS has no use for."""
     target, storage = request.target, request.storage
     given = (
         ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),

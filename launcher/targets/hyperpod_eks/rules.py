@@ -62,7 +62,6 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 
 
 def _of_spot(place: Place) -> tuple[Finding, ...]:
-    """What is not published of spot in HyperPod."""
     if place.option is not PurchaseOption.SPOT:
         return ()
     message = (
@@ -132,7 +131,6 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
 
 
 def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """A queue that task governance does not make in a cluster of one's own, or not there."""
     target, classes = request.target, tuple(priority_class(name) for name, _ in PRIORITIES)
     if target.queue is None:
         return
@@ -157,7 +155,6 @@ def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """Types that HyperPod does not have, or not in training plans."""
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"

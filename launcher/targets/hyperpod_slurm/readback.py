@@ -75,7 +75,6 @@ def quotas(reading: Reading) -> None:
 
 
 def _slurm(reading: Reading, state: PodState) -> None:
-    """Slurm's groups, with their parts, and its partitions."""
     checks, plan, outputs = reading.checks, reading.plan, reading.main.outputs
     place, storage = plan.place, plan.request.storage
     workers, nodes = state.groups.get(WORKERS), _nodes_now(state, place.nodes)

@@ -169,7 +169,6 @@ def hyperpod_context(plan: Plan, *, instances: Mapping[str, InstanceType], names
 
 
 def _groups(plan: Plan, facts: InstanceType) -> list[GroupContext]:
-    """Controller, login nodes if there are any, and workers: all of them are up all the time."""
     place, storage = plan.place, plan.request.storage
     groups = [_plain_group(hyperpod.CONTROLLER, "Controller", sizing.head_node(place.nodes, storage.head_node), 1)]
     if storage.login_nodes:

@@ -82,7 +82,6 @@ def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """Types that HyperPod does not have."""
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
@@ -156,7 +155,6 @@ def _count(bought: int | None, place: Place) -> Iterator[Finding]:
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that HyperPod has no use for."""
     if request.target.placement_group:
         message = "HyperPod places its instances itself"
         yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")

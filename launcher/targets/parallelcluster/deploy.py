@@ -81,7 +81,6 @@ def described(session: Session, stack: StackState) -> ClusterState:
 
     Raises:
         ImpossibleError: the stack holds no ParallelCluster.
-        AwsError: a call failed.
     """
     made = stacks.template(session, stack.name).get("Resources", {}).values()
     configurations = [each["Properties"]["ClusterConfiguration"] for each in made if each["Type"] == CLUSTER_TYPE]
@@ -172,7 +171,6 @@ def stop_fleet(
 
     Raises:
         DeploymentFailedError: it is not stopped in that time.
-        AwsError: a call failed.
     """
     waited = 0.0
     with stage(tell, f"stopping the compute fleet of {cluster}"):

@@ -239,7 +239,6 @@ def _of_type(
     placement_group: bool,
     reservation_id: str | None,
 ) -> QueueContext:
-    """A queue with what follows from its type alone."""
     target = plan.request.target
     sockets, cores = facts.sockets or (None, None)
     setup = node_arguments(

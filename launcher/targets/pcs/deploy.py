@@ -37,7 +37,6 @@ def login_node(
 
     Raises:
         DeploymentFailedError: none runs in time.
-        AwsError: a call failed.
     """
     waited, group = 0.0, outputs["LoginGroupId"]
     while (found := pcs.machine(session, group)) is None:
@@ -120,7 +119,6 @@ def empty(session: Session, outputs: Mapping[str, str], tell: Tell, pause: Calla
 
     Raises:
         DeploymentFailedError: something stays.
-        AwsError: a call failed.
     """
     pcs.empty(session, outputs["PcsClusterId"], tell, pause)
 

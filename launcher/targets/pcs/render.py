@@ -151,7 +151,6 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
 
 
 def _login(plan: Plan, names: ClusterNames) -> GroupContext:
-    """The machine that takes jobs: always there, and in no queue."""
     return GroupContext(
         name=pcs.LOGIN,
         queue=None,

@@ -35,7 +35,6 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 
 
 def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """What AWS's PCS-ready image does not have."""
     target = request.target
     types = [name for name in (place.instance_type, *target.fallback_types) if name in instances]
     neuron = [name for name in types if instances[name].neuron]
@@ -64,7 +63,6 @@ def _capacity(place: Place) -> Iterator[Finding]:
 
 
 def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    """Limits of the service, and names that it refuses."""
     if place.region and place.region not in pcs.REGIONS:
         message = f"PCS is not known to be in {place.region}"
         yield error("pcs-region", "target.region", message, f"for instance us-east-2, or {_TO_PARALLELCLUSTER}")
@@ -88,14 +86,12 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that PCS has no use for."""
     if request.storage.login_nodes:
         message = f"a PCS cluster has one login node, which takes its jobs, got {request.storage.login_nodes} more"
         yield error("pcs-unused", "storage.login_nodes", message, "set storage.login_nodes to 0")
 
 
 def _roles(request: PlanRequest) -> Iterator[Finding]:
-    """A role that PCS refuses as invalid."""
     arn = request.security.roles.nodes
     if arn is not None and not pcs.is_own_role(arn):
         message = f"PCS takes a role of the path {pcs.ROLE_PATH}, or whose name begins with AWSPCS, got {arn}"

@@ -110,7 +110,6 @@ def scaling(reading: Reading) -> None:
 
 
 def _scaled(planned: Endpoint) -> str:
-    """What is scaled (infra/parts/endpoint_scaling.py)."""
     shared = planned.mode is EndpointMode.COMPONENTS
     return f"inference-component/{planned.name}" if shared else f"endpoint/{planned.name}/variant/main"
 
@@ -174,7 +173,6 @@ def callers(reading: Reading) -> None:
 
 
 def _listed(value: str | list[str]) -> list[str]:
-    """One or several, as several."""
     return [value] if isinstance(value, str) else list(value)
 
 

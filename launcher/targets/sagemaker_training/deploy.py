@@ -51,7 +51,6 @@ def submit_training_job(asked: JobRequest) -> Submission:
 
     Raises:
         ImpossibleError: the request breaks the API's own rules.
-        DeploymentFailedError: SageMaker refuses it.
         AwsError: a call failed, and it is not known whether the job was created.
     """
     bundle = with_names(asked.bundle, asked.names)
@@ -92,7 +91,6 @@ def refuse_bad_request(request: Mapping[str, Any]) -> None:
 
 
 def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
-    """Create a training job once: one of that name and of this submission is the one that an earlier call created."""
     name = str(request["TrainingJobName"])
     try:
         training_jobs.create(session, request)

@@ -68,7 +68,6 @@ def no_findings(_plan: Plan) -> tuple[Finding, ...]:
 
 
 def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
-    """An image that SageMaker cannot pull, or none where AWS has none."""
     image = plan.request.run.image
     if image is None and image_of(plan, facts) is None:
         chip = facts.accelerator or "no accelerator"

@@ -69,7 +69,6 @@ def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Findi
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
-    """Keys that a training job has no use for."""
     target, storage, run = request.target, request.storage, request.run
     given = (
         ("target.cluster", target.cluster, "a training job has no cluster: leave it out"),

@@ -39,7 +39,6 @@ def served(name: str, session: Session) -> ServedEndpoint:
 
     Raises:
         ImpossibleError: it is not deployed in the region.
-        AwsError: a call failed.
     """
     stack = serving_stack(name)
     found = stacks.find(session, stack)
@@ -76,7 +75,6 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
     Raises:
         DeploymentFailedError: it is not in service, or runs another configuration; with the reason and the alarms.
-        AwsError: a call failed.
     """
     state = _described(endpoint, session)
     copies = component_state(session, endpoint.component) if endpoint.component is not None else None
@@ -129,7 +127,6 @@ def settled(
 
     Raises:
         DeploymentFailedError: it is still changing after that time, or is not as it was deployed.
-        AwsError: a call failed.
     """
     begun, seen = clock(), ""
     with stage(tell) as changing:
@@ -155,7 +152,6 @@ def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 
 def _changing(endpoint: ServedEndpoint, session: Session) -> EndpointState | None:
-    """The state of an endpoint, or of its component, while it changes; None when it does not."""
     state = _described(endpoint, session)
     if state.status in CHANGING or endpoint.component is None:
         return state if state.status in CHANGING else None
@@ -190,7 +186,6 @@ def probe(endpoint: ServedEndpoint, session: Session, ask: Ask) -> tuple[Endpoin
 
     Raises:
         DeploymentFailedError: it does not, or does not answer.
-        AwsError: a call failed.
     """
     state = state_of(endpoint, session)
     return state, ask()

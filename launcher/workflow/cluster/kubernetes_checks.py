@@ -82,7 +82,6 @@ def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
 
 
 def _nodes(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
-    """Nodes of the type in the zone, bought as planned, that take the job's pods; or what makes such nodes."""
     place, cluster = plan.place, looked.cluster
     zone = f" in {place.az_id}" if place.az_id is not None else ""
     asked = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
@@ -134,7 +133,6 @@ def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
 
 
 def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
-    """What the nodes show to pods: chips, EFA interfaces and huge pages, as many as a pod asks for."""
     nodes = looked.cluster.nodes
     if not nodes or (looked.existing.own and not target_of(plan.place.target).managed):
         # What is not there cannot be looked at; on a cluster of Slipway's own the plugins come with the job.
@@ -238,7 +236,6 @@ def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
 
 
 def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
-    """The role of a cluster of Slipway's own, which writes to the folder of the plan that it is lent to alone."""
     names, title = looked.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):

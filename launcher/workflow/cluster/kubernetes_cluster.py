@@ -80,7 +80,6 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
 
     Raises:
         ImpossibleError: there is none, it is not whole, or nothing says where the job writes.
-        AwsError: a call failed.
     """
     target = plan.request.target
     stack = _stack(plan, session)
@@ -127,7 +126,6 @@ def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
 
 
 def _stack(plan: Plan, session: Session) -> StackState | None:
-    """The stack of a cluster that Slipway deployed; None where there is none, or nobody may look."""
     try:
         found = stacks.find(session, stack_name(plan, "training"))
     except AwsError as problem:
@@ -143,13 +141,6 @@ def _stack(plan: Plan, session: Session) -> StackState | None:
 
 
 def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
-    """What EKS calls the cluster that a plan names; a HyperPod cluster runs on one of its own name.
-
-    Args:
-        plan: names it.
-        session: of its region.
-        sure: whether it has to be there.
-    """
     named = plan.cluster_name
     if not sure:
         return named

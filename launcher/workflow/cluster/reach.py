@@ -45,7 +45,6 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
 
     Raises:
         ImpossibleError: there is no such cluster any more, or the client is not installed.
-        AwsError: a call failed.
     """
     if head_node.via == CONTEXT:
         return to_context(str(head_node.host), environment.get("KUBECONFIG"))

@@ -125,7 +125,6 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
 
     Raises:
         ImpossibleError: the folder cannot be shipped.
-        AwsError: S3 does not take it.
     """
     with tempfile.TemporaryDirectory(prefix="slipway-work-") as temporary, stage(tell) as shipping:
         shipping.now("packing run.workdir")
@@ -178,14 +177,7 @@ def job_archive(bundle: Bundle, shipment: Shipment) -> Iterator[tuple[Path, str]
 
 
 def submission_of(asked: JobRequest, head_node: HeadNode, shipment: Shipment, folder: str = "") -> Submission:
-    """A submission as it is about to be made.
-
-    Args:
-        asked: the job.
-        head_node: what takes it.
-        shipment: what was shipped.
-        folder: where the job is, where that is known.
-    """
+    """A submission as it is about to be made."""
     return Submission(
         key=asked.key,
         target=asked.quoted.plan.place.target,

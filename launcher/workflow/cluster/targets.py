@@ -59,7 +59,6 @@ def _no_queues(_session: Session, stack: StackState) -> ClusterState:
 
 
 def _no_inputs(_plan: Plan, _session: Session) -> dict[str, str]:
-    """Its stack has none that a deployment has to give."""
     return {}
 
 

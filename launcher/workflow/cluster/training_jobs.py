@@ -96,11 +96,7 @@ class TrainingJobs:
         return job if ours else None
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
-        """What the files of a job hold from an offset on: its log from CloudWatch, the others as its nodes kept them.
-
-        Raises:
-            UnreachableError: they cannot be read.
-        """
+        """The content of a job's files from an offset on: its log from CloudWatch, others as its nodes kept them."""
         try:
             return {name: self._read(job, name, offset) for name, offset in offsets.items()}
         except CredentialsError:

@@ -84,7 +84,6 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
 
     Raises:
         DeploymentFailedError: it is not so, with every difference.
-        AwsError: a call failed.
     """
     reading = Reading(
         plan=plan,
@@ -103,7 +102,6 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
 
 
 def _refuse(reading: Reading) -> None:
-    """Raise when anything is not as planned, with all of it."""
     if reading.checks.wrong:
         listed = "\n".join(f"  {each}" for each in reading.checks.wrong)
         raise DeploymentFailedError(f"what was deployed is not what was planned:\n{listed}")

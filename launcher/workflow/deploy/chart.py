@@ -66,7 +66,6 @@ def fetch_command(pins: ChartPins, folder: Path) -> str:
 
 
 def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell) -> dict[str, bytes]:
-    """The content of files from their publishers."""
     if not missing:
         return {}
     downloads, found = Downloads(cache / "parts"), {}

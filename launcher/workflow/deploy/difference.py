@@ -109,7 +109,6 @@ def refuse_update(found: Difference, cluster: str) -> None:
 
 
 def _refusal(found: KeyChange) -> Finding:
-    """Why a change needs a new cluster."""
     keep = f"{found.plan_key}: {found.old}" if found.plan_key and isinstance(found.old, str | int) else ""
     message = f"{change_words(found)}: {found.why or 'an existing cluster keeps it'}"
     return error("needs-new-cluster", found.plan_key, message, f"{keep} keeps the cluster" if keep else "")
@@ -166,7 +165,6 @@ def stopped(fleet: Fleet | None, tell: Tell) -> Iterator[None]:
 
     Raises:
         DeploymentFailedError: it does not stop.
-        AwsError: a call failed.
     """
     if fleet is None:
         yield
@@ -212,7 +210,6 @@ def difference_of(assembly: Assembly, session: Session, kind: str | None = None)
     Raises:
         QuoteMismatchError: the assembly is not what was synthesised.
         ImpossibleError: another deployment is at one of them.
-        AwsError: a call failed.
     """
     assembly.refuse_if_changed()
     states = {name: stacks.find(session, name) for name in assembly.stacks}
@@ -266,7 +263,6 @@ def agreed(
     Raises:
         DeclinedError: somebody said no.
         ImpossibleError: another deployment of the name goes on, or the stacks were changed since they were looked at.
-        AwsError: a call failed.
     """
     place, plan = quoted.plan.place, quoted.plan
     with _held(context, plan.cluster_name, place.region):
@@ -380,7 +376,6 @@ def _counts(stack: StackChange) -> str:
 
 
 def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
-    """One line a resource, what replaces something first."""
     order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.KEPT, Change.CHANGED, Change.NEW]
     ranked = sorted(changes, key=lambda each: (order.index(each.change), each.type, each.logical_id))
     for each in ranked[:LISTED]:

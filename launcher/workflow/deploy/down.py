@@ -96,7 +96,6 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
 
 
 def _last_deployed(cluster: str, root: Path) -> PlanRequest | None:
-    """The plan of the newest run folder, where there is a readable one."""
     try:
         return plan_file.load(run_folder.latest(cluster, root).path / "plan.json")
     except SlipwayError:
@@ -114,7 +113,6 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
 
     Raises:
         ImpossibleError: there is nothing of that name, or a stack is protected by hand.
-        AwsError: a call failed.
     """
     name = asked.parallelcluster
     training = stacks.find(session, f"{name}-{TRAINING_STACK}")
@@ -175,7 +173,6 @@ def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kep
 
 
 def _serving_instances(session: Session, serving: StackState | None) -> tuple[tuple[str, int], ...]:
-    """The instances of an endpoint by type; none where it has none, or where its guard has deleted it."""
     if serving is None or "EndpointName" not in serving.outputs:
         return ()
     found = endpoints.find(session, serving.outputs["EndpointName"])
@@ -199,7 +196,6 @@ def take_down(
 
     Raises:
         DeploymentFailedError: a stack could not be removed; run again, it goes on from there.
-        AwsError: a call failed.
         KeyboardInterrupt: the user does not wait; CloudFormation goes on with the stack it has begun.
     """
     for stack in found.going:
@@ -284,7 +280,6 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
 
 
 def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
-    """A refusal that names the clusters that are there."""
     suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
     there = [
         each.removeprefix("slipway-").removesuffix(suffix)

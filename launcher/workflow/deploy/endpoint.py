@@ -158,7 +158,6 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 def _run(
     folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
 ) -> EndpointRun:
-    """The story in its folder, and its report however it ends."""
     story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
@@ -238,7 +237,6 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
 
     Raises:
         DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
-        AwsError: the endpoint cannot be reached.
     """
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
     tell("a real request, through its queue" if queued else "a real request, as a client sends it")
@@ -272,7 +270,6 @@ class _Story(Story):
     reply: Reply | None = None
 
     def write(self) -> Report:
-        """Keep the report in the run folder; the report."""
         if self.live is not None:
             checked, found, state = self.live.verification, self.live.endpoint, self.live.state
             self.stacks = tuple((each.name, each.status) for each in checked.stacks)

@@ -67,7 +67,6 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
 
 
 def _kept(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session, assembly: Assembly) -> Deployed:
-    """The cluster that a plan describes and that exists already."""
     checked = verify(
         quoted.plan,
         session,
@@ -81,7 +80,6 @@ def _kept(folder: RunFolder, quoted: Quote, context: DeployContext, session: Ses
 
 
 def _read_back(folder: RunFolder, context: DeployContext, checked: Verification) -> Deployed:
-    """A cluster that exists, with its outputs in the run folder."""
     outputs = {each.name: each.outputs for each in checked.stacks}
     folder.write_json("outputs.json", outputs)
     context.tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
@@ -93,7 +91,6 @@ def find(session: Session, cluster: str) -> StackState:
 
     Raises:
         ImpossibleError: there is none of that name, or it is not whole.
-        AwsError: a call failed.
     """
     suffix = f"-{TRAINING_STACK}"
     found = stacks.find(session, f"slipway-{cluster}{suffix}")
@@ -139,7 +136,6 @@ def refuse_unless_in_zone(plan: Plan, session: Session, subnet_id: str) -> None:
 
     Raises:
         ImpossibleError: it is of another.
-        AwsError: the call failed.
     """
     found = networks.subnets(session, (subnet_id,))[0].az_id
     if plan.place.az_id not in (None, found):

@@ -107,7 +107,6 @@ def _operators(plan: Plan) -> tuple[str, ...]:
 
 
 def _bought(plan: Plan) -> list[TrainingPlan]:
-    """The training plan that a plan names, with what the plan file says of it."""
     place, named = plan.place, plan.request.purchase.training_plan
     if named is None:
         return []

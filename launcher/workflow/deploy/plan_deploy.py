@@ -57,7 +57,6 @@ def deploy_plan(
 
 
 def _deployed(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
-    """The outputs of what was deployed; of a dry run none."""
     if picked.priced.request.workload.serve is None:
         return deploy_quote(*picked, options)
     if options.dry_run:

@@ -104,7 +104,6 @@ def _of_roles(
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
-    """The targets of a plan that have stacks; None where it leaves them open."""
     kinds = request.target.kind
     if not kinds:
         return None

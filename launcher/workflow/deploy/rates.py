@@ -97,7 +97,6 @@ def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
 def _priced(
     resource: Mapping[str, Any], resources: Resources, rate: Decimal | None, *, catalog: Catalog, region: str
 ) -> Iterator[_Paid]:
-    """What of a resource is paid by the hour."""
     kind, properties = resource["Type"], resource.get("Properties", {})
     if kind in PAID:
         yield _Paid(name=kind, usd=_usd(catalog.bill_item(PAID[kind], region)))
@@ -130,5 +129,4 @@ def _usd(price: Price | Unpriced) -> Decimal | None:
 
 @cache
 def _machines() -> Mapping[str, Holds]:
-    """What machines a resource of a type holds, whatever target has it."""
     return {type_: holds for kind in TARGETS for type_, holds in readback_of(kind).machines.items()}

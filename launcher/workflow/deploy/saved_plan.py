@@ -117,7 +117,6 @@ def _day(moment: datetime) -> str:
 
 
 def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Mapping[str, str]) -> dict[str, str]:
-    """The hash of each template of a plan's stacks; assets stand in them by theirs."""
     with tempfile.TemporaryDirectory(prefix="slipway-") as scratch:
         # Not plan.json: what the gate said is not asked, and is no part of a template.
         plan = Path(scratch) / "saved.json"
@@ -128,6 +127,5 @@ def _stack_hashes(quoted: Quote, amounts: Mapping[str, Decimal], environment: Ma
 
 
 def _hash(template: Path) -> str:
-    """The hash of what a template says, however it is written."""
     whole = json.dumps(safe_json.load(template), sort_keys=True)
     return hashlib.sha256(whole.encode()).hexdigest()

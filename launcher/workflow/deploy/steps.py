@@ -60,7 +60,6 @@ def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
 
     Raises:
         ImpossibleError: it is in the way, and these credentials may not remove it.
-        AwsError: a call failed.
     """
     if not target_of(plan.place.target).pods or plan.request.target.cluster is not None:
         return
@@ -412,7 +411,6 @@ def _control_outputs(
     assembly: Assembly,
     now: datetime,
 ) -> Mapping[str, str]:
-    """Deploy a cluster's control plane without its machines; its outputs."""
     with TemporaryDirectory(prefix="slipway-control-") as place:
         part = control_part(assembly, Path(place) / "cdk.out")
         context.tell("control plane first: nodes start after its API has answered from here")

@@ -64,7 +64,6 @@ def exports(subject: Subject) -> Iterator[Check]:
 
 
 def _export(each: DataExport, asked: str) -> Check:
-    """One export: read as it is, or what keeps it from being read."""
     if each.status != data_exports.HEALTHY:
         why = each.reason.lower().replace("_", " ") or "no reason is given"
         return advice("bill export", asked, f"{each.name} is {each.status.lower()}: {why}", NEW_EXPORT)
@@ -134,7 +133,6 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
 
 
 def _bootstrap(subject: Subject, qualifier: str | None) -> str:
-    """The command that bootstraps the region, with CloudFormation limited to what the plan's target needs."""
     target = subject.plan.place.target if subject.plan is not None else None
     names = execution_policies([target] if target is not None and target in TARGET_POLICIES else None)
     account = Account(

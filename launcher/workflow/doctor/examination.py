@@ -41,11 +41,7 @@ class Subject:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Clients of every region on one set of credentials.
-
-        Raises:
-            CredentialsError: there are none, or they have run out.
-        """
+        """Clients of every region on one set of credentials."""
         return Sessions(self.environment)
 
     @property
@@ -56,11 +52,7 @@ class Subject:
         return f"slipway policies FILE --account {self.account} --region {self.region} -o policies"
 
     def session(self, *services: str, region: str | None = None) -> Session:
-        """The session of a region with the clients of some services in it, made by one thread at a time.
-
-        Raises:
-            CredentialsError: there are no credentials, or they have run out.
-        """
+        """The session of a region with the clients of some services in it, made by one thread at a time."""
         with self._lock:
             sessions = self.sessions
         made = [sessions.session(region or self.region, each) for each in services]

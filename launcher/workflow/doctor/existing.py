@@ -166,7 +166,6 @@ _UNKNOWN = 401
 
 
 def _entry(cluster: str) -> str:
-    """The command that lets a role into a cluster."""
     return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
 
 

@@ -140,7 +140,6 @@ def volumes(subject: Subject) -> Iterator[Check]:
 
 
 def _own_default(subject: Subject, title: str, arn: str | None, default: str | None) -> Iterator[Check]:
-    """A target that names no key for its root volumes takes the account's default of the region."""
     name, asked = "volume key", f"root volumes are encrypted with {arn}"
     if default == arn:
         yield ok(name, asked, "it is EBS's default in the region")
@@ -162,7 +161,6 @@ def _started_with(subject: Subject, role: str, default: str, asked: str) -> Iter
 
 
 def _needed(subject: Subject, plan: Plan) -> list[Needed]:
-    """Everybody who has to be in the policy itself."""
     partition, account = subject.caller.partition, subject.account
     suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     found = [

@@ -49,7 +49,6 @@ def with_live_offers(
 
     Raises:
         ImpossibleError: the plan serves: what an endpoint runs on is not bought ahead.
-        AwsError: there are no credentials.
     """
     if not isinstance(priced, TrainingPriced):
         message = f"{priced.request.name} serves, and what an endpoint runs on is not bought ahead"
@@ -81,7 +80,6 @@ def compared_live(
 
     Raises:
         ImpossibleError: it is of endpoints.
-        AwsError: there are no credentials.
     """
     priced = with_live_offers(found.priced, options, environment=environment, say=say)
     if not isinstance(found, Comparison):
@@ -91,7 +89,6 @@ def compared_live(
 
 
 def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> Iterator[TrainingCandidate]:
-    """The candidate of an offer; none where the job cannot run on it."""
     try:
         found = price_job(Path(priced.path), pinned_to(priced, offer), priced.catalog, priced.now, options).candidates
     except ImpossibleError:

@@ -80,11 +80,7 @@ class Search:
     _lock: Lock = field(default_factory=Lock)
 
     def run(self, wanted: Sequence[Wanted]) -> Answers:
-        """Everything that can be had for any of these machines.
-
-        Raises:
-            CredentialsError: there are no credentials, or they have run out.
-        """
+        """Everything that can be had for any of these machines."""
         questions = [(what, ask) for each in wanted for what, ask in self._questions(each)]
         offers: list[CapacityOffer] = []
         unanswered = []
@@ -288,11 +284,7 @@ def capacity(
 
 
 def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
-    """What AWS offers and holds for the candidates of a plan.
-
-    Raises:
-        CredentialsError: there are no credentials, or they have run out.
-    """
+    """What AWS offers and holds for the candidates of a plan."""
     wanted = _wanted(priced)
     count = sum(len(each.regions) for each in wanted)
     places = "1 place" if count == 1 else f"{count} places"
@@ -329,7 +321,6 @@ def _wanted(priced: TrainingPriced) -> tuple[Wanted, ...]:
 
 
 def _judged(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> JudgedOffer:
-    """An offer with the total of the job on it, priced as any candidate is."""
     wait = max(0.0, (offer.starts_at - priced.now).total_seconds() / 3600) if offer.starts_at is not None else 0.0
     usd, note = _total(priced, options, offer)
     return JudgedOffer(

@@ -57,9 +57,6 @@ def survey(
         now: the moment.
         only: one region to look in; None: all that the account may use.
         sandbox: whether the account is that of a sandbox, which commands that remove something have to say.
-
-    Raises:
-        AwsError: the regions cannot be listed.
     """
     names = [only] if only is not None else sorted(regions.enabled(sessions.session(sessions.home, "ec2")))
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -75,7 +72,6 @@ def survey(
 
 
 def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
-    """The stacks of one region, or why it did not answer."""
     try:
         session = sessions.session(region, "cloudformation")
         found = [each for each in stacks.tagged(session, OWN_TAG) if each.status != NOT_STARTED]
@@ -128,7 +124,6 @@ class _Money:
 
 
 def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
-    """Nodes at the quoted rate, as the guard counts them, and what runs beside them at the listed one."""
     guard = guard_function(session, stack.name)
     if guard is None:
         return _unguarded(session, catalog, stack)
@@ -201,7 +196,6 @@ def _beside(
 
 
 def _priced(catalog: Catalog, counts: Mapping[str, int], region: str, *, managed: bool) -> tuple[Decimal, list[str]]:
-    """Dollars an hour of machines at the listed price, and which of them have none."""
     usd, missing = Decimal(0), []
     for machine, count in counts.items():
         price = (machine_price if managed else Catalog.on_demand)(catalog, machine.removeprefix("ml."), region)
@@ -213,7 +207,6 @@ def _priced(catalog: Catalog, counts: Mapping[str, int], region: str, *, managed
 
 
 def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
-    """NAT gateways and addresses, by the hour since the stack was made; traffic is not in it."""
     kinds = [each.type for each in stacks.resources(session, stack.name)]
     prices = [catalog.bill_item(PAID_HOURLY[kind], session.region) for kind in kinds if kind in PAID_HOURLY]
     if any(not isinstance(each, Price) for each in prices):

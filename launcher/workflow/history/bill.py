@@ -65,7 +65,6 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
 
     Raises:
         UnreadableInputError: there are none, or none that can be read.
-        AwsError: the bucket cannot be listed.
     """
     found = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
     good = [each for each in found if each.name.lower().endswith(SUFFIXES)]
@@ -75,7 +74,6 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
 
 
 def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
-    """Of every period the files of the folder that was written last."""
     versions: dict[str, dict[str, list[ExportFile]]] = {}
     for each in files:
         folder = each.name.rpartition("/")[0]
@@ -140,7 +138,6 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
 
 
 def _on_disk(place: Path) -> list[ExportFile]:
-    """The files of a folder, or the one that is named."""
     if not place.exists():
         raise UnreadableInputError(f"there is no {place}", hint="a file, a folder, or s3://BUCKET/PREFIX")
     paths = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
@@ -161,7 +158,6 @@ def _file(path: Path, name: str) -> ExportFile:
 
 
 def _stored(place: str, environment: Mapping[str, str], region: str) -> list[ExportFile]:
-    """The objects below a place in S3, or the one that is named."""
     bucket, _, key = place.removeprefix("s3://").partition("/")
     if not bucket:
         raise UnreadableInputError(f"{place} names no bucket", hint="s3://BUCKET/PREFIX")
@@ -250,7 +246,6 @@ def split(line: QuotedLine, quantity: Decimal | None, usd: Decimal) -> tuple[Dec
 
 
 def _line_of(row: BilledRow, lines: Sequence[QuotedLine]) -> int | None:
-    """The number of the line that a row belongs to; None where there is none."""
     here = [number for number, line in enumerate(lines) if not row.service or row.service in line.services]
     if row.kind is ChargeKind.FEE:
         return next((number for number in here if lines[number].takes_fees), None)
@@ -267,7 +262,6 @@ def _is_of(line: QuotedLine, usage_type: str) -> bool:
 
 
 def _is_known_by_service(line: QuotedLine) -> bool:
-    """Whether what else a service bills is of a line."""
     return not line.usage_type and not line.takes_fees
 
 
@@ -431,7 +425,6 @@ def _made(folder: RunFolder) -> datetime:
 
 
 def _made_or_none(folder: RunFolder) -> datetime | None:
-    """When a run was made; None of a folder that is no run's."""
     try:
         return _made(folder)
     except UnreadableInputError:
@@ -446,7 +439,6 @@ def _cluster_or_none(folder: RunFolder) -> str | None:
 
 
 def _cluster(plan: Mapping[str, Any]) -> str:
-    """The cluster that a plan's job goes to."""
     target = plan.get("target")
     named = target.get("cluster") if isinstance(target, dict) else None
     found = named or plan.get("name")

@@ -76,7 +76,6 @@ def learn_tails(
 
 
 def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
-    """The measurement of a run whose tail is to be asked for; None of another."""
     if not (folder.path / IN_RUN).is_file():
         return None
     try:
@@ -133,7 +132,6 @@ def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | Non
 
 
 def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
-    """Counts up to the first without a node."""
     for each in counted:
         yield each
         if each.nodes <= 0:

@@ -139,7 +139,6 @@ def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _billed(folder: RunFolder) -> Any:
-    """What was billed, once that was asked for."""
     path: Path = folder.path / BILLED
     if not path.is_file():
         return None

@@ -89,11 +89,7 @@ def share(
 
 
 def send(store: Objects, entry: LedgerEntry, now: datetime) -> str:
-    """Write one entry; its key.
-
-    Raises:
-        AwsError: it is not there.
-    """
+    """Write one entry; its key."""
     document = json.dumps(entry_document(entry), ensure_ascii=False, sort_keys=True).encode()
     # A hash of the content: two writers of one moment write two objects, or the same one twice.
     mark = hashlib.sha256(document).hexdigest()[:12]
@@ -122,7 +118,6 @@ def shared_ledger(
 
 
 def _belongs(entry: LedgerEntry) -> bool:
-    """Whether a run has an entry in a shared ledger: it is over, and it ran in AWS."""
     return entry.status in _OVER and not entry.simulated
 
 
@@ -191,7 +186,6 @@ def _stamped(text: str) -> datetime | None:
 
 
 def _read(store: Objects, keys: Mapping[str, datetime], say: Callable[[str], None]) -> Iterable[_Sent]:
-    """Entries from S3; one that is none is named and left out."""
 
     def read(key: str) -> LedgerEntry | str:
         data = store.read(ENTRIES + key)

@@ -146,7 +146,6 @@ def keep_measurement(
 
 
 def _add(path: Path, found: Measurement, say: Callable[[str], None]) -> None:
-    """Add a measurement to the file unless that run is in it."""
     known, _ = load_measurements(path)
     if any((each.run, each.measured_at) == (found.run, found.measured_at) for each in known):
         return
@@ -167,7 +166,6 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
 
     Raises:
         UnmeasuredError: it says too little.
-        UnreadableInputError: a file in the folder is damaged.
     """
     quote = folder.read_json("quote.json")
     request = plan_file.load(folder.path / "plan.json")
@@ -243,7 +241,6 @@ def _assumed_tail_h(
 
 
 def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
-    """What the plan calls its model, and billions of parameters, all and active."""
     train = request.workload.train
     model = train.model if train is not None else None
     if isinstance(model, ModelDimensions):
@@ -306,7 +303,6 @@ def _between(before: Point, after: Point, batch: int | None) -> float | None:
 
 
 def _batch(found: Iterable[Sequence[Point]]) -> float | None:
-    """Tokens a step, where the trainer counts tokens."""
     sizes = [
         (after.tokens - before.tokens) / (after.step - before.step)
         for lines in found
@@ -330,7 +326,6 @@ def _seconds(events: Iterable[Mapping[str, Any]], kind: str) -> Iterator[float]:
 
 
 def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> float | None:
-    """Seconds from the submission to the first attempt: the queue, and the boot of machines that were not there."""
     asked = next(
         (each["at"] for each in own if each.get("event") == "submitted" and isinstance(each.get("at"), str)), ""
     )
@@ -348,7 +343,6 @@ def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
 
 
 def _revision(folder: RunFolder) -> str | None:
-    """The revision in git of what was shipped, with a plus where it was changed."""
     if not (folder.path / "submission.json").is_file():
         return None
     git = (folder.read_json("submission.json").get("work") or {}).get("git")

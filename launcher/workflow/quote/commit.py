@@ -34,7 +34,6 @@ def commit(
         accept_derived: whether a commitment may be chosen on rates that AWS did not list.
 
     Raises:
-        UnreadableInputError: a file cannot be understood.
         ImpossibleError: one of them cannot be done, with the findings of all of them.
     """
     found = portfolio(paths, now, options)
@@ -77,7 +76,6 @@ def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days
 
 
 def _not_covered(member: Member) -> str | None:
-    """Why no commitment covers a plan's machines; None where one does."""
     choice = member.choice
     if choice is None:
         return "no option of it has a price"

@@ -106,7 +106,6 @@ class Comparison:
         return tuple(each for each in self.unmeasured if each in names)
 
     def _is_measured(self, place: Place) -> bool:
-        """Whether a job near to this one was measured on such machines."""
         if not isinstance(self.priced, TrainingPriced):
             return False
         learned = self.priced.resolution.estimator.learned(place.instance_type, place.nodes)
@@ -145,7 +144,6 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
     A pinned region stays pinned. A pinned type stands for its kind of machine.
 
     Raises:
-        UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
     request, catalog = asked(path, now, options)

@@ -94,7 +94,6 @@ def diff(
 
 
 def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
-    """Both sides; where both are files, they are one plan whatever they are called."""
     if Path(old).is_file() and (new is None or not Path(new).is_file()):
         other = "nothing" if new is None else f"{new}, which is no file"
         raise UnreadableInputError(f"{old} is one plan file, and is compared with {other}", hint=_HINT)
@@ -175,7 +174,6 @@ def _priced(
 
 
 def _plan_diff(file: str, old: _Total | None, new: _Total | None) -> PlanDiff:
-    """One plan before and after."""
     known = new or old
     request = known.request if known is not None else None
     serves = request is not None and request.workload.serve is not None
@@ -197,7 +195,6 @@ def _mid(quoted: Quote | None) -> Decimal | None:
 
 
 def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
-    """What changed: the plan's being there, its keys, the choice, the rate."""
     if new is None:
         yield "the plan is gone"
         return
@@ -261,7 +258,6 @@ def _by_name(quoted: Quote | None) -> dict[str, CostComponent]:
 
 
 def _line(name: str, old: CostComponent | None, new: CostComponent | None) -> LineDiff:
-    """One line, and why it differs."""
     was, is_ = (None if each is None else each.usd for each in (old, new))
     return LineDiff(name=name, old_usd=was, new_usd=is_, change=_change(old, new))
 

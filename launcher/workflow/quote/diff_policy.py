@@ -26,7 +26,6 @@ def policy_of(path: Path | None, usd: Decimal | None, percent: float | None) -> 
 
 
 def _read(path: Path) -> dict[str, Decimal]:
-    """The amounts of a policy file by their keys; what is null is not limited."""
     try:
         data = safe_yaml.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:

@@ -47,7 +47,6 @@ def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, 
 
 
 def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
-    """Raise what the gate says of a quote, where it is one of some exit codes."""
     if not quoted.gate.allowed and quoted.gate.exit_code in codes:
         errors = tuple(each for each in quoted.findings if each.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
@@ -63,7 +62,6 @@ def no_head(_plan: Plan) -> str | None:
 
 
 def _with_head_there(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
-    """The request, with the head node of the cluster that is there where a new one would get another."""
     there, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
     if there is None or there == new:
         return request

@@ -151,7 +151,6 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     """The portfolio of several plan files.
 
     Raises:
-        UnreadableInputError: a file cannot be understood.
         ImpossibleError: one of them cannot be done, with the findings of all of them.
     """
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())

@@ -36,12 +36,7 @@ ValueError, and its SFT trainer calls it."""
 
 
 def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
-    """A trainer that is not there, or whose script cannot resume; of files that cannot be read nothing is said.
-
-    Args:
-        path: of the plan file.
-        request: the plan.
-    """
+    """A trainer that is not there, or whose script cannot resume; of files that cannot be read nothing is said."""
     yield from missing_trainer(path, request)
     if request.workload.train is None or request.checkpoint.mode is CheckpointMode.NONE:
         return
@@ -66,7 +61,6 @@ def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
     """The candidates of a plan file.
 
     Raises:
-        UnreadableInputError: the file cannot be understood.
         ImpossibleError: it is understood and no candidate is left, with every finding.
     """
     request, catalog = asked(path, now, options)
@@ -77,7 +71,6 @@ def asked(path: Path, now: datetime, options: PriceOptions) -> tuple[PlanRequest
     """What a plan file asks for, with the command line's region, and the prices to answer with.
 
     Raises:
-        UnreadableInputError: the file cannot be understood.
         ImpossibleError: what it asks for cannot be.
     """
     request = plan_file.load(path)

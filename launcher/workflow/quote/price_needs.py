@@ -194,7 +194,6 @@ def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, .
 
 
 def _commits(options: Collection[PurchaseOption]) -> bool:
-    """Whether reserved rates are needed; Savings Plans are held against them."""
     return PurchaseOption.RESERVED in options or PurchaseOption.SAVINGS_PLAN in options
 
 
@@ -232,7 +231,6 @@ def _training_plans(places: Places, count: int) -> Iterator[Question]:
 
 
 def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: int) -> Iterator[Question]:
-    """One question a region: those the plan names, else those with a rate; for one node where a size is not sold."""
     if CAPACITY_BLOCK not in facts.usage_classes:
         return
     named = request.target.region is not None or request.target.az_id is not None

@@ -24,9 +24,6 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     Args:
         quote: slipway.quote/1.
         hours: of the period that is compared, for a quote of a month; None for one of a whole job.
-
-    Raises:
-        ValueError: it is no quote.
     """
     hold(quote, _QUOTE)
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
@@ -48,7 +45,6 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
 
 
 def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
-    """The lines that one usage type bills, as one."""
     listed = list(members)
     first, known = listed[0]
     sums = [amount(component["usd"]) for component, _ in listed]

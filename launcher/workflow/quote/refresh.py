@@ -78,7 +78,6 @@ def refresh_file(
         everywhere: without credentials and regions, read every region's price files and not the first few.
 
     Raises:
-        UnreadableInputError: the file or a region cannot be understood.
         CredentialsError: the credentials are of no use; what was read before is kept.
         ImpossibleError: the plan names what the catalog does not know, nothing is left to ask for, or the cache cannot
             be written.
@@ -113,7 +112,6 @@ def refresh_file(
 def _tell_fees(
     request: PlanRequest, catalog: Catalog, environment: Mapping[str, str], now: datetime, say: Tell
 ) -> None:
-    """Tell what the Price List has of fees that a plan's targets charge; which price is which, a person has to say."""
     for target in (target_of(kind) for kind in request.target.kind or ()):
         if not target.fee_service:
             continue
@@ -139,7 +137,6 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
 
     Raises:
         UnreadableInputError: the digest is another one, or the file is not a snapshot.
-        ImpossibleError: the cache cannot be written.
     """
     cache = PriceCache(folder=cache_folder(environment))
     with TemporaryDirectory(prefix="slipway-prices-") as made:
@@ -170,7 +167,6 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
 
 
 def _every(catalog: Catalog) -> dict[Key, Known]:
-    """Every price that holds, of every kind that a refresh reads by type."""
     names = [*catalog.instance_types, *(f"ml.{name}" for name in catalog.instance_types)]
     kinds = sorted({kind for found in _FILE_KINDS.values() for each in found.values() for kind in each})
     return {key: price for kind in kinds for key, price in known(catalog.store, kind, names, catalog.regions).items()}
@@ -212,7 +208,6 @@ def refresh(
 
     Raises:
         CredentialsError: there are no credentials, or they have run out; what was read before is kept.
-        ImpossibleError: the cache cannot be written.
         UnreadableInputError: a file of the cache is not of its format.
     """
     cache = PriceCache(folder=cache_folder(environment))
@@ -230,7 +225,6 @@ def refresh_public(
     """Read AWS's public files and keep each answer as it comes; the arguments are those of `refresh`.
 
     Raises:
-        ImpossibleError: the cache cannot be written.
         UnreadableInputError: a file of the cache is not of its format.
     """
     cache = PriceCache(folder=cache_folder(environment))
@@ -348,7 +342,6 @@ class _Run:
         )
 
     def _ask(self, questions: Mapping[Question, Mapping[Key, Known]]) -> None:
-        """Ask, keep, count and say, one wave of answers after the other; with each question what was known before."""
         try:
             with closing(answers(questions, self.ask)) as waves:
                 for wave in waves:

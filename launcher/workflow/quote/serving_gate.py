@@ -47,7 +47,6 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
 
 
 def _other(priced: Priced, hint: str) -> str:
-    """A hint, and the best candidate that is an endpoint."""
     for rank, each in enumerate(priced.candidates, start=1):
         machines = each.place.option is not PurchaseOption.BEDROCK
         if machines and Runs.SERVING in target_of(each.place.target).deployed and each.usd is not None:

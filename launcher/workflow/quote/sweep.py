@@ -125,7 +125,6 @@ def sweep_request(
 
 
 def _axis(text: str) -> Axis:
-    """One `KEY=VALUE,VALUE`."""
     name, equals, rest = text.partition("=")
     words = [word.strip() for word in rest.split(",") if word.strip()]
     if not equals or not words:
@@ -154,7 +153,6 @@ def _key(name: str, plain: Mapping[str, Any]) -> str:
 
 
 def _leaves(data: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """The dotted keys of a plan."""
     for key, value in data.items():
         own = f"{path}.{key}" if path else str(key)
         if isinstance(value, Mapping) and value and not {"min", "max"} >= set(value):

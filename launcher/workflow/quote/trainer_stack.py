@@ -75,7 +75,6 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
 
 
 def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The packages that a command and the files it runs name, each with where."""
     scripts: list[str] = []
     text = script_of_shell(command)
     for words in [command] if text is None else _lines(text):

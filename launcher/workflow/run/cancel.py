@@ -32,7 +32,6 @@ def cancel_run(
     Raises:
         ImpossibleError: nothing was submitted from this folder.
         DeploymentFailedError: the job has not ended in time.
-        SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None and _serves(folder):
@@ -68,7 +67,6 @@ def cancel_run(
 
 
 def _serves(folder: RunFolder) -> bool:
-    """Whether a run deployed an endpoint, by its plan."""
     try:
         return plan_file.load(folder.path / "plan.json").workload.serve is not None
     except SlipwayError:

@@ -154,7 +154,6 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
 def _of_torch(
     store: Objects, bare: Checkpoint, metadata: str, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
-    """A step with PyTorch's metadata."""
     folder = metadata.partition("/")[0]
     known = replace(bare, folder=folder, form=DCP, marks=(metadata,), written_at=written[metadata].isoformat())
     try:

@@ -68,7 +68,6 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
 
     Raises:
         ImpossibleError: it is there already, cannot be written, or is not what its manifest says.
-        AwsError: the store cannot be read.
     """
     place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
     if os.path.lexists(place):
@@ -84,10 +83,6 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
 
     Returns:
         What is wrong with one of them in the store, None if nothing is; then there is no folder.
-
-    Raises:
-        ImpossibleError: the folder cannot be written.
-        AwsError: the store cannot be read.
     """
     told = _one_at_a_time(advance)
 
@@ -221,7 +216,6 @@ def _take_apart(store: Objects, files: list[StoredFile], target: Path | None, to
 
 
 def _wrong(file: StoredFile, size: int, digest: str) -> str | None:
-    """What is wrong with a file that was read."""
     if size != file.bytes:
         return f"{file.path} has {size} bytes instead of {file.bytes}"
     if file.sha256 and digest != file.sha256:

@@ -74,7 +74,6 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
 
 
 def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
-    """A Kubernetes cluster that exists, held against the plan; nothing is provisioned."""
     context, tell = target.context, target.context.tell
     found = kubernetes_cluster.find(plan, session)
     try:
@@ -109,7 +108,6 @@ def scheduler_of(plan: Plan) -> str:
 
 
 def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
-    """What takes the jobs of a cluster that slipway deployed."""
     if target.box is not None:
         role, mark = done.training.get(kubernetes_cluster.ROLE), _mark(target)
         return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
@@ -117,7 +115,6 @@ def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarge
 
 
 def _mark(target: DeployTarget) -> str | None:
-    """What a sandbox that stays is known by."""
     stays = target.box.stays if target.box is not None else None
     return stays.mark if stays is not None else None
 

@@ -29,11 +29,7 @@ WITHOUT_CHECKPOINT_S = 30.0
 def guard_called(
     plan: Plan, box: Sandbox | None, environment: Mapping[str, str], tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Have the guard called while the block follows the job, and for the last time when it ends.
-
-    Raises:
-        AwsError: the guard failed.
-    """
+    """Have the guard called while the block follows the job, and for the last time when it ends."""
     guard = target_of(plan.place.target).guard
     if box is None or guard is None or stops_at(plan.request, plan.place.option) is None:
         yield
@@ -114,20 +110,17 @@ class _Disruption(Undisturbed):
     not_played: str = "the job ended before its command began"
 
     def command_started(self) -> None:
-        """The clock starts, for a job that stores nothing."""
         if self.due_at is None and not self.saved:
             self.due_at = time.monotonic() + self.after_s + WITHOUT_CHECKPOINT_S
             words = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command began"
             self.not_played = f"the job ended earlier than {words}, and stored no checkpoint until then"
 
     def first_checkpoint(self) -> None:
-        """The clock starts anew."""
         if self.not_played:
             self.due_at, self.saved = time.monotonic() + self.after_s, True
             self.not_played = f"the job ended earlier than {self.after_s:g} s after its first whole checkpoint"
 
     def is_due(self) -> bool:
-        """Whether it is to be played now; once."""
         if not self.not_played or self.due_at is None or time.monotonic() < self.due_at:
             return False
         self.not_played = ""
@@ -136,7 +129,6 @@ class _Disruption(Undisturbed):
         return True
 
     def victim(self) -> str | None:
-        """The node that is lost, None where the job runs on none."""
         nodes = self.watch.facts.nodes if self.watch.facts is not None else ()
         if not nodes:
             self.not_played = "it found the job on no node"
@@ -172,7 +164,6 @@ class _Interruption(_Disruption):
         self._raise()
 
     def finish(self) -> str:
-        """Wait for an interruption that is under way."""
         if self.thread is not None:
             self.thread.join()
         self._raise()
@@ -188,7 +179,6 @@ class _NodeFailure(_Disruption):
     """A machine of HyperPod fails, and its recovery brings another. Nobody is told before."""
 
     def check(self, follower: Follower) -> None:
-        """Play it when it is due."""
         if self.is_due():
             self._strike(follower)
 
@@ -220,7 +210,6 @@ class _JobInterruption(_Disruption):
     """Managed spot takes the machines of a training job back, without notice, and starts the job again on others."""
 
     def check(self, follower: Follower) -> None:
-        """Play it when it is due."""
         del follower
         if self.is_due() and self.victim() is not None:
             self.tell("SageMaker takes the instances back, without notice")

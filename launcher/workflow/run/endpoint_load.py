@@ -69,9 +69,6 @@ def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: i
         session: its region.
         root: the folder with the runs.
         tokens: of an answer, instead of the plan's.
-
-    Raises:
-        AwsError: the stack cannot be read.
     """
     folder = _run(endpoint.served_name, root)
     deployed = stacks.find(session, endpoint.stack)
@@ -87,7 +84,6 @@ def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: i
 
 
 def _of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan | None:
-    """The load of a run's plan; None where it is not what was deployed, or no plan of machines."""
     try:
         quoted = folder.read_json("quote.json")
         request = plan_file.load(folder.path / "plan.json")
@@ -118,7 +114,6 @@ def _of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan
 
 
 def _simulated(folder: RunFolder) -> bool:
-    """Whether a run was made in a sandbox."""
     try:
         return bool(folder.read_json("report.json").get("simulated"))
     except UnreadableInputError:
@@ -141,10 +136,6 @@ def loader(endpoint: ServedEndpoint, session: Session, wanted: LoadPlan, *, time
     """What sends requests of the wanted lengths, each with another prompt; the answer is held to its whole length.
 
     The endpoint itself counts the tokens of the first prompts, and their words are made more or fewer by that.
-
-    Raises:
-        DeploymentFailedError: it does not answer.
-        AwsError: a call failed.
     """
     numbers = itertools.count(1)
     base_url = endpoint.base_url
@@ -258,7 +249,6 @@ def load(
 
     Raises:
         DeploymentFailedError: the endpoint is not as deployed, or a step had no answer at all.
-        AwsError: a call failed.
     """
     state = state_of(endpoint, session)
     steps = []
@@ -289,7 +279,6 @@ def load(
 
 
 def _run(name: str, root: Path) -> RunFolder | None:
-    """The newest run of a plan in this folder, where there is one."""
     try:
         return with_report(name, root)
     except SlipwayError:
@@ -297,7 +286,6 @@ def _run(name: str, root: Path) -> RunFolder | None:
 
 
 def _quoted(folder: RunFolder | None) -> tuple[Decimal | None, float | None]:
-    """The quoted rate of an instance and its tokens a second; None where there is no quote."""
     if folder is None:
         return None, None
     try:

@@ -64,7 +64,6 @@ def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
         catalog: the types.
 
     Raises:
-        UnreadableInputError: the file cannot be read.
         ImpossibleError: nothing says where the job went.
     """
     request = plan_file.load(Path(text)) if plan_file.is_path(text) else None
@@ -131,7 +130,6 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
 
 
 def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Kept]:
-    """What stays: the cluster, what others may use there too, and what the jobs have written."""
     namespace, account = namespace_of(plan), found.account(plan)
     yield Kept(
         kind=KeptKind.CLUSTER,
@@ -193,7 +191,6 @@ def remove_jobs(
 
 
 def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    """End that the cluster's role is lent to the plan's pods, where the launcher has lent it."""
     plan, lender = found.plan, found.existing.lender
     if lender is None or not found.lent:
         return

@@ -143,7 +143,6 @@ class Follower:
             stream.write(json.dumps(event, ensure_ascii=False) + "\n")
 
     def _metrics(self) -> None:
-        """Take in the trainer's new lines."""
         for line in self._new_lines(self.job / "metrics.jsonl", "metrics_offset"):
             figures, _ = figures_in(line)
             if "step" in figures:

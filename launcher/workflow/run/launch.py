@@ -112,7 +112,6 @@ def event_words(event: dict[str, object]) -> str | None:
 
 
 def _restored(event: dict[str, object]) -> str:
-    """Which checkpoint an attempt begins with, and where it comes from."""
     if event.get("source") == "own":
         return f" begins where step {event['step']} is the newest checkpoint: {event.get('reason')}"
     origin = "taken over on its node" if event.get("source") == "node" else "restored from S3"
@@ -186,17 +185,14 @@ class _Launch:
 
     @property
     def aws(self) -> Mapping[str, str]:
-        """The environment that the cluster's AWS is in."""
         return self.target.context.environment
 
     def reached(self, submission: Submission) -> Reached:
-        """The way to what runs the job."""
         store = self.store(submission.store_uri, submission.head_node.region)
         way = partial(self.shell, submission.head_node, submission.key, store)
         return cluster_at(submission.target).reach(submission, self.aws, way)
 
     def store(self, uri: str, region: str | None) -> Objects:
-        """The store of the cluster."""
         return Objects.at(Session(environment=self.aws, region=str(region)), uri)
 
 
@@ -269,7 +265,6 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
 
 
 def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> Report:
-    """The story in its folder, and its report however it ends."""
     quoted, plan, folder = story.quoted, story.quoted.plan, story.folder
     ends = ends_with_it(options, plan.place.region)
     declined = False
@@ -397,7 +392,6 @@ def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget, plan: 
 
 
 def _keep_logs(box: Sandbox, folder: RunFolder) -> None:
-    """Keep the logs of a sandbox: of its S3, which shows the uploads and the restore, and of its faults."""
     lines = [json.dumps(asdict(each), default=str) for each in box.s3_requests()]
     write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
     if faults := box.server_log():

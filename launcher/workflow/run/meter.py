@@ -42,9 +42,6 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     """The price of all nodes an hour; None for a run that is not on spot, or whose spot has no published price.
 
     Whatever AWS answers is a word of it, and no failure.
-
-    Raises:
-        UnreadableInputError: the quote of the run is damaged.
     """
     quote = folder.read_json("quote.json")
     try:
@@ -118,9 +115,6 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         folder: the run's.
         now: the moment.
         environment: of the AWS that the run is in, to ask for what spot costs now; None: it is not asked.
-
-    Raises:
-        UnreadableInputError: the quote of the run is damaged.
     """
     events = read_events(folder.path / JOB_FOLDER / EVENTS)
     ran = attempts(events)
@@ -144,7 +138,6 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
 
 
 def _simulated(folder: RunFolder) -> bool:
-    """By its report, or before there is one by the command that made it."""
     if (folder.path / "report.json").is_file():
         return bool(folder.read_json("report.json").get("simulated"))
     command = read_command(folder)
@@ -152,11 +145,7 @@ def _simulated(folder: RunFolder) -> bool:
 
 
 def terms(folder: RunFolder) -> Terms:
-    """What the run was quoted at.
-
-    Raises:
-        UnreadableInputError: its quote is damaged.
-    """
+    """What the run was quoted at."""
     quote = folder.read_json("quote.json")
     try:
         hold(quote, _QUOTE)
@@ -177,11 +166,7 @@ def terms(folder: RunFolder) -> Terms:
 
 
 def quoted_figures(folder: RunFolder) -> dict[str, float]:
-    """What the agent of a run's job is told of its quote (launcher/agent/forecast.py); what is not known is left out.
-
-    Raises:
-        UnreadableInputError: the quote of the run is damaged.
-    """
+    """What the agent of a run's job gets of its quote (launcher/agent/forecast.py); unknown values are left out."""
     found = terms(folder)
     cost = found.cost
     figures = {
@@ -211,7 +196,6 @@ def last_points(path: Path) -> tuple[Sequence[Point], int | None]:
 
 
 def _tail(path: Path) -> Sequence[bytes]:
-    """The last whole lines of a file that grows."""
     try:
         with path.open("rb") as stream:
             begin = max(0, stream.seek(0, os.SEEK_END) - TAIL_BYTES)

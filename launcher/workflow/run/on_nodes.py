@@ -22,7 +22,6 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> It
 
     Raises:
         ImpossibleError: the run has no job on a cluster, or it does not run.
-        SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None:

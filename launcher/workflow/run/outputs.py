@@ -18,7 +18,6 @@ def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
 
     Raises:
         ImpossibleError: there are none, or they cannot be read.
-        AwsError: the store cannot be read.
     """
     stored = store.found(below=f"{FOLDER}/")
     found = {each.key.split("/")[1]: each for each in stored if each.key == manifest_key(each.key.split("/")[1])}
@@ -46,7 +45,6 @@ def fetch_outputs(store: Objects, outputs: OutputManifest, target: Path, advance
 
     Raises:
         ImpossibleError: the folder is there, cannot be written, or a file is damaged.
-        AwsError: the store cannot be read.
     """
     if target.exists():
         raise ImpossibleError(f"{target} is there already", hint="name another folder with --to")

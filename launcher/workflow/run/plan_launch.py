@@ -96,7 +96,6 @@ class Fallback:
 
         Raises:
             NoCapacityError: no candidate got machines.
-            SlipwayError: a step failed.
         """
         with telling_of_earlier(self.left, self.options.environment, first.priced.catalog, self.options.tell):
             return self._launch(first)
@@ -152,7 +151,6 @@ class Fallback:
             return problem.message
 
     def _another(self) -> bool:
-        """Whether it is worth taking the job back."""
         priced = self.candidates()
         rank = self._next(priced)
         if rank is None:
@@ -258,14 +256,12 @@ class _Story:
     head: Head
 
     def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
-        """A candidate on prices that may be launched on."""
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
             return gated_quote(self.path, self.clock(), how, wanted=pick, say=say, head=self.head)
         return fresh_quote(self.path, self.clock(), how, wanted=pick, environment=environment, say=say, head=self.head)
 
     def asking(self, found: Picked) -> LaunchOptions:
-        """Show a quote; the options whose question is about it."""
         where = "in the sandbox" if self.options.sandbox else f"on {place_words(found.quoted.plan.place)}"
         question = f"launch {found.quoted.plan.name} {where}"
         self.person.quote(found)

@@ -176,7 +176,6 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
 
 
 def _place(plan: Plan, session: Session) -> str | None:
-    """Where a plan's checkpoints go, by what is deployed; None where nothing is."""
     named = plan.request.checkpoint.uri
     if named is not None:
         return named.rstrip("/")

@@ -69,7 +69,6 @@ def remove_made(
 def _removed(
     plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], tell: Tell
 ) -> tuple[str, ...]:
-    """Remove one cluster with its checkpoints; lines of what is left all the same, none where it is gone."""
     name, region = plan.cluster_name, plan.place.region
     session = Session(environment=environment, region=region)
     asked = Subject(cluster=name, region=region, network=plan.request.network.name)
@@ -261,7 +260,6 @@ def _removed_after(
 
 
 def _remove(made: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
-    """Remove what a spike has made; lines of what is left all the same."""
     folders, environment = _folders(made.name, options.root, begun), options.environment
     if options.sandbox and folders:
         box = options.box or attached(environment, folders[0].read_json("quote.json")["region"])
@@ -280,7 +278,6 @@ def _measure(
     options: LaunchOptions,
     person: Person,
 ) -> Measurement:
-    """One spike: launched, ended when enough is measured, and its measurement."""
     begun = clock()
     failed: SlipwayError | None = None
     try:

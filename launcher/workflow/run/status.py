@@ -261,7 +261,6 @@ def _last_metric(place: Path) -> dict[str, Any]:
 
 
 def _with_step(made: tuple[Attempt, ...], step: int | None) -> tuple[Attempt, ...]:
-    """Attempts, the newest with the step that the trainer reported last."""
     if not made or step is None:
         return made
     return (*made[:-1], replace(made[-1], last_step=max(step, made[-1].last_step or 0)))

@@ -56,7 +56,6 @@ def follow_logs(
 
     Raises:
         ImpossibleError: the run has no job on a cluster.
-        SchedulerError: the cluster cannot be asked.
     """
     submission = recorded(folder)
     if submission is None:

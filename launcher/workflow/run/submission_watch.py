@@ -101,11 +101,7 @@ class Mirror:
     folder: Path
 
     def sync(self) -> None:
-        """Bring the copies up to date.
-
-        Raises:
-            SchedulerError: the folder cannot be read.
-        """
+        """Bring the copies up to date."""
         self.folder.mkdir(parents=True, exist_ok=True)
         names: tuple[str, ...] = (EVENTS, METRICS, self.source.log_name(self.job))
         with ExitStack() as opened:
@@ -177,7 +173,6 @@ class RemoteWatch:
         return self.mirror.job
 
     def _take_in(self, facts: JobFacts | None, now: float) -> None:
-        """Judge one look."""
         before, self.facts = self.facts, facts
         if facts is None or facts.state is not JobState.PENDING:
             self.close()

@@ -71,7 +71,6 @@ def _rates(figures: Sequence[tuple[float, Mapping[str, int | float]]]) -> Iterat
 
 
 def _when(event: Mapping[str, Any]) -> datetime | None:
-    """The moment of an event, where it has one."""
     stated = event.get("time")
     try:
         return moment(stated) if isinstance(stated, str) else None

@@ -185,7 +185,6 @@ def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _listed(value: str | list[str]) -> list[str]:
-    """One or several, as several."""
     return [value] if isinstance(value, str) else list(value)
 
 
