@@ -40,15 +40,12 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.targets.hyperpod_eks.render import (
     FOR_THE_OPERATOR,
-    GovernanceContext,
     chart_values,
     control_context,
-    governance_context,
     governance_text,
     namespaces_of,
     node_script,
-    nodes_context,
-    nodes_request,
+    nodes_text,
 )
 from launcher.targets.hyperpod_slurm.render import ENTRY_POINT
 
@@ -89,20 +86,20 @@ class TaskGovernance(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, context: GovernanceContext, cluster: HyperPodCluster, addon: eks.CfnAddon
+        self, scope: Construct, id_: str, *, requests: str, cluster: HyperPodCluster, addon: eks.CfnAddon
     ) -> None:
         """Make both.
 
         Args:
             scope: the stack.
             id_: construct id.
-            context: what was rendered.
+            requests: what was rendered, YAML.
             cluster: whose instances they are.
             addon: brings Kueue, which has to be there first.
         """
         super().__init__(scope, id_)
         self._arn = cluster.resource.attr_cluster_arn
-        told = safe_yaml.loads(governance_text(context))
+        told = safe_yaml.loads(requests)
         self.policy = self._made("ClusterSchedulerConfig", told)
         self.policy.node.add_dependency(addon)
         self.quota = self._made("ComputeQuota", told)
@@ -160,8 +157,8 @@ class HyperPodEksStack(ClusterStack):
         self.session_log = session_log(self, plan)
         policy, role_arn = pods_policy(self, plan, catalog, network)
         names, lifecycle = self._names(plan, group_id, policy.arn)
-        context = nodes_context(plan, instances=catalog.instance_types, names=names)
-        self.cluster = HyperPodCluster(self, "HyperPod", request=nodes_request(context))
+        request = safe_yaml.loads(nodes_text(plan, instances=catalog.instance_types, names=names))
+        self.cluster = HyperPodCluster(self, "HyperPod", request=request)
         Tags.of(self.cluster.resource).add(FOR_THE_OPERATOR.key, FOR_THE_OPERATOR.value)
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
@@ -228,9 +225,9 @@ class HyperPodEksStack(ClusterStack):
         chart.function.node.add_dependency(*group.rules)
         nodes.node.add_dependency(*group.rules, *before, chart.resource)
         addons[OPERATOR[0]].node.add_dependency(addons[CERTIFICATES[0]], self._operator())
-        governed = governance_context(self._plan)
+        governed = governance_text(self._plan)
         if governed is not None:
-            TaskGovernance(self, "Governance", context=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
+            TaskGovernance(self, "Governance", requests=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
 
     def _operator(self) -> eks.CfnPodIdentityAssociation:
         """The role of HyperPod's training operator, lent by a resource of its own.

@@ -18,13 +18,14 @@ from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
+from launcher.catalog import safe_yaml
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.hyperpod_slurm.render import cluster_request, hyperpod_context, lifecycle_files
+from launcher.targets.hyperpod_slurm.render import cluster_text, lifecycle_files
 
 
 class HyperPodStack(ClusterStack):
@@ -44,8 +45,8 @@ class HyperPodStack(ClusterStack):
         lustre = HyperPodLustre(self, "Lustre", plan=plan, subnet_id=network.subnet_id, security_group_id=group_id)
         self.session_log = session_log(self, plan)
         names, role, lifecycle = self._names(plan, instances, network, group_id, lustre)
-        context = hyperpod_context(plan, instances=instances, names=names)
-        self.cluster = HyperPodCluster(self, "HyperPod", request=cluster_request(context))
+        request = safe_yaml.loads(cluster_text(plan, instances=instances, names=names))
+        self.cluster = HyperPodCluster(self, "HyperPod", request=request)
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         # Machines fetch their scripts through the group and mount the file system when they are made.

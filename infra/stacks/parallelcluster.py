@@ -33,7 +33,7 @@ from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import NODE_SCRIPT, metrics_script
-from launcher.targets.parallelcluster.render import METRICS_FILE, agent_findings, cluster_configuration, cluster_context
+from launcher.targets.parallelcluster.render import METRICS_FILE, agent_findings, cluster_configuration
 
 
 class ParallelCluster(Construct):
@@ -100,12 +100,12 @@ class TrainingStack(ClusterStack):
         group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id)
         self.session_log = session_log(self, plan, PATH)
         names = self._names(plan, instances, network, group)
-        context = cluster_context(plan, instances=instances, names=names)
+        storage, train = plan.request.storage, plan.request.workload.train
         access = ProviderAccess(
             self,
             "ProviderAccess",
             boundary_arn=plan.request.security.permissions_boundary_arn,
-            data_uri=context.lustre.data_uri if context.lustre is not None else None,
+            data_uri=train.data.uri if train is not None and storage.lustre_gib else None,
             key_arn=plan.request.storage.kms_key_arn,
             role_arns=sorted({each.arn for each in named_roles(plan.request, target_of(plan.place.target))}),
         )
@@ -113,7 +113,7 @@ class TrainingStack(ClusterStack):
             self,
             "ParallelCluster",
             name=cluster_name(plan),
-            configuration=cluster_configuration(context),
+            configuration=cluster_configuration(plan, instances=instances, names=names),
             provider_parameters=access.parameters,
         )
         # Nodes that started without the rules would have no EFA until somebody restarts them.

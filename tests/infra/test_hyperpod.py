@@ -10,7 +10,7 @@ from infra.build import build_app
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
-from launcher.targets.hyperpod_slurm.render import cluster_text, hyperpod_context, lifecycle_files
+from launcher.targets.hyperpod_slurm.render import cluster_text, lifecycle_files
 from tests.infra.conftest import HYPERPOD_FILES
 from tests.infra.reading import garbage, with_words
 from tests.plans import request_of
@@ -49,8 +49,8 @@ class TestCluster:
     def test_it_is_the_one_that_was_shown(self, pod, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan, facts = pod.plan, catalog.instance_types
-        context = hyperpod_context(plan, instances=facts, names=symbolic_names(plan))
-        shown, made = yaml.safe_load(cluster_text(context)), cluster(pod)
+        text = cluster_text(plan, instances=facts, names=symbolic_names(plan))
+        shown, made = yaml.safe_load(text), cluster(pod)
         assert {each["Key"]: each["Value"] for each in made.pop("Tags")} == {
             each["Key"]: each["Value"] for each in shown.pop("Tags")
         }

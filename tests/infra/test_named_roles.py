@@ -23,7 +23,7 @@ from launcher.rendering.policies import (
     render_policy,
 )
 from launcher.rendering.role_policies import needed_actions, render_role
-from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
+from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
 from tests.infra.pcluster_driver import ask
 from tests.infra.registry import schemas
@@ -311,7 +311,7 @@ def ends(document, action):
 def test_parallelclusters_own_schema_takes_the_named_roles(catalog, tmp_path):
     plan = pinned_plan(request_of(request("parallelcluster")), catalog)
     file = tmp_path / "cluster.yaml"
-    context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
-    file.write_text(cluster_yaml(context), encoding="utf-8")
+    text = cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan))
+    file.write_text(text, encoding="utf-8")
     assert file.read_text(encoding="utf-8").count("InstanceRole: ") == 3
     assert ask("schema", [file]) == [[]]

@@ -10,7 +10,7 @@ import yaml
 
 from launcher.rendering.image import image_files
 from launcher.rendering.names import symbolic_names
-from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
+from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.infra.pcluster_driver import PYTHON, ask
 from tests.plans import ROOT
 
@@ -31,9 +31,9 @@ def configurations(tmp_path_factory, plan_named, catalog, plan_names):
     files = {}
     for name in plan_names:
         plan = plan_named(name)
-        context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
+        text = cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan))
         files[name] = folder / f"{name}.yaml"
-        files[name].write_text(cluster_yaml(context), encoding="utf-8")
+        files[name].write_text(text, encoding="utf-8")
     return files
 
 

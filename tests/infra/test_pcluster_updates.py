@@ -10,7 +10,7 @@ import pytest
 
 from launcher.catalog.updates import CLUSTER_UPDATES
 from launcher.rendering.names import symbolic_names
-from launcher.targets.parallelcluster.render import cluster_configuration, cluster_context
+from launcher.targets.parallelcluster.render import cluster_configuration
 from launcher.targets.parallelcluster.updates import Patch
 from tests.infra.pcluster_driver import ask
 from tests.plans import ROOT
@@ -86,7 +86,7 @@ CHANGES = {
 def test_the_same_changes_are_allowed_and_refused_as_by_the_package(tmp_path, plan_named, catalog):
     """Each change there and back, with the fleet up and down, with login nodes and a file system and without."""
     plan = plan_named("p5-spot")
-    plain = cluster_configuration(cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
+    plain = cluster_configuration(plan, instances=catalog.instance_types, names=symbolic_names(plan))
     full = {**plain, "SharedStorage": [LUSTRE], "LoginNodes": {"Pools": [POOL]}}
     asked = []
     for base in (plain, full):

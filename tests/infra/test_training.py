@@ -7,7 +7,7 @@ import yaml
 
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
-from launcher.targets.parallelcluster.render import cluster_context, cluster_yaml
+from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.infra.reading import garbage, with_words
 
 
@@ -173,9 +173,7 @@ class TestCluster:
     def test_it_is_the_one_that_was_shown(self, assembly, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan = assembly.plan
-        shown = yaml.safe_load(
-            cluster_yaml(cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
-        )
+        shown = yaml.safe_load(cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
         assert with_words(configuration(assembly), shown) == shown
 
     def test_values_keep_their_types(self, assembly):

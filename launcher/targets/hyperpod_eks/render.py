@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.catalog import safe_yaml
@@ -33,90 +32,6 @@ FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
 """AWS's policy for the training operator is for clusters with this tag alone (developer guide, training operator)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodGroupContext:
-    """An instance group whose machines are nodes of the EKS cluster.
-
-    Without `least` instances the cluster is not made; None where it may wait for all of them. `health_checks` run
-    before its nodes take jobs. `interface_type` is the kind of its EFA interfaces, None for the service's own choice.
-    """
-
-    name: str
-    instance_type: str
-    count: int
-    least: int | None
-    health_checks: tuple[str, ...]
-    training_plan_arn: str | None
-    spot: bool
-    interface_type: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HyperPodEksContext:
-    """A request that makes a HyperPod cluster for an EKS cluster (templates/hyperpod/eks.yaml.j2).
-
-    `lifecycle_uri` is a folder in S3 that holds the script, `entry_point` its name. Ids and ARNs may be CDK tokens.
-    """
-
-    cluster_name: str
-    eks_arn: str
-    groups: tuple[PodGroupContext, ...]
-    ami: str | None
-    role_arn: str
-    subnet_id: str
-    security_group_ids: tuple[str, ...]
-    lifecycle_uri: str
-    entry_point: str
-    volume_key_arn: str | None
-    tags: tuple[Tag, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeScriptContext:
-    """What HyperPod runs on every node that it makes (templates/hyperpod/on_create_eks.sh.j2)."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartContext:
-    """The values that HyperPod's chart is installed with (templates/hyperpod/chart-values.yaml.j2).
-
-    `instance_type` is the jobs' nodes as Kubernetes labels them; `nvidia`, `neuron` and `efa` say which device plugins
-    they need. `commit` is the chart's.
-    """
-
-    commit: str
-    region: str
-    instance_type: str
-    nvidia: bool
-    neuron: bool
-    efa: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriorityContext:
-    """A priority of jobs: its name, and how much it weighs, 0 to 100."""
-
-    name: str
-    weight: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GovernanceContext:
-    """Task governance of a HyperPod cluster (templates/hyperpod/governance.yaml.j2).
-
-    One team has all `count` instances of the jobs' type; `name` is that of the policy and of the quota.
-    """
-
-    name: str
-    team: str
-    instance_type: str
-    count: int
-    priorities: tuple[PriorityContext, ...]
-    tags: tuple[Tag, ...]
-
-
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
@@ -144,8 +59,8 @@ def control_context(plan: Plan) -> EksContext:
     )
 
 
-def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> HyperPodEksContext:
-    """Every decision of a plan's nodes.
+def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
+    """The text of the request that makes a plan's nodes.
 
     Raises:
         ImpossibleError: no cluster can be made, with all reasons.
@@ -157,7 +72,8 @@ def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
     if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
         message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
         raise ValueError(message)
-    return HyperPodEksContext(
+    return rendered(
+        "hyperpod/eks.yaml.j2",
         cluster_name=cluster_name(plan),
         eks_arn=names.eks_arn,
         groups=(_system(plan), _workers(plan, instances[plan.place.instance_type])),
@@ -172,55 +88,44 @@ def nodes_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: C
     )
 
 
-def _system(plan: Plan) -> PodGroupContext:
+def _system(plan: Plan) -> dict[str, Any]:
     """One machine for the cluster's own pods, HyperPod's too: its training operator selects HyperPod's nodes alone.
 
     Jobs' nodes may take hours of health checks, or never come; without this one names, certificates and operators
     would be Pending, and the stack would fail for it. Fargate takes no DaemonSet and is none of HyperPod's nodes.
     """
-    return PodGroupContext(
-        name=eks.SYSTEM,
-        instance_type=ml_name(sizing.head_node(plan.place.nodes, plan.request.storage.head_node)),
-        count=1,
-        least=1,
-        health_checks=(),
-        training_plan_arn=None,
-        spot=False,
-        interface_type=None,
-    )
+    return {
+        "name": eks.SYSTEM,
+        "instance_type": ml_name(sizing.head_node(plan.place.nodes, plan.request.storage.head_node)),
+        "count": 1,
+        "least": 1,
+        "health_checks": (),
+        "training_plan_arn": None,
+        "spot": False,
+        "interface_type": None,
+    }
 
 
-def _workers(plan: Plan, facts: InstanceType) -> PodGroupContext:
+def _workers(plan: Plan, facts: InstanceType) -> dict[str, Any]:
     """The machines of the jobs: all of them are asked for from the start."""
     place, bought = plan.place, plan.request.purchase.training_plan
     classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
-    return PodGroupContext(
-        name=eks.WORKERS,
-        instance_type=ml_name(facts.name),
-        count=place.nodes,
-        least=None,
-        health_checks=deep_health_checks(facts, nodes=place.nodes),
-        training_plan_arn=bought.arn if bought is not None else None,
-        spot=place.option is PurchaseOption.SPOT,
+    return {
+        "name": eks.WORKERS,
+        "instance_type": ml_name(facts.name),
+        "count": place.nodes,
+        "least": None,
+        "health_checks": deep_health_checks(facts, nodes=place.nodes),
+        "training_plan_arn": bought.arn if bought is not None else None,
+        "spot": place.option is PurchaseOption.SPOT,
         # Left out, the layout is the service's own.
-        interface_type="efa" if classic else None,
-    )
-
-
-def nodes_text(context: HyperPodEksContext) -> str:
-    """The text of the request that makes the nodes."""
-    return rendered("hyperpod/eks.yaml.j2", context)
-
-
-def nodes_request(context: HyperPodEksContext) -> dict[str, Any]:
-    """The request as typed data: the very text that is shown, read back."""
-    request: dict[str, Any] = safe_yaml.loads(nodes_text(context))
-    return request
+        "interface_type": "efa" if classic else None,
+    }
 
 
 def node_script(plan: Plan) -> str:
     """What runs on every node when it is made."""
-    return rendered("hyperpod/on_create_eks.sh.j2", NodeScriptContext(cluster=plan.cluster_name))
+    return rendered("hyperpod/on_create_eks.sh.j2", cluster=plan.cluster_name)
 
 
 def chart_values(plan: Plan, facts: InstanceType) -> str:
@@ -229,32 +134,34 @@ def chart_values(plan: Plan, facts: InstanceType) -> str:
     Raises:
         ImpossibleError: as the template is written, nodes would not show their EFA interfaces.
     """
-    context = ChartContext(
+    instance_type = ml_name(facts.name)
+    text = rendered(
+        _VALUES,
         commit=chart_pins().commit,
         region=plan.place.region,
-        instance_type=ml_name(facts.name),
+        instance_type=instance_type,
         nvidia=is_nvidia(facts),
         neuron=facts.neuron,
         efa=facts.efa_interfaces > 0,
     )
-    text = rendered(_VALUES, context)
     lost = tuple(chart_findings(safe_yaml.loads(text), facts, where=f"templates/{_VALUES}"))
     if lost:
-        raise ImpossibleError(f"nodes of {context.instance_type} would show no EFA", findings=lost)
+        raise ImpossibleError(f"nodes of {instance_type} would show no EFA", findings=lost)
     return text
 
 
-def governance_context(plan: Plan) -> GovernanceContext | None:
-    """Task governance of a plan's cluster; None where its jobs wait in no queue."""
+def governance_text(plan: Plan) -> str | None:
+    """The requests that set up task governance of a plan's cluster; None where its jobs wait in no queue."""
     queue = team_queue(plan.request.target.queue)
     if queue is None:
         return None
-    return GovernanceContext(
+    return rendered(
+        "hyperpod/governance.yaml.j2",
         name=cluster_name(plan),
         team=queue.team,
         instance_type=ml_name(plan.place.instance_type),
         count=plan.place.nodes,
-        priorities=tuple(PriorityContext(name=name, weight=weight) for name, weight in eks.PRIORITIES),
+        priorities=eks.PRIORITIES,
         tags=tags(plan),
     )
 
@@ -265,22 +172,17 @@ def namespaces_of(plan: Plan) -> tuple[str, ...]:
     return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
 
 
-def governance_text(context: GovernanceContext) -> str:
-    """The text of the requests that set it up."""
-    return rendered("hyperpod/governance.yaml.j2", context)
-
-
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
     """The control plane, the nodes, their script, and the chart's values; nothing of a cluster that exists."""
     if plan.request.target.cluster is not None:
         return []
-    nodes = nodes_context(plan, instances=instances, names=names)
+    nodes = nodes_text(plan, instances=instances, names=names)
     script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
-    governed = governance_context(plan)
-    shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governance_text(governed))]
+    governed = governance_text(plan)
+    shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governed)]
     return [
         RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
-        RenderedFile(path=NODES_FILE, text=nodes_text(nodes)),
+        RenderedFile(path=NODES_FILE, text=nodes),
         RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
         *shared,
         RenderedFile(path=script, text=node_script(plan), executable=True),

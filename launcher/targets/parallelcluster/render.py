@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from launcher.catalog import safe_yaml
@@ -14,7 +13,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import CLUSTER_FILE, Tag, notify_findings, queue_name, tags
+from launcher.rendering.cluster import CLUSTER_FILE, notify_findings, queue_name, tags
 from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
@@ -38,77 +37,6 @@ _CAPACITY_TYPES = {
     PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
     PurchaseOption.RESERVED: "ONDEMAND",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueContext:
-    """One Slurm queue of one instance type.
-
-    `capacity_type` is ParallelCluster's word (ONDEMAND, SPOT, CAPACITY_BLOCK). `reservation_id` is a capacity
-    reservation or None. `scratch` says whether there is NVMe to mount. `sockets`, `cores_per_socket` and
-    `threads_per_core` correct what ParallelCluster assumes of a type, None where it is right or not known. `node_setup`
-    holds the arguments of the set-up script (node.sh), empty when the nodes need none.
-    """
-
-    name: str
-    compute_resource: str
-    capacity_type: str
-    instance_type: str
-    min_count: int
-    max_count: int
-    efa: bool
-    placement_group: bool
-    reservation_id: str | None
-    scratch: bool
-    gpu_health_check: bool
-    sockets: int | None
-    cores_per_socket: int | None
-    threads_per_core: int | None
-    node_setup: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LustreContext:
-    """An FSx for Lustre file system: capacity in GiB, throughput in MB/s per TiB; `data_uri` is linked to /data."""
-
-    capacity_gib: int
-    mb_s_per_tib: int
-    kms_key_arn: str | None
-    data_uri: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterContext:
-    """A ParallelCluster configuration (templates/parallelcluster/cluster.yaml.j2).
-
-    Sizes in GiB, times in minutes and days. Ids and ARNs may be CDK tokens.
-    """
-
-    region: str
-    os: str
-    ami: str | None
-    subnet_id: str
-    security_group_ids: tuple[str, ...]
-    node_policy_arn: str
-    entered_policy_arn: str | None
-    session_log_policy_arn: str | None
-    head_role_arn: str | None
-    login_role_arn: str | None
-    node_role_arn: str | None
-    node_setup_uri: str | None
-    head_node_type: str
-    head_root_gib: int
-    compute_root_gib: int
-    idle_minutes: int
-    queues: tuple[QueueContext, ...]
-    lustre: LustreContext | None
-    has_login_pool: bool
-    login_nodes: int
-    login_node_type: str
-    permissions_boundary_arn: str | None
-    combined_efa: bool
-    log_retention_days: int
-    tags: tuple[Tag, ...]
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -148,8 +76,8 @@ def agent_findings(plan: Plan) -> Iterator[Finding]:
         yield error("os-without-agent", "target.os", message, hint)
 
 
-def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> ClusterContext:
-    """Every decision of a plan's cluster.
+def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
+    """The text of a plan's cluster configuration.
 
     Args:
         plan: a plan for ParallelCluster.
@@ -165,7 +93,9 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     request = plan.request
     queues = [_queue(plan, instances[plan.place.instance_type], names)]
     queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]
-    return ClusterContext(
+    storage, train = request.storage, request.workload.train
+    return rendered(
+        "parallelcluster/cluster.yaml.j2",
         region=plan.place.region,
         os=request.target.os.value,
         ami=request.target.ami,
@@ -182,10 +112,10 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         head_root_gib=sizing.HEAD_ROOT_GIB,
         compute_root_gib=sizing.COMPUTE_ROOT_GIB,
         idle_minutes=max(1, math.ceil(idle_minutes(request) or NEVER_MINUTES)),
-        queues=tuple(queues),
-        lustre=_lustre(plan),
-        has_login_pool=request.storage.has_login_pool,
-        login_nodes=request.storage.login_nodes,
+        queues=queues,
+        storage=storage,
+        # The training data below /fsx/data.
+        data_uri=train.data.uri if train is not None else None,
         login_node_type=sizing.LOGIN_NODE,
         permissions_boundary_arn=request.security.permissions_boundary_arn,
         combined_efa=request.target.efa_layout is EfaLayout.CLASSIC,
@@ -194,7 +124,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     )
 
 
-def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
+def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
     place, reservation = plan.place, plan.request.purchase.reservation
     block = place.option is PurchaseOption.CAPACITY_BLOCK
     wanted = plan.request.target.placement_group
@@ -213,7 +143,7 @@ def _queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext
     )
 
 
-def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> QueueContext:
+def _fallback_queue(plan: Plan, facts: InstanceType, names: ClusterNames) -> dict[str, Any]:
     """A further queue: spot where the plan's own type is on spot, else on demand; empty until a job asks for it."""
     wanted = plan.request.target.placement_group
     return _of_type(
@@ -238,7 +168,7 @@ def _of_type(
     max_count: int,
     placement_group: bool,
     reservation_id: str | None,
-) -> QueueContext:
+) -> dict[str, Any]:
     target = plan.request.target
     sockets, cores = facts.sockets or (None, None)
     setup = node_arguments(
@@ -248,54 +178,35 @@ def _of_type(
         cluster=plan.cluster_name,
         metrics_uri=names.node_metrics_uri,
     )
-    return QueueContext(
-        name=queue_name(facts.name),
-        compute_resource="nodes",
-        capacity_type=capacity_type,
-        instance_type=facts.name,
-        min_count=min_count,
-        max_count=max_count,
-        efa=facts.efa_interfaces > 0,
-        placement_group=placement_group,
-        reservation_id=reservation_id,
-        scratch=facts.nvme_gb > 0,
-        gpu_health_check=is_nvidia(facts),
-        sockets=sockets,
-        cores_per_socket=cores,
-        threads_per_core=facts.vcpus // (sockets * cores) if sockets and cores else None,
-        node_setup=setup,
-    )
+    return {
+        "name": queue_name(facts.name),
+        "compute_resource": "nodes",
+        "capacity_type": capacity_type,
+        "instance_type": facts.name,
+        "min_count": min_count,
+        "max_count": max_count,
+        "efa": facts.efa_interfaces > 0,
+        "placement_group": placement_group,
+        "reservation_id": reservation_id,
+        "scratch": facts.nvme_gb > 0,
+        "gpu_health_check": is_nvidia(facts),
+        "sockets": sockets,
+        "cores_per_socket": cores,
+        "threads_per_core": facts.vcpus // (sockets * cores) if sockets and cores else None,
+        "node_setup": setup,
+    }
 
 
-def _lustre(plan: Plan) -> LustreContext | None:
-    """The file system, with the training data below /fsx/data when the plan says where they lie."""
-    storage, train = plan.request.storage, plan.request.workload.train
-    if storage.lustre_gib == 0:
-        return None
-    return LustreContext(
-        capacity_gib=storage.lustre_gib,
-        mb_s_per_tib=storage.lustre_mb_s_per_tib,
-        kms_key_arn=storage.kms_key_arn,
-        data_uri=train.data.uri if train is not None else None,
-    )
-
-
-def cluster_yaml(context: ClusterContext) -> str:
-    """The text of the cluster configuration."""
-    return rendered("parallelcluster/cluster.yaml.j2", context)
-
-
-def cluster_configuration(context: ClusterContext) -> dict[str, Any]:
+def cluster_configuration(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> dict[str, Any]:
     """The cluster configuration as typed data: the very text that is shown, read back."""
-    configuration: dict[str, Any] = safe_yaml.loads(cluster_yaml(context))
+    configuration: dict[str, Any] = safe_yaml.loads(cluster_yaml(plan, instances=instances, names=names))
     return configuration
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
     """The cluster's configuration, and what its nodes are set up with."""
-    context = cluster_context(plan, instances=instances, names=names)
     return [
-        RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(context)),
+        RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(plan, instances=instances, names=names)),
         RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),
         RenderedFile(path=METRICS_FILE, text=metrics_script()),
         *(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items()),

@@ -80,19 +80,6 @@ class PcsContext:
     groups: tuple[GroupContext, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineContext:
-    """What every machine runs before Slurm's daemon starts (templates/pcs/machine.sh.j2).
-
-    `efa_check` is the shell function that counts EFA interfaces, `binaries` the folder of Slurm's commands.
-    """
-
-    efa_check: str
-    binaries: str
-    mount_path: str
-    user: str
-
-
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why a plan makes no PCS cluster; empty when it does."""
     place, request = plan.place, plan.request
@@ -207,8 +194,13 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
 
 def machine_script() -> str:
     """The text of the script that every machine runs before Slurm's daemon starts."""
-    context = MachineContext(efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER)
-    return rendered("pcs/machine.sh.j2", context)
+    return rendered(
+        "pcs/machine.sh.j2",
+        efa_check=efa_check(),
+        binaries=pcs.BINARIES,
+        mount_path=pcs.MOUNT_PATH,
+        user=pcs.USER,
+    )
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:

@@ -8,7 +8,7 @@ from launcher.model.update import Needs
 from launcher.planning.pin import zone
 from launcher.rendering.cluster import cluster_name, queue_name
 from launcher.rendering.names import deployed_names, symbolic_names
-from launcher.targets.parallelcluster.render import cluster_configuration, cluster_context, cluster_yaml
+from launcher.targets.parallelcluster.render import cluster_configuration, cluster_yaml
 from launcher.targets.parallelcluster.updates import changes
 
 BLOCK = {"option": "capacity-block", "reservation": {"id": "cr-0123456789abcdef0"}}
@@ -20,8 +20,7 @@ def configuration_of(catalog, plan_of):
 
     def make(**extra):
         plan = plan_of(**extra)
-        context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
-        return cluster_configuration(context)
+        return cluster_configuration(plan, instances=catalog.instance_types, names=symbolic_names(plan))
 
     return make
 
@@ -242,8 +241,10 @@ class TestSettings:
             "NodePolicyArn": "arn:1",
             "StoreUri": "s3://b/jobs",
         }
-        context = cluster_context(plan_of(), instances=catalog.instance_types, names=deployed_names(outputs))
-        assert (context.subnet_id, context.security_group_ids, context.node_setup_uri) == ("subnet-1", ("sg-1",), None)
+        head = cluster_configuration(plan_of(), instances=catalog.instance_types, names=deployed_names(outputs))[
+            "HeadNode"
+        ]
+        assert head["Networking"] == {"SubnetId": "subnet-1", "AdditionalSecurityGroups": ["sg-1"]}
         with pytest.raises(KeyError):
             deployed_names({"PrivateSubnetId": "subnet-1"})
 
@@ -282,5 +283,5 @@ class TestRefusals:
 
 
 def test_the_text_and_the_data_are_one(catalog, plan):
-    context = cluster_context(plan, instances=catalog.instance_types, names=symbolic_names(plan))
-    assert yaml.safe_load(cluster_yaml(context)) == cluster_configuration(context)
+    given = {"instances": catalog.instance_types, "names": symbolic_names(plan)}
+    assert yaml.safe_load(cluster_yaml(plan, **given)) == cluster_configuration(plan, **given)
