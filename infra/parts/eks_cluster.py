@@ -96,20 +96,13 @@ class EksCluster(Construct):
             retention_in_days=sizing.LOG_RETENTION_DAYS,
         )
         log.apply_removal_policy(RemovalPolicy.DESTROY)
-        public = bool(context.public_cidrs)
         self.resource = eks.CfnCluster(
             self,
             "Cluster",
             name=context.name,
             version=context.version,
             role_arn=role_arn,
-            resources_vpc_config=eks.CfnCluster.ResourcesVpcConfigProperty(
-                subnet_ids=list(subnet_ids),
-                security_group_ids=[security_group_id],
-                endpoint_private_access=True,
-                endpoint_public_access=public,
-                public_access_cidrs=list(context.public_cidrs) if public else None,
-            ),
+            resources_vpc_config=_network(context, subnet_ids, security_group_id),
             access_config=eks.CfnCluster.AccessConfigProperty(
                 authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False
             ),
@@ -216,6 +209,20 @@ class EksCluster(Construct):
             configuration_values=self._context.settings.get(wanted.key),
             resolve_conflicts="OVERWRITE",
         )
+
+
+def _network(
+    context: EksContext, subnet_ids: Sequence[str], security_group_id: str
+) -> eks.CfnCluster.ResourcesVpcConfigProperty:
+    """Where the control plane's interfaces are, and from where its API is reached."""
+    public = bool(context.public_cidrs)
+    return eks.CfnCluster.ResourcesVpcConfigProperty(
+        subnet_ids=list(subnet_ids),
+        security_group_ids=[security_group_id],
+        endpoint_private_access=True,
+        endpoint_public_access=public,
+        public_access_cidrs=list(context.public_cidrs) if public else None,
+    )
 
 
 def _secrets_with(key_arn: str) -> eks.CfnCluster.EncryptionConfigProperty:

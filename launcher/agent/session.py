@@ -294,14 +294,7 @@ class Session:
             lead=None if self._place.part == 0 else self._layout_of_the_first,
         )
         metrics = Metrics(self._metrics_path)
-        policy = self._spec.checkpoint
-        pace = Pace(
-            policy.interval_s,
-            mtbf_s=policy.mtbf_s if self._place.part == 0 else None,
-            write=self._scratch.write_interval,
-            metrics=metrics,
-            log=self._log,
-        )
+        pace = self._pace(metrics)
         own = self._own_watch()
         try:
             command = self._started(self._spec.command, start)
@@ -346,6 +339,16 @@ class Session:
         place = self._place
         quoted = self._spec.quoted if place.part == 0 else None
         return forecast_watch.watch(quoted, self._events_path, self._log, attempt=place.attempt, now=time.monotonic())
+
+    def _pace(self, metrics: Metrics) -> Pace:
+        policy = self._spec.checkpoint
+        return Pace(
+            policy.interval_s,
+            mtbf_s=policy.mtbf_s if self._place.part == 0 else None,
+            write=self._scratch.write_interval,
+            metrics=metrics,
+            log=self._log,
+        )
 
     def _started(self, words: Sequence[str], start: Start) -> Command:
         self._metrics_path.parent.mkdir(parents=True, exist_ok=True)

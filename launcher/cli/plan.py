@@ -60,35 +60,30 @@ def plan(
         max_usd=max_usd,
     )
     _refuse_mixed(saved, wanted, swept, live=live)
-    if explained is not None and (json or swept):
-        raise UnreadableInputError(
-            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
-        )
+    _refuse_explained(explained, swept, json=json)
     if swept:
         _sweep(file, swept, asked, json=json, html=html, show=show)
         return
     priced = price(file, options.now(), asked)
     if live:
-        import os
-
-        from launcher.workflow.doctor.live_offers import with_live_offers
-
-        priced = with_live_offers(priced, asked, environment=dict(os.environ), say=output.talking())
+        priced = _with_live(priced, asked)
     told = _saved(saved, priced, wanted) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
         _page(priced, target, asked, show=show, live=live)
     if explained is not None:
-        from launcher.answers import explain
-
-        output.page(explain.page(priced, explained, output.terminal_width()))
+        _explain(priced, explained)
     elif json:
         _document(priced, everything=everything)
     elif target is None:
         _table(priced, everything=everything, live=live)
-    for line in told:
-        output.say(line)
+    _say(told)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _say(lines: Sequence[str]) -> None:
+    for line in lines:
+        output.say(line)
 
 
 def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
@@ -96,6 +91,12 @@ def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
     from launcher.answers.plan import page
 
     output.page(page(priced, output.terminal_width(), everything=everything, called=live))
+
+
+def _explain(priced: "Priced", rank: int) -> None:
+    from launcher.answers import explain
+
+    output.page(explain.page(priced, rank, output.terminal_width()))
 
 
 def _sweep(
@@ -128,6 +129,21 @@ def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] |
         raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
     if swept and (saved is not None or live):
         raise UnreadableInputError("--sweep saves nothing and asks nothing", hint="drop -o and --live, or --sweep")
+
+
+def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, json: bool) -> None:
+    if explained is not None and (json or swept):
+        raise UnreadableInputError(
+            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
+        )
+
+
+def _with_live(priced: "Priced", asked: "PriceOptions") -> "Priced":
+    import os
+
+    from launcher.workflow.doctor.live_offers import with_live_offers
+
+    return with_live_offers(priced, asked, environment=dict(os.environ), say=output.talking())
 
 
 def _saved(path: Path, priced: "Priced", wanted: str | None) -> list[str]:

@@ -47,12 +47,7 @@ def policies(
     from launcher.records.run_folder import write_whole
     from launcher.workflow.deploy.policies import Asked, policies_of
 
-    if not re.fullmatch(r"\d{12}", account):
-        hint = "aws sts get-caller-identity --query Account --output text"
-        raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)
-    # Regions of other partitions are in no catalog, and have the same form.
-    if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", region):
-        raise UnreadableInputError(f"--region: expected the code of a region, got {region!r}", hint="such as us-east-1")
+    _refuse_malformed(account, region)
     asked = Asked(
         account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
     )
@@ -68,3 +63,12 @@ def policies(
         return
     output.result(policies_lines(made, folder))
     output.say(policies_next(made))
+
+
+def _refuse_malformed(account: str, region: str) -> None:
+    if not re.fullmatch(r"\d{12}", account):
+        hint = "aws sts get-caller-identity --query Account --output text"
+        raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)
+    # Regions of other partitions are in no catalog, and have the same form.
+    if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", region):
+        raise UnreadableInputError(f"--region: expected the code of a region, got {region!r}", hint="such as us-east-1")

@@ -11,8 +11,12 @@ import typer
 from launcher.cli import options, output
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from launcher.model.quote import Quote
     from launcher.model.verification import Verification
+    from launcher.pricing.priced import Priced
+    from launcher.workflow.quote.options import PriceOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -65,23 +69,34 @@ def quote(
     verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
-        from launcher.answers.html import quote as quote_html
-        from launcher.workflow.quote.spot_curve import spot_curve
-
-        output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+        _save(target, quoted, priced, asked, show=show)
     if json:
         from launcher.answers import verification
 
         output.document(document if verified is None else document | {"verified": verification.document(verified)})
     elif target is None:
-        from launcher.answers.quote import page
-        from launcher.answers.verification import verification_lines
-
-        width = output.terminal_width()
-        shown = page(quoted, rank, width, priced, explained=explained)
-        output.page([*shown, *(() if verified is None else verification_lines(verified, width))])
+        output.page(_lines(quoted, rank, priced, verified, explained=explained))
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _save(target: "Path", quoted: "Quote", priced: "Priced", asked: "PriceOptions", *, show: bool) -> None:
+    from launcher.answers.html import quote as quote_html
+    from launcher.workflow.quote.spot_curve import spot_curve
+
+    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, asked)), show=show)
+
+
+def _lines(
+    quoted: "Quote", rank: int, priced: "Priced", verified: "Verification | None", *, explained: bool
+) -> list[str]:
+    """The candidate in lines of the terminal's width, and below it what AWS's calculator said."""
+    from launcher.answers.quote import page
+    from launcher.answers.verification import verification_lines
+
+    width = output.terminal_width()
+    shown = page(quoted, rank, width, priced, explained=explained)
+    return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 
 def _with_credits(quoted: "Quote") -> "Quote":

@@ -58,13 +58,7 @@ def judge(
     rules = tuple(_rules(request, train, found, run_h))
     hard = [rule for rule in rules if rule.hard]
     soft = tuple(rule for rule in rules if not rule.hard)
-    saving = found.saving_per_run.mid
-    what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
-    money = (
-        f"a run on Trainium {what} ${found.gpu_run.mid:,.2f} on GPU; "
-        f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
-        f"its upkeep ${found.upkeep_usd_per_month:,.0f} a month"
-    )
+    money = _money(found)
     if hard:
         against = (*hard, *(rule for rule in soft if rule is not reasoning.MAINSTREAM))
         return Verdict(
@@ -122,6 +116,16 @@ def _rules(request: PlanRequest, train: TrainingWorkload, found: Port, run_h: fl
         yield reasoning.ONE_OFF
     elif train.custom_kernels is CustomKernels.NONE and not train.traits:
         yield reasoning.MAINSTREAM
+
+
+def _money(found: Port) -> str:
+    saving = found.saving_per_run.mid
+    what = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
+    return (
+        f"a run on Trainium {what} ${found.gpu_run.mid:,.2f} on GPU; "
+        f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
+        f"its upkeep ${found.upkeep_usd_per_month:,.0f} a month"
+    )
 
 
 def _difference(found: Port) -> str:
