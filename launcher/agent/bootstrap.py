@@ -28,7 +28,8 @@ def start(archive: Path, arguments: "list[str]") -> int:
         wanted = ".".join(str(number) for number in OLDEST_PYTHON)
         found = ".".join(str(number) for number in sys.version_info[:3])
         sys.stderr.write(
-            f"slipway-agent: needs Python {wanted} or later, got {found} ({sys.executable}); start it with another\n"
+            f"slipway-agent: needs Python {wanted} or later, got {found} ({sys.executable}); start it with a "
+            "later Python\n"
         )
         return BAD_NODE
     # A notice that comes while the program is still loading waits until it can be taken (`notices.Notices.listen`).
@@ -69,7 +70,7 @@ def unpacked(archive: Path, digest: str) -> Path:
             except OSError:
                 continue
             return folder / PAYLOAD
-    raise SystemExit(f"slipway-agent: no private folder to unpack into; set {CACHE_VARIABLE} to one")
+    raise SystemExit(f"slipway-agent: found no private folder to unpack into; set {CACHE_VARIABLE} to one")
 
 
 def unpack(file: zipfile.ZipFile, entries: "list[zipfile.ZipInfo]", folder: Path) -> Path:

@@ -97,10 +97,10 @@ class Data:
         stamps = self._patiently(store.stamps)
         keys = sorted(key for key in stamps if not key.endswith("/"))
         if not keys:
-            raise ValueError(f"nothing lies at {source.uri}")
+            raise ValueError(f"{source.uri} contains no objects")
         outside = next((key for key in keys if not is_below(key)), None)
         if outside is not None:
-            raise ValueError(f"{source.uri}: the key {outside!r} leads out of {source.path}")
+            raise ValueError(f"{source.uri}: the key {outside!r} is outside {source.path}")
         if source.shard or source.shared:
             keys = keys[peers.part :: peers.parts]
         folder = Path(source.path)
@@ -109,7 +109,7 @@ class Data:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if free < size:
-            raise OSError(f"{source.path} has {free:,} bytes free, and {size:,} are to come")
+            raise OSError(f"{source.path} has {free:,} bytes free, but the data needs {size:,} bytes")
         left = list(wanted)
         while left and not self._over.is_set():
             some = left[:_AT_ONCE]
@@ -148,7 +148,7 @@ class Data:
                 if notice is not None:
                     return ending.announced(notice)
         except StoreError as error:
-            return ending.failed(exits.STORE_FAILED, f"{at}: the marks of the nodes: {error}")
+            return ending.failed(exits.STORE_FAILED, f"{at}: cannot write or read the nodes' progress marks: {error}")
 
 
 def _is_there(path: Path, stamp: tuple[int, float]) -> bool:

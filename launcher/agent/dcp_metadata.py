@@ -57,7 +57,7 @@ def dcp_shards(data: bytes) -> dict[str, int]:
                 )
             path, least = entry.attributes["relative_path"], (offset + length)
             if type(path) is not str:
-                raise ManifestError("not the metadata of a distributed checkpoint: a shard's path is no text")
+                raise ManifestError("not the metadata of a distributed checkpoint: a shard's path is not text")
             shards[path] = max(least, shards.get(path, 0))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ManifestError(f"not the metadata of a distributed checkpoint: {error!r}") from error

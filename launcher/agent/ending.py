@@ -33,7 +33,7 @@ _AFTER_THE_NODE_S = 15.0
 
 GIVEN_UP_NAME = NOT_TRIED_AGAIN = "not-tried-again"
 """The file beside the events that the batch script looks for, and the event."""
-NO_PROGRESS = "two failures in a row without a newer checkpoint between them: not tried again"
+NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def of_command(outcome: Outcome) -> Ending:
     if code != exits.COMPLETED:
         return failed(code, f"the command ended with {code}")
     if outcome.defect:
-        return failed(exits.INTERNAL, f"the command completed, but the agent failed in {outcome.defect}")
+        return failed(exits.INTERNAL, f"the command completed, but the agent failed while {outcome.defect}")
     return completed()
 
 
@@ -140,4 +140,4 @@ def give_up(events: Path, log: EventLog, *, own: bool) -> None:
     try:
         events.with_name(GIVEN_UP_NAME).write_text(f"{NO_PROGRESS}\n", encoding="ascii")
     except OSError as error:
-        log.append("scratch-trouble", error=f"run.retries alone ends the job: {error}")
+        log.append("scratch-trouble", error=f"only run.retries limits further attempts: {error}")

@@ -44,7 +44,7 @@ class LostNodeError(AgentError):
 
 
 class EndedNodeError(AgentError):
-    """The agent of another node has ended before the command was started; this one leaves with the same code."""
+    """The agent of another node has ended before the command started; this one leaves with the same code."""
 
     def __init__(self, message: str, *, exit_code: int) -> None:
         super().__init__(message)
@@ -70,8 +70,8 @@ class LostCheckpointsError(AgentError):
             newest: Why the newest cannot be used.
         """
         super().__init__(
-            f"no checkpoint in {uri} can be used ({newest}), and beginning at step 0 would pass over them; to do that "
-            "all the same, say checkpoint.restart: fresh in the plan file"
+            f"no checkpoint in {uri} is usable ({newest}), and starting at step 0 would ignore all of them; to "
+            "start at step 0 anyway, set checkpoint.restart: fresh in the plan file"
         )
 
 

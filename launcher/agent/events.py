@@ -18,7 +18,7 @@ def utc_now() -> str:
 
 FORECAST = "forecast"
 """The event of a job that will cost more than its budget, or other than it was quoted."""
-NEWER = "a newer checkpoint is whole"
+NEWER = "a newer checkpoint is complete"
 """Why a checkpoint was dropped, where nothing is lost by it."""
 
 ROUTINE = frozenset(

@@ -416,7 +416,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
     if not spec.command or not spec.command[0]:
         problems.append("command: empty; it must be a list whose first word is the program")
     if any("\0" in word for word in (*spec.command, *spec.env.values())):
-        problems.append("command or env: holds a NUL character, which no process can be given")
+        problems.append("command or env: contains a NUL character, which the operating system does not allow")
     problems.extend(
         f"env.{name}: not a variable name; letters, digits and '_'"
         for name in spec.env

@@ -140,7 +140,7 @@ class Manifest:
         for file in self.files:
             size = sizes.get(file.key)
             if size is None:
-                return f"{file.path} is not there"
+                return f"{file.path} is missing"
             if file.offset is not None:
                 packs[file.key] = max(file.offset + file.bytes, packs.get(file.key, 0))
             elif size != file.bytes:
@@ -217,7 +217,7 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     first = ordered[0]
     identities = {(part.run, part.attempt, part.step, part.parts) for part in ordered}
     if len(identities) != 1 or [part.part for part in ordered] != list(range(first.parts)):
-        raise ManifestError(f"the parts of step {first.step} do not belong together: {sorted(identities)}")
+        raise ManifestError(f"the parts of step {first.step} belong to different checkpoints: {sorted(identities)}")
     return Manifest(
         run=first.run,
         attempt=first.attempt,
@@ -316,13 +316,13 @@ def _check(manifest: Manifest) -> None:
     _check_values(manifest)
     if manifest.layout:
         if manifest.folder != HERE and not is_below(manifest.folder):
-            raise ManifestError(f"folder: got {manifest.folder!r}; it must lie in the checkpoint folder")
+            raise ManifestError(f"folder: got {manifest.folder!r}; it must be in the checkpoint folder")
     elif step_of_folder(manifest.folder) != manifest.step:
         raise ManifestError(
             f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
         )
     if manifest.part is None and not manifest.files:
-        raise ManifestError("not a checkpoint: it lists no file")
+        raise ManifestError("not a checkpoint: it lists no files")
     for file in manifest.files:
         if not is_below(file.path):
             raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
@@ -346,9 +346,9 @@ def _check_values(manifest: Manifest) -> None:
         not all(0 <= value < _MOST for value in (*integers, manifest.seconds))
         or not max(parts) < manifest.parts <= _MOST_PARTS
     ):
-        raise ManifestError("not a manifest: a number is out of its bounds")
+        raise ManifestError("not a manifest: a number is out of range")
     if not _is_utf8(texts):
-        raise ManifestError("not a manifest: a text is no UTF-8")
+        raise ManifestError("not a manifest: a text is not UTF-8")
 
 
 def is_below(text: str) -> bool:
@@ -367,7 +367,7 @@ def _check_places(manifest: Manifest) -> None:
         above = path.rpartition("/")[0]
         while above:
             if above in paths:
-                raise ManifestError(f"path: {above!r} is a file and a folder at once")
+                raise ManifestError(f"path: {above!r} is both a file and a folder")
             above = above.rpartition("/")[0]
 
 

@@ -99,7 +99,7 @@ class Meeting:
             except StoreError as error:
                 if error.permanent:
                     raise
-                self._once(f"the store does not answer, which is waited for: {error}")
+                self._once(f"the store does not answer; waiting: {error}")
             time.sleep(_LOOK_S)
         return None
 
@@ -128,7 +128,7 @@ class Meeting:
                 if self._place.part > 0:
                     self._once("waiting for the first pod to end")
             except StoreError as error:
-                self._once(f"whether the job is done cannot be written or read, which is tried again: {error}")
+                self._once(f"cannot write or read whether the job is complete; trying again: {error}")
             if over():
                 return False
             time.sleep(_LOOK_S)
@@ -151,7 +151,7 @@ class Meeting:
         try:
             self._store.swap_text(f"{folder_of(self._number)}/{LEFT}{self._place.part}", f"{code}\n", before=None)
         except StoreError as error:
-            self._once(f"that this pod has left is not in the store, and may count as a failure: {error}")
+            self._once(f"cannot record that this pod ended, so its end may count as a failure: {error}")
 
     def refuse(self, code: int) -> None:
         """Say that the job has failed for good before this pod could take a seat.
@@ -208,7 +208,7 @@ class Meeting:
             except StoreError as error:
                 if error.permanent:
                     raise
-                self._once(f"that the job failed cannot be written, which is tried again: {error}")
+                self._once(f"cannot record that the job failed; trying again: {error}")
             if over():
                 return False
             time.sleep(_LOOK_S)
@@ -259,7 +259,7 @@ class Meeting:
             if seats >= self._place.parts:
                 self._number = number
                 return self._place.part > 0 or not self._failed_by_a_kill(number, over)
-            self._once(f"life {number}: waiting for {self._place.parts - seats} of {self._place.parts} pods")
+            self._once(f"attempt {number}: waiting for {self._place.parts - seats} of {self._place.parts} pods")
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(LIFE)
@@ -301,7 +301,7 @@ class Meeting:
             told = news.parse_news(found.text if found is not None else "")
         except ValueError:
             told = {}
-        notice = Notice(source=POD_END, detail="a pod of the job came anew", node=self._place.node)
+        notice = Notice(source=POD_END, detail="a pod of the job was replaced", node=self._place.node)
         more = news.with_notice(told, notice)
         if more is not None:
             self._store.swap_text(f"{folder}/{NEWS}", json.dumps(more) + "\n", before=found)

@@ -58,7 +58,7 @@ def parse_outputs(text: str) -> OutputManifest:
         raise ManifestError(f"not a manifest of outputs: {error}") from error
     for file in found.files:
         if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
-            raise ManifestError(f"a path outside: {file.path!r} at {file.key!r}")
+            raise ManifestError(f"a path outside the outputs: {file.path!r} at {file.key!r}")
     return found
 
 

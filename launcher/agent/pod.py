@@ -57,13 +57,13 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
     except StoreError as error:
         if not error.permanent:
             raise
-        reason = f"the run's place in the store refuses for good, so that no life of the job is counted: {error}"
+        reason = f"the store permanently refuses access to the run's files, so attempts are not counted: {error}"
     _say(reason)
     # Kubernetes keeps the last word. An operator that starts again whatever fails is told that all is well.
     try:
         Path(environment[exits.LAST_WORD]).write_text(exits.GAVE_UP + reason[:_LONGEST_WORD], encoding="utf-8")
     except (KeyError, OSError) as problem:
-        _say(f"and that cannot be said to Kubernetes: {problem!r}")
+        _say(f"and the reason cannot be reported to Kubernetes: {problem!r}")
         return exits.BAD_JOB
     return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
 
@@ -142,7 +142,7 @@ def _journal(
     """What keeps this pod's files, at work."""
     events, metrics = (Path(expand(path, environment)) for path in (spec.events, spec.metrics))
     log = LOG if place.part == 0 else f"log-part{place.part}.txt"
-    journal = Journal(store, lambda text: _say(f"what this pod writes is not kept: {text}"))
+    journal = Journal(store, lambda text: _say(f"cannot store this pod's log: {text}"))
     own = events_path(events, part=place.part)
     journal.keep_file(events_path(Path(EVENTS), part=place.part).name, own)
     journal.keep(log, output.taken)

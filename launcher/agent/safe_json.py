@@ -90,17 +90,17 @@ def _hold_depth(value: Any, text: str) -> None:
     raise JsonError(_TOO_DEEP)
 
 
-_TOO_DEEP = f"it has more than {MOST_DEPTH} lists and mappings in each other"
+_TOO_DEEP = f"it has more than {MOST_DEPTH} nested lists and mappings"
 
 
 def _refuse(word: str) -> NoReturn:
-    raise JsonError(f"{word} is no JSON")
+    raise JsonError(f"{word} is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise JsonError(f"the number {text[:_MOST_DIGITS]} is beyond what is counted")
+        raise JsonError(f"the number {text[:_MOST_DIGITS]} is out of range")
     return number
 
 

@@ -56,7 +56,7 @@ MARKED_NAME = "checkpoints-are-marked"
 NUMBER_NAME = "agent.pid"
 """Beside the events: the first node's agent, which the batch script signals (templates/slurm/job.sbatch.j2)."""
 
-_LEFT = "not recognised as stored, and not removed while the disk has room"
+_LEFT = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
 _UNSAVED = "its outputs are not in the store"
 _MASTER_PORT = "29500"
 """Where the batch script or the pod says no other."""
@@ -162,7 +162,9 @@ class Session:
         budget = stop_watch.begin(
             None if place.part else spec.stop_uri,
             on_stop=lambda words: self._notices.put(Notice(source=BUDGET, detail=words)),
-            on_trouble=lambda text: self._log.append("store-trouble", error=f"the budget's stop is not seen: {text}"),
+            on_trouble=lambda text: self._log.append(
+                "store-trouble", error=f"cannot check whether the budget is used up: {text}"
+            ),
         )
         try:
             words = word.kept(None if place.part else spec.word_uri, spec.name, self._log)
@@ -188,7 +190,7 @@ class Session:
         try:
             self._events_path.with_name(NUMBER_NAME).write_text(f"{os.getpid()}\n", encoding="ascii")
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"the time limit will not be heard of: {error}")
+            self._log.append("scratch-trouble", error=f"the agent will not be notified of the time limit: {error}")
 
     def _heartbeat(self) -> AbstractContextManager[None]:
         """Every node's: only a job whose nodes all stand still is hung."""
@@ -267,7 +269,9 @@ class Session:
                 if found == ending.completed() and spec.after:
                     steps.mark(COMMAND)
         except StoreError as error:
-            return self._published(ending.failed(exits.STORE_FAILED, f"the marks of the steps: {error}"))
+            return self._published(
+                ending.failed(exits.STORE_FAILED, f"cannot write or read the progress marks of the steps: {error}")
+            )
         if found is not None and found != ending.completed():
             return self._published(found)
         found = steps.run(AFTER, spec.after)
@@ -299,7 +303,7 @@ class Session:
         try:
             command = self._started(self._spec.command, start)
         except OSError as error:
-            reason = f"the command cannot be started: {error}"
+            reason = f"cannot start the command: {error}"
             return self._published(ending.failed(start_failure_code(error), reason))
         tagging = self._tagging(checkpoints, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
@@ -332,7 +336,7 @@ class Session:
         try:
             self._marked_path.touch()
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"that checkpoints are marked was not written down: {error}")
+            self._log.append("scratch-trouble", error=f"cannot record that checkpoints are marked: {error}")
 
     def _forecast(self) -> ForecastWatch | None:
         """The first node's: the steps are the same on all."""
@@ -357,7 +361,7 @@ class Session:
         command = Command(filled_in(words, environment), workdir=self._workdir, environment=environment, record=record)
         self._log.append("command-started", pid=command.pid)
         if not self._scratch.has_recorded(command.pid):
-            self._log.append("scratch-trouble", error="the command's process group was not written down")
+            self._log.append("scratch-trouble", error="cannot record the command's process group")
         return command
 
     def _variables(self, start: Start) -> dict[str, str]:
@@ -493,14 +497,14 @@ class Session:
         try:
             self._scratch.record_hashes(name, hashes)
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"what {name} holds was not written down: {error}")
+            self._log.append("scratch-trouble", error=f"cannot record the hashes of {name}: {error}")
 
     def _release(self, step: int, *, layout: str = "") -> None:
         """A step is whole: the node need not keep it."""
         try:
             self._scratch.release(step, layout=layout)
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"that step {step} is in the store was not written down: {error}")
+            self._log.append("scratch-trouble", error=f"cannot record that step {step} is in the store: {error}")
 
     def _hear_of_the_commit(self, deadline: float) -> None:
         """On a node that is not the first: its last part is sent; is the checkpoint whole? `deadline` is monotonic."""
@@ -539,7 +543,7 @@ class Session:
         if uploader is not None and not left:
             self._hear_of_the_commit(deadline)
         for step in left:
-            self._log.append("checkpoint-dropped", step=step, reason="it could not be uploaded in time")
+            self._log.append("checkpoint-dropped", step=step, reason="the upload did not finish in time")
         if outcome.notice is None:
             deadline = max(deadline, time.monotonic() + self._spec.checkpoint.final_upload_s)
         unsaved = "" if completed and self._spec.after else self._bring_outputs(deadline)
@@ -577,10 +581,10 @@ class Session:
             stored = {name.partition("/")[0] for name in (*stored, *self._layouts.belongings(folder))}
             names, size = left_behind(folder, stored, self._outputs())
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"what is left in {folder} cannot be listed: {error}")
+            self._log.append("scratch-trouble", error=f"cannot list the files left in {folder}: {error}")
             return
         if names:
-            reason = f"{names} in the checkpoint folder go with the node; run.outputs brings them to the store"
+            reason = f"{names} in the checkpoint folder are lost with the node; run.outputs stores them"
             self._log.append("files-left", bytes=size, reason=reason)
 
     def _published(self, found: Ending) -> Ending:

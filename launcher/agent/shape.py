@@ -95,7 +95,7 @@ def moment(text: str) -> datetime:
     """
     found = datetime.fromisoformat(text)
     if not 1970 <= found.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further
-        raise ValueError(f"no time of a run: {text}")
+        raise ValueError(f"not the time of a run: {text}")
     return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
@@ -104,7 +104,7 @@ def amount(text: str | None) -> Decimal | None:
     if text is None:
         return None
     if not _DOLLARS.fullmatch(text):
-        raise ValueError(f"no amount of dollars: {text[:60]!r}")
+        raise ValueError(f"not an amount of dollars: {text[:60]!r}")
     return Decimal(text)
 
 
@@ -117,7 +117,7 @@ def _refuse_other(value: Any, kind: Any, path: str) -> None:
     if isinstance(value, bool) != (kind is bool) or not isinstance(value, allowed):
         raise ValueError(f"{path or 'it'} must be {kind.__name__}, got {type(value).__name__}")
     if kind in (int, float) and not (math.isfinite(value) and abs(value) <= LARGEST):
-        raise ValueError(f"{path or 'it'} is {value:.3g}, out of its bounds (10^15)")
+        raise ValueError(f"{path or 'it'} is {value:.3g}, out of range (10^15)")
 
 
 @cache

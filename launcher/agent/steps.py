@@ -83,7 +83,9 @@ class Steps:
             try:
                 found = self._step(which, step, wait=when == BEFORE)
             except StoreError as error:
-                return ending.failed(exits.STORE_FAILED, f"run.{when}[{number}]: its mark is not in the store: {error}")
+                return ending.failed(
+                    exits.STORE_FAILED, f"run.{when}[{number}]: cannot store its progress mark: {error}"
+                )
             if found is not None:
                 return found
         return None
@@ -101,7 +103,7 @@ class Steps:
         try:
             command = self._services.start(step.command)
         except OSError as error:
-            return ending.failed(start_failure_code(error), f"{which} cannot be started: {error}")
+            return ending.failed(start_failure_code(error), f"cannot start {which}: {error}")
         notice = self._followed(command)
         code = exits.exit_code_of(command.returncode or 0)
         self._services.log.append("step-ended", step=which, code=code, seconds=round(time.monotonic() - begun, 1))

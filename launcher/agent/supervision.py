@@ -30,7 +30,7 @@ from launcher.agent.node.shutdown import Shutdown
 from launcher.agent.node.stillness import Stillness
 
 _LOOK_S = 0.25
-_ODD = "they hold what is no figure, which is left out"
+_ODD = "they contain a value that is not a number; it is ignored"
 _METRICS_LOOK_S = 1.0
 _SPOT_RESERVE_S = 15.0
 """Of the time of a spot notice, what is kept for SIGTERM and the last upload."""
@@ -123,12 +123,12 @@ class Supervision:
         while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_LOOK_S)
             if notice is not None:
-                self._go_on("heeding a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
+                self._go_on("reacting to a notice", lambda notice=notice: self._heed(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
             self._go_on("looking at the metrics", self._look_at_metrics)
             self._go_on("removing old checkpoints", lambda: self._services.rotation.look(time.monotonic()))
             self._shutdown.go_on(time.monotonic())
-        self._go_on("the last look", self._look_for_the_last_time)
+        self._go_on("the last check for checkpoints", self._look_for_the_last_time)
         return Outcome(
             returncode=self._command.returncode or 0,
             notice=self._notice,

@@ -110,7 +110,8 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
     assert raised.value.message == (
         "the job succeeded, the rehearsal failed: the interruption was not played: the job ended earlier than 35 s "
         "after its command began, and stored no checkpoint until then; the job stored no checkpoint: an interruption "
-        "would lose all its work; checkpoints-not-recognised: none is known as a checkpoint, so none is stored: "
+        "would lose all its work; checkpoints-not-recognised: no file is recognised as a checkpoint, so none is "
+        "stored: "
         "weights.bin"
     )
     folder = account.root / ".slipway" / "runs" / "silent" / "latest"

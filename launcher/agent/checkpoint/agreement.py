@@ -55,7 +55,7 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
     found = peers.gathered()
     _refuse_one_that_ended(found.stopped)
     if found.silent_s > _SILENCE_S:
-        raise LostNodeError(f"node {', '.join(found.silent.values())} is gone before the command was started")
+        raise LostNodeError(f"node {', '.join(found.silent.values())} stopped responding before the command started")
     if found.spoken < peers.parts or found.lowest is None:
         return None, None
     if found.lowest == found.highest:
@@ -63,7 +63,7 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
         return found.lowest, found.lowest
     if found.lowest < 0:
         steps = [found.lowest, found.highest]
-        raise AgentError(f"some nodes cannot use any checkpoint, others have restored one: steps {steps}")
+        raise AgentError(f"some nodes found no usable checkpoint, others restored one: steps {steps}")
     peers.say(lowest=found.lowest)
     return None, found.lowest
 
@@ -75,14 +75,14 @@ def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:
     if go is None:
         _refuse_one_that_ended(own_state(0, state).stopped)
         if peers.first_silent_s() > _SILENCE_S:
-            raise LostNodeError(f"node {name_of(0, state)} is gone before the command was started")
+            raise LostNodeError(f"node {name_of(0, state)} stopped responding before the command started")
     return go, lowest
 
 
 def _refuse_one_that_ended(stopped: tuple[str, int] | None) -> None:
     if stopped is not None:
         name, code = stopped
-        message = f"the agent on {name} ended before the command was started"
+        message = f"the agent on {name} ended before the command started"
         raise EndedNodeError(message, exit_code=code or exits.INTERNAL)
 
 

@@ -128,7 +128,7 @@ class Claim(threading.Thread):
             owner = _owner_in(self._store.find_text(KEY))
             other = owner if owner is not None and owner.token != self._own.token else None
         if other is not None:
-            raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} writes there now")
+            raise TakenOverError(f"attempt {other.attempt} of run {other.run} on {other.node} now owns the checkpoints")
 
     def check_holder(self, token: str) -> None:
         """Make sure that another agent of this job, which told this one to do something, still is the owner.
@@ -138,7 +138,7 @@ class Claim(threading.Thread):
         """
         owner = _owner_in(self._store.find_text(KEY))
         if owner is None or owner.token != token or owner.released:
-            raise TakenOverError("the agent that asked for it does not write there any more")
+            raise TakenOverError("the agent that requested this no longer owns the checkpoints")
 
     def _try_to_take(self) -> Owner | None:
         """Become the owner, or say who is and stays it for now."""
@@ -165,7 +165,7 @@ class Claim(threading.Thread):
             with self._lock:
                 self._write(replace(self._own, released=True))
         except StoreError as error:
-            self._log.append("claim-trouble", error=f"the claim was not released: {error}")
+            self._log.append("claim-trouble", error=f"cannot release the claim on the checkpoints: {error}")
 
     def run(self) -> None:
         """Beat until it is over or the claim is lost; who commits finds out by itself."""
@@ -199,12 +199,12 @@ class Claim(threading.Thread):
         """Whether this agent may take over from an owner."""
         if owner.run == self._own.run:
             if owner.attempt > self._own.attempt and not owner.released:
-                raise TakenOverError(f"attempt {owner.attempt} on {owner.node} writes there already")
+                raise TakenOverError(f"attempt {owner.attempt} on {owner.node} already owns the checkpoints")
             return True
         return owner.released or (found is not None and found.age_s >= STALE_S)
 
     def _refusal(self, owner: Owner) -> str:
         return (
-            f"checkpoint.uri: run {owner.run} writes to {self._store.uri} and is alive on {owner.node}; cancel it, "
-            "or give this job another name or another checkpoint.uri"
+            f"checkpoint.uri: run {owner.run} writes to {self._store.uri} and still runs on {owner.node}; "
+            "cancel that run, or set another name or another checkpoint.uri for this job"
         )

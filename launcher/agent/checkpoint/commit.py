@@ -94,7 +94,7 @@ def commit(store: Store, whole: Manifest, *, session: str) -> str:
         if _is_of(there, whole):
             return ""
         replaced = replaced or _difference(there, whole)
-    raise StoreError(f"writing the manifest of step {whole.step}: other ones stand in all its places")
+    raise StoreError(f"writing the manifest of step {whole.step}: other manifests occupy all its keys")
 
 
 def _is_of(found: StoredText | None, whole: Manifest) -> bool:
@@ -112,10 +112,10 @@ def _difference(found: StoredText | None, whole: Manifest) -> str:
     try:
         there = manifests.parse(found.text if found is not None else "")
     except ManifestError as error:
-        return f"a manifest that cannot be used: {error}"
+        return f"an unusable manifest: {error}"
     if _content(there) == _content(whole):
         return ""
-    return f"other content of attempt {there.attempt} of run {there.run}, written at {there.written_at}"
+    return f"different content from attempt {there.attempt} of run {there.run}, written at {there.written_at}"
 
 
 def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
@@ -177,7 +177,7 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
             wholes.append((written_s, found.written_at, found))
         reasons.append(reason)
     wholes.sort(key=lambda each: each[:2], reverse=True)
-    whys = "; ".join(reasons) or "it has no manifest: its upload was not finished"
+    whys = "; ".join(reasons) or "it has no manifest: its upload did not finish"
     return [found for _, _, found in wholes], whys
 
 
@@ -186,15 +186,15 @@ def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[M
         text = store.get_text(key)
         found = manifests.parse(text.text)
     except ManifestError as error:
-        return None, f"its manifest cannot be used: {error}", 0.0
+        return None, f"its manifest is unusable: {error}", 0.0
     except StoreError as error:
         if error.missing:
-            return None, "its manifest went away", 0.0
+            return None, "its manifest was deleted", 0.0
         raise
     elsewhere = {file.key.partition("/")[0] for file in found.files} - {key.partition("/")[0] for key in sizes}
     for folder in sorted(elsewhere):
         sizes |= store.sizes(f"{folder}/")
     reason = found.missing(sizes)
     if reason is None and found.step != step:
-        reason = f"its manifest is that of step {found.step}"
+        reason = f"its manifest belongs to step {found.step}"
     return (None, reason, 0.0) if reason else (found, "", text.written_s)

@@ -68,20 +68,20 @@ def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tu
     """
     key = f"{folder}/{DCP_METADATA_NAME}"
     if key not in sizes:
-        return None, "it has no .metadata: its save was not finished"
+        return None, "it has no .metadata: its save did not finish"
     try:
         check_size(sizes[key])
         shards = dcp_shards(store.read_bytes(key))
     except ManifestError as error:
-        return None, f"its .metadata cannot be used: {error}"
+        return None, f"its .metadata is unusable: {error}"
     except StoreError as error:
         if error.missing:
-            return None, "its .metadata went away"
+            return None, "its .metadata was deleted"
         raise
     for path, least in shards.items():
         size = sizes.get(f"{folder}/{path}")
         if size is None:
-            return None, f"{path} is not there"
+            return None, f"{path} is missing"
         if size < least:
             return None, f"{path} has {size} bytes instead of {least}"
     total = sum(size for name, size in sizes.items() if name.startswith(f"{folder}/"))

@@ -64,7 +64,7 @@ def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
     """
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
-            return Survey(files=(), obstacle="is not a folder, and a checkpoint is one")
+            return Survey(files=(), obstacle="is not a folder; a checkpoint must be a folder")
         return _Walk(folder).survey(entries)
     except FileNotFoundError as error:
         raise UnusableCheckpointError(f"{folder.name}: {error}") from error
@@ -79,7 +79,7 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
     for file in now:
         known = before.get(file.path)
         if known is None:
-            return f"{file.path} came to it"
+            return f"{file.path} was added"
         if known.bytes != file.bytes:
             return f"{file.path} had {known.bytes} bytes and has {file.bytes}"
         if known != file:
@@ -147,9 +147,7 @@ class _Walk:
             self._refuse(path, "a link to nothing")
         except OSError as error:
             circular = error.errno == errno.ELOOP
-            self._refuse(
-                path, "a link that leads in a circle" if circular else f"which cannot be read: {error.strerror}"
-            )
+            self._refuse(path, "a circular link" if circular else f"which cannot be read: {error.strerror}")
         else:
             self._take_known(entry, path, status, above)
 
@@ -167,7 +165,7 @@ class _Walk:
             else:
                 self._left.append((f"{path}/", above | {here}))
         else:
-            kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown kind")
+            kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown type")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
 
     def _refuse(self, path: str, what: str) -> None:

@@ -203,7 +203,7 @@ def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
     """The layout that a plan describes: a regular expression with one group, the step, and a tracker."""
     names = re.sub(r"(?<!\\)\((?!\?)", "(?P<step>", pattern, count=1)
     if _compiled(names).groups != 1:
-        raise re.error("it must have one group, the step")
+        raise re.error("it must have exactly one group, which matches the step")
     found = tracker or {}
     resume = "parent" if found else "self"
     file, text = found.get("file", ""), found.get("text", "")

@@ -92,7 +92,7 @@ def place_of(uri: str, *, timeout_s: float) -> _Folder | _Prefix:
     path = Path(uri)
     there = next(each for each in (path, *path.parents) if each.exists())
     if there == Path("/"):
-        raise JobSpecError([f"checkpoint.uri: {uri}: there is no {Path(*path.parts[:2])} on this node; mount it"])
+        raise JobSpecError([f"checkpoint.uri: {uri}: {Path(*path.parts[:2])} does not exist on this node; mount it"])
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -131,4 +131,4 @@ class Pace:
         try:
             self._write(seconds)
         except OSError as error:
-            self._log.append("scratch-trouble", error=f"the checkpoint interval was not written: {error}")
+            self._log.append("scratch-trouble", error=f"cannot write the checkpoint interval: {error}")

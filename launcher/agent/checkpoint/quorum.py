@@ -72,7 +72,7 @@ class Quorum:
         if no_more:
             ended |= set(found.silent)
         if never := missing & ended:
-            raise ManifestError(f"node {min(never)} ended without its part")
+            raise ManifestError(f"node {min(never)} ended without uploading its part")
         senders = set(range(1, own.parts)) - empty
         if missing or not self._question.answered(own.step, senders, found):
             return None

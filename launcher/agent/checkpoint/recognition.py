@@ -58,7 +58,7 @@ class Recognition:
             self._changed_at = now if self._changed_at is None else self._changed_at
             if ended or now - self._changed_at >= self._patience_s:
                 names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-                self._once(NOT_RECOGNISED, f"none is known as a checkpoint, so none is stored: {names}{lacks}")
+                self._once(NOT_RECOGNISED, f"no file is recognised as a checkpoint, so none is stored: {names}{lacks}")
         elif not ended and now - self._begun_at >= self._patience_s:
             self._once(NO_CHECKPOINT, f"nothing was written to {self._folder} for {now - self._begun_at:.0f} s")
 

@@ -140,7 +140,10 @@ class Restore:
         """Why checkpoints of a step are not comparable with this job's, empty where all are, and those that are."""
         own = [manifest for manifest in wholes if self.layouts.accepts(manifest)]
         others = {manifest.layout or SLIPWAY for manifest in wholes if manifest not in own}
-        words = f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or begin anew with --fresh"
+        words = (
+            f"it is of layout {', '.join(sorted(others))}: name it as checkpoint.layout, or start at step 0 "
+            "with --fresh"
+        )
         if others and not own and stops and not self.named and not self.fresh:
             raise LostCheckpointsError(self.store.uri, f"step {step}: {words}")
         return words if others else "", own
@@ -152,14 +155,14 @@ class Restore:
         try:
             files = local_files(folder, finished.entries)
         except UnusableCheckpointError as error:
-            self.on_skip(step, f"it cannot be taken from this node: {error}")
+            self.on_skip(step, f"the copy on this node is unusable: {error}")
             return None
         if files != finished.files:
             why = changed_since(finished.files, files) or "files are missing"
-            self.on_skip(step, f"it cannot be taken from this node: it changed after it was finished: {why}")
+            self.on_skip(step, f"the copy on this node is unusable: it changed after it was finished: {why}")
             return None
         if other := _of_other_content(finished):
-            self.on_skip(step, f"it cannot be taken from this node: {other} is not what it was when it was finished")
+            self.on_skip(step, f"the copy on this node is unusable: {other} changed after it was finished")
             return None
         size = sum(file.bytes for file in files)
         above = self.previous
@@ -170,7 +173,7 @@ class Restore:
             row = self._row(finished.layout, finished.unit, finished.names)
             write_back(row, self.checkpoints, finished.names)
         except OSError as error:
-            raise AgentError(f"step {step} cannot be taken from {folder}: {error}") from error
+            raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         here = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
         return Restored(
             finished=replace(here, files=files),
@@ -257,8 +260,8 @@ class Restore:
         if self.kept and needed > free:
             names = "; ".join(str(kept) for kept in self.kept)
             raise AgentError(
-                f"step {step} needs {needed:,} bytes in {self.checkpoints}, and {free:,} are free. Finished and not in "
-                f"the store, so not removed: {names}. Bring them away or remove them"
+                f"step {step} needs {needed:,} bytes in {self.checkpoints}, and {free:,} are free. Finished but not in "
+                f"the store, so not removed: {names}. Copy these checkpoints elsewhere or delete them"
             )
 
     def _reuse(self, files: tuple[StoredFile, ...], earlier: Path, partial: Path) -> set[StoredFile]:
@@ -321,7 +324,7 @@ class Restore:
             except StoreError as error:
                 if not error.missing:
                     raise
-                gone = f"an object went away: {error}"
+                gone = f"an object was deleted: {error}"
             digests = [_digest(each) for each in coming]
             bad = {
                 file: gone if digest is None else f"{file.path} has SHA-256 {digest} instead of {file.sha256}"

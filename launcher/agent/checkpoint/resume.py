@@ -155,20 +155,20 @@ class Arrears:
         part, sent_bytes = Sender(self.store, self.identity).send(held)
         for file in part.files:
             if held.hashes.get(file.path) != file.sha256:
-                raise UnusableCheckpointError(f"{file.path} is not what it was when it was finished")
+                raise UnusableCheckpointError(f"{file.path} changed after it was finished")
         if self.identity.parts > 1:
             announce(self.store, part, session=self.identity.session)
         return part, sent_bytes
 
     def _say_why_not(self, held: FinishedFolder | None, error: Exception) -> None:
         step = held.step if held is not None else None
-        self.log.append("restore-skipped", step=step, reason=f"it cannot be stored from this node: {error}")
+        self.log.append("restore-skipped", step=step, reason=f"the copy on this node cannot be stored: {error}")
 
 
 _PATIENCE_S = 300.0
 _PAUSE_S = 5.0
 _LOOK_S = 0.25
-_KEPT = "finished on this node, not in the store and not removed"
+_KEPT = "finished on this node, not in the store, not removed"
 
 _Result = TypeVar("_Result")
 
@@ -262,7 +262,7 @@ class Resumption:
                 self.scratch.release(start.newest.step, layout=self.layouts.of(start.newest).key)
             self.scratch.forget_previous()
         except OSError as error:
-            self.log.append("scratch-trouble", error=f"what is finished on this node was not written down: {error}")
+            self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
         for kept in self.scratch.kept():
             self.log.append("checkpoint-kept", step=kept.step, bytes=kept.bytes, reason=f"{_KEPT}: {kept}")
         self._say(start)
@@ -340,7 +340,7 @@ class Resumption:
                 return call()
             except StoreError as error:
                 if error.permanent or time.monotonic() >= patience:
-                    raise StoreError(f"{error}; starting without it would lose the progress kept there") from error
+                    raise StoreError(f"{error}; starting without this store would lose its checkpoints") from error
                 self.log.append("restore-retry", error=str(error))
                 again = time.monotonic() + _PAUSE_S
                 while time.monotonic() < again and not self.notices.pending():

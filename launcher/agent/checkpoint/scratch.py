@@ -249,7 +249,7 @@ class Scratch:
             if free >= needed_bytes:
                 return
             remove(each.path)
-            self._on_removed(each, f"this job needs {needed_bytes:,} bytes and {free:,} were free")
+            self._on_removed(each, f"this job needs {needed_bytes:,} bytes, but {free:,} were free")
 
     def forget_previous(self) -> None:
         """Remove the earlier attempts' checkpoints that the store has or that a newer one there has superseded.
@@ -343,7 +343,8 @@ def _locked(path: Path, *, wait_s: float) -> int:
             if time.monotonic() >= patience:
                 os.close(descriptor)
                 raise AgentError(
-                    f"another agent holds {path.parent}; end it, or give the job another name or scratch"
+                    f"another agent uses {path.parent}; end that agent, or set another name or scratch folder "
+                    "for this job"
                 ) from None
             time.sleep(_LOOK_S)
         else:

@@ -403,9 +403,9 @@ class Tagging(threading.Thread):
             by_layout.setdefault(layout, set()).add(checkpoint.step)
         for layout, steps in sorted(by_layout.items()):
             later = layout == LATER_VERSION
-            of, why = (layout, "this one cannot read them") if later else (f"of layout {layout}", _NOT_COMPARED)
+            of, why = (layout, "this version cannot read them") if later else (f"of layout {layout}", _NOT_COMPARED)
             words = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
-            reason = f"the store has {words}: they stay, for {why}"
+            reason = f"the store has {words}: they are kept because {why}"
             self._log.append("other-layout-kept", layout=layout, steps=sorted(steps), reason=reason)
 
     def _tag(self, keys: Iterable[str]) -> None:

@@ -152,7 +152,7 @@ class Sender:
             raise UnusableCheckpointError(f"{folder.name}: {error}") from error
         if not self._store.can_name(f"{base}/{local.path}"):
             raise UnusableCheckpointError(
-                f"{folder.name} holds {local.path[:80]!r}..., too long a path for a key of S3; shorten it"
+                f"{folder.name} holds {local.path[:80]!r}...: the path is too long for an S3 key; shorten it"
             )
         earlier = self._sent.get((step, local.path))
         key = self._known.get((digest, local.bytes))

@@ -212,7 +212,7 @@ class Uploader(threading.Thread):
             if folder is not None:
                 self._defects[folder.step] = self._defects.get(folder.step, 0) + 1
                 if self._defects[folder.step] == _DEFECTS:
-                    self._drop(folder.step, f"the agent failed in storing it: {error!r}")
+                    self._drop(folder.step, f"the agent failed to store it: {error!r}")
 
     # ------------------------------------------------------------------------------------------------ what comes next
 
@@ -259,7 +259,7 @@ class Uploader(threading.Thread):
             skipped = sending not in self._answered and sending not in self._waiting
             late = any(step > sending for step in self._waiting) and self._backoff.left_s <= 0
         if skipped and late:
-            self._give_up_on(sending, "this node has written a later one and not this")
+            self._give_up_on(sending, "this node wrote a later checkpoint instead")
         return sending
 
     def _choice(self, lead: int | None) -> int | None:
@@ -346,7 +346,7 @@ class Uploader(threading.Thread):
         """On the first node of several: what another node's command has ended before is waited for no more."""
         if self._identity.part == 0 and self._identity.parts > 1:
             for step in self._quorum.beyond([*self._waiting, *self._uncommitted]):
-                self._drop(step, "the command of another node has ended without it")
+                self._drop(step, "the command on another node ended without this checkpoint")
 
     def _commit_what_is_complete(self) -> None:
         self._drop_what_another_ended_without()

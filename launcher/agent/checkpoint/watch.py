@@ -131,7 +131,9 @@ class CheckpointWatch:
         self._lead = lead
         self._renames = RenameWatch(checkpoints)
         if self._renames.trouble:
-            on_trouble("renames-not-reported", f"a rename finishes no checkpoint: {self._renames.trouble}")
+            on_trouble(
+                "renames-not-reported", f"renames are not detected as the end of a checkpoint: {self._renames.trouble}"
+            )
         self._marked = marked
         self._on_mark = on_mark
         self._reported: dict[int, FinishedFolder | None] = {}
@@ -183,7 +185,7 @@ class CheckpointWatch:
         """Names of what was never finished, and why; of a node that writes nothing there are none."""
         if not self.wrote:
             return {}
-        never = "it was not finished when the command ended"
+        never = "it was unfinished when the command ended"
         reasons = {}
         finished = {name for folder in self._reported.values() if folder is not None for name in folder.names}
         for (name, _), candidate in sorted(self._candidates.items(), key=lambda item: item[0]):
@@ -309,7 +311,7 @@ class CheckpointWatch:
                 lacks = (
                     f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
                 )
-                lacks += ": name it as checkpoint.layout, or begin anew with --fresh"
+                lacks += ": name it as checkpoint.layout, or start at step 0 with --fresh"
         self._recognition.look(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
 
     def _quiet_since(self, key: tuple[str, str], found: Survey, now: float, lacks: str) -> float:
@@ -332,9 +334,11 @@ class CheckpointWatch:
             if folder.guessed:
                 del self._reported[folder.step]
                 self._candidates[folder.name, folder.folder] = _Candidate(found=found, since=now)
-                self._changes.append((folder.step, f"{change} after ten quiet seconds: it is taken anew"))
+                self._changes.append((folder.step, f"{change} after 10 s without changes: the agent stores it again"))
             else:
-                self._changes.append((folder.step, f"{change} after it was finished: what is stored is as it was then"))
+                self._changes.append(
+                    (folder.step, f"{change} after it was finished: the store has the earlier content")
+                )
 
     def _begun(self, paths: list[Path], now: float) -> dict[str, float]:
         """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""

@@ -30,9 +30,9 @@ def drain_node(reason: str) -> str | None:
     if os.getuid() == 0:
         return refusal
     if not shutil.which("sudo"):
-        return f"{refusal}; and there is no sudo to become root with"
+        return f"{refusal}; sudo is not installed"
     as_root = _run(["sudo", "-n", *_configuration(), *command])
-    return None if as_root is None else f"{refusal}; and as root: {as_root}"
+    return None if as_root is None else f"{refusal}; as root: {as_root}"
 
 
 def requeue_job(job: str) -> str | None:

@@ -113,13 +113,13 @@ class SpotWatch(threading.Thread):
             return None
         if status == _UNAUTHORIZED:
             self._token = ""
-            raise _TroubleError("the metadata service refused its token; a new one is asked for")
+            raise _TroubleError("the metadata service refused its token; requesting a new one")
         if status != _OK:
             raise _TroubleError(f"the metadata service answered {status}")
         try:
             return parse(body, now)
         except ValueError as error:
-            raise _TroubleError("the metadata service answered what is no notice", str(error)) from error
+            raise _TroubleError("the metadata service returned an invalid notice", str(error)) from error
 
     def _new_token(self) -> str:
         status, token, _ = self._request("PUT", _TOKEN_PATH, {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_TTL_S})

@@ -38,7 +38,7 @@ def make_private(above: Path, *names: str) -> Path:
     for path in folder.iterdir():
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
-            raise AgentError(f"{path} was not made by the agent of user {os.geteuid()}; look what it is, and remove it")
+            raise AgentError(f"{path} was not made by the agent of user {os.geteuid()}; inspect it and remove it")
     return folder
 
 
@@ -46,17 +46,19 @@ def _refuse_what_is_not_private(folder: Path) -> None:
     status, user = folder.lstat(), os.geteuid()
     if not stat.S_ISDIR(status.st_mode):
         kind = "a link" if stat.S_ISLNK(status.st_mode) else "no folder"
-        raise AgentError(f"{folder} is {kind}; it must be a folder of user {user}: remove it, or name another scratch")
+        raise AgentError(
+            f"{folder} is {kind}; it must be a folder of user {user}: remove it, or set another scratch folder"
+        )
     if status.st_uid != user:
         raise AgentError(
-            f"{folder} belongs to user {status.st_uid}, not to {user}: somebody else has made it; "
-            "have it removed, or name another scratch (SLIPWAY_SCRATCH)"
+            f"{folder} belongs to user {status.st_uid}, not to {user}: another user created it; have it removed, "
+            "or set another scratch folder (SLIPWAY_SCRATCH)"
         )
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
         raise AgentError(
-            f"{folder} is open to others (mode {mode:04o}, not {_PRIVATE:04o}), who may have changed what is there; "
-            "remove it, or name another scratch (SLIPWAY_SCRATCH)"
+            f"{folder} is open to others (mode {mode:04o}, not {_PRIVATE:04o}), who may have changed its files; "
+            "remove it, or set another scratch folder (SLIPWAY_SCRATCH)"
         )
 
 
@@ -66,12 +68,12 @@ def _refuse_open_ways(folder: Path) -> None:
         status = place.lstat()
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid not in (0, os.geteuid()):
-            raise AgentError(f"{place} belongs to user {status.st_uid}, who may swap what lies in it; {_ELSEWHERE}")
+            raise AgentError(f"{place} belongs to user {status.st_uid}, who can replace its contents; {_ELSEWHERE}")
         if stat.S_ISDIR(status.st_mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise AgentError(f"{place} may be written by everybody and is not sticky (mode {mode:04o}); {_ELSEWHERE}")
+            raise AgentError(f"{place} is writable by all users and not sticky (mode {mode:04o}); {_ELSEWHERE}")
 
 
-_ELSEWHERE = "name another scratch (SLIPWAY_SCRATCH)"
+_ELSEWHERE = "set another scratch folder (SLIPWAY_SCRATCH)"
 
 
 def _levels(folder: Path) -> list[Path]:

@@ -369,6 +369,6 @@ class Shutdown:
         elif found:
             reason = "some ranks handle only SIGUSR1 and others only SIGTERM"
         else:
-            reason = "no process that trains was found"
-        reason += "; no signal is sent, and the command goes on until the grace time ends"
+            reason = "found no training process"
+        reason += "; the agent sends no signal, and the command continues until the grace period ends"
         self._log.append("signal-not-handled", reason=reason)

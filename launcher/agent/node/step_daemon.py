@@ -44,7 +44,7 @@ class StepDaemon(threading.Thread):
         """Look until it is gone or the attempt is over."""
         while not self._over.wait(_LOOK_S):
             if self._gone():
-                self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd of this node is gone"))
+                self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd process of this node ended"))
                 return
 
     def end(self, *, cancelled: bool) -> None:
@@ -56,7 +56,7 @@ class StepDaemon(threading.Thread):
         if failure:
             self._log.append("requeue-failed", error=failure)
         else:
-            self._log.append("requeued", reason="the slurmstepd of this node is gone")
+            self._log.append("requeued", reason="the slurmstepd process of this node ended")
 
     def _gone(self) -> bool:
         return os.getppid() != self._parent

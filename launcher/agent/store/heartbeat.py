@@ -64,7 +64,7 @@ class Heartbeat(threading.Thread):
         except StoreError as error:
             if not self._troubled:
                 self._troubled = True
-                self._log.append("store-trouble", error=f"the guard may take this node for idle: {error}")
+                self._log.append("store-trouble", error=f"the guard may consider this node idle: {error}")
 
     def finish(self) -> None:
         """Say that the attempt is over; what takes longer than a few seconds is left, and goes out of date."""

@@ -120,7 +120,9 @@ class Transfers(ABC):
         """Cut off what is left, and end the workers."""
 
     def _failure(self, what: str, error: Exception) -> StoreError:
-        return StoreError(f"{what}: cut off", cut_off=True) if self._cut_off else store_error(what, error)
+        return (
+            StoreError(f"{what}: interrupted by a notice", cut_off=True) if self._cut_off else store_error(what, error)
+        )
 
     def _is_cut_off(self) -> bool:
         """Whether it is by now: another thread says so."""
@@ -128,7 +130,7 @@ class Transfers(ABC):
 
     def _start(self, what: str, key: str, start: Callable[[], UnderWay]) -> None:
         if self._is_cut_off():
-            raise StoreError(f"{what} {key}: cut off", cut_off=True)
+            raise StoreError(f"{what} {key}: interrupted by a notice", cut_off=True)
         begun = start()
         self._started.append((what, key, begun))
         if self._is_cut_off():  # while it began: whoever cut everything off may not have seen it
@@ -171,7 +173,7 @@ class Uploads(Transfers):
         """Start an upload of what is in memory, once few enough others of this kind are under way."""
         while not self._room.acquire(timeout=_LOOK_S):
             if self._is_cut_off():
-                raise StoreError(f"uploading {key}: cut off", cut_off=True)
+                raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
         left = _Left(self._room)
         try:
             self._start(

@@ -180,7 +180,7 @@ def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
         yield failed("queue", asked, f"the cluster has no Kueue, or {_NOT_READ}", fix)
     elif name not in queues:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
-        yield failed("queue", asked, "it is not there", f"target.queue: {near}")
+        yield failed("queue", asked, "it is missing", f"target.queue: {near}")
     elif queues[name]:
         yield advice("queue", asked, f"it lets nothing in now: {queues[name]}", "the queue's administrator resumes it")
     else:
@@ -188,7 +188,7 @@ def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
     if target.priority is not None:
         asked = f"priority class {target.priority}"
         if looked.cluster.priority is False:
-            yield failed("priority", asked, "it is not there", "kubectl get workloadpriorityclasses lists them")
+            yield failed("priority", asked, "it is missing", "kubectl get workloadpriorityclasses lists them")
         elif looked.cluster.priority is None:
             yield unknown("priority", asked, _NOT_READ)
         else:

@@ -185,7 +185,7 @@ def programs(subject: Subject) -> Iterator[Check]:
         yield ok(PLUGIN, asked, "they are")
     else:
         fix = "install it: docs.aws.amazon.com/systems-manager, Session Manager plugin, or the AWS CLI version 2"
-        yield failed(PLUGIN, asked, f"{missing} is not there", fix)
+        yield failed(PLUGIN, asked, f"{missing} is missing", fix)
 
 
 def shared_log(subject: Subject) -> Iterator[Check]:

@@ -98,7 +98,7 @@ def _judged(
         form=None,
         files=(),
         bytes=sum(sizes[key] for key in keys),
-        reason="its upload was not finished",
+        reason="its upload did not finish",
     )
     commits = commit_keys(step, keys)
     if commits:
@@ -167,7 +167,7 @@ def _of_torch(
         if ".." in path.split("/") or path.startswith("/"):
             return replace(known, reason=f"its {DCP_METADATA_NAME} names a path outside: {path}")
         if size is None:
-            reason = reason or f"{path} is not there"
+            reason = reason or f"{path} is missing"
         elif size < least:
             reason = reason or f"{path} has {size} bytes instead of {least} or more"
         files.append(StoredFile(path=path, bytes=size or 0, sha256="", key=key, part=0))

@@ -47,7 +47,7 @@ class TestOneRun:
         node.wait_for("checkpoint-uploaded", attempt=2)
         late = node.start(attempt=1, node="other")
         assert late.wait(timeout=60) == 74
-        assert "writes there already" in node.events("failed", attempt=1)[0]["reason"]
+        assert "already owns the checkpoints" in node.events("failed", attempt=1)[0]["reason"]
 
 
 class TestTwoRuns:
@@ -117,7 +117,7 @@ def test_one_whose_owner_beats_is_not_taken(node, bucket):
     node.wait_for("claim-held")
     bucket.write("claim.json", json.dumps({"schema": "slipway.claim/1", **owner, "beat": 4}).encode())
     assert agent.wait(timeout=60) == 78
-    assert "run r0 writes to s3://checkpoints/a/run/ and is alive on p5-1" in node.events("failed")[0]["reason"]
+    assert "run r0 writes to s3://checkpoints/a/run/ and still runs on p5-1" in node.events("failed")[0]["reason"]
     assert node.output() == []
 
 

@@ -60,5 +60,5 @@ def test_what_cannot_be_fetched_stops_the_start(node, bucket, tmp_path):
     job(node, source(tmp_path / "data", below="nothing"))
     assert node.run() == 78
     (failed,) = node.events("failed")
-    assert failed["reason"] == f"run.data[0]: nothing lies at s3://{BUCKET}/{PREFIX}nothing"
+    assert failed["reason"] == f"run.data[0]: s3://{BUCKET}/{PREFIX}nothing contains no objects"
     assert json.loads((node.folder / "job.json").read_text())["data"][0]["shared"] is False

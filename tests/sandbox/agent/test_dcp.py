@@ -108,10 +108,10 @@ class TestStart:
         assert node.run() == 0
         assert node.output() == [f"start {uri(1)}"]
         reasons = {event["step"]: event["reason"] for event in node.events("restore-skipped")}
-        assert reasons[5] == "it has no .metadata: its save was not finished"
-        assert "its .metadata cannot be used" in reasons[4]
+        assert reasons[5] == "it has no .metadata: its save did not finish"
+        assert "its .metadata is unusable" in reasons[4]
         assert reasons[3].startswith(f"{name} has 1 bytes instead of")
-        assert reasons[2] == f"{name} is not there"
+        assert reasons[2] == f"{name} is missing"
 
     def test_metadata_of_a_broken_one_vouches_for_nothing_any_more(self, trainer, bucket, stored, sample):
         name = shard(sample)

@@ -52,20 +52,20 @@ class TestDefect:
         assert bucket.whole()[-1] == 3
         assert node.output()[-1] == "step 3"
         assert len(node.events("watching-failed")) == 1
-        reason = "the command completed, but the agent failed in looking at the metrics: RuntimeError('a defect')"
+        reason = "the command completed, but the agent failed while looking at the metrics: RuntimeError('a defect')"
         assert node.events()[-1]["reason"] == reason
 
     def test_in_the_watch_the_command_goes_on(self, node, bucket):
         node.job(3, 0.1, 1000)
         assert self.start(node, "watch", "watch.CheckpointWatch.poll") == 70
         assert node.output()[-1] == "step 3"
-        assert bucket.whole()[-1] == 3  # the last look still found it
+        assert bucket.whole()[-1] == 3  # the last check for checkpoints still found it
 
     def test_in_an_upload_the_folder_is_dropped_in_the_end(self, node, bucket):
         node.job(1, 0.1, 1000)
         assert self.start(node, "uploader", "uploader.Sender.send") == 74
         (dropped,) = node.events("checkpoint-dropped")
-        assert dropped["reason"] == "the agent failed in storing it: RuntimeError('a defect')"
+        assert dropped["reason"] == "the agent failed to store it: RuntimeError('a defect')"
 
 
 class TestTheCommandOfAKilledAgent:

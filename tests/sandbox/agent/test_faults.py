@@ -71,10 +71,10 @@ class TestCorrupt:
 
     def test_the_next_older_one_is_taken_and_it_is_said(self, node, stored):
         damages = {
-            "its manifest cannot be used": lambda: stored.write("step-2/manifest.json", b'{"schema": "slipway.che'),
+            "its manifest is unusable": lambda: stored.write("step-2/manifest.json", b'{"schema": "slipway.che'),
             "data has SHA-256": lambda: stored.write(self.key(stored), b"x" * 1000),
             "data has 3 bytes instead of 1000": lambda: stored.write(self.key(stored), b"abc"),
-            "data is not there": lambda: stored.delete(self.key(stored)),
+            "data is missing": lambda: stored.delete(self.key(stored)),
             "it has no manifest": lambda: stored.delete("step-2/manifest.json"),
         }
         manifest, data = stored.read("step-2/manifest.json"), (self.key(stored), stored.read(self.key(stored)))
@@ -227,7 +227,7 @@ class TestTrouble:
         front.rule = lambda *_: 403
         node.job(2, 0, 1000)
         assert node.run() == 74
-        assert "would lose the progress kept there" in node.events("failed")[0]["reason"]
+        assert "would lose its checkpoints" in node.events("failed")[0]["reason"]
         assert node.output() == []
 
     def test_a_missing_object_that_looks_denied_is_no_trouble(self, node, bucket, front):

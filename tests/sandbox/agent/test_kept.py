@@ -85,7 +85,7 @@ def test_it_is_believed_by_its_content_alone(left, bucket, front):
     left.job(3, 0, 1000)
     assert left.run(attempt=2) == 0
     assert left.restored(2) == 0
-    assert "data is not what it was when it was finished" in left.events("restore-skipped", 2)[0]["reason"]
+    assert "data changed after it was finished" in left.events("restore-skipped", 2)[0]["reason"]
 
 
 def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(left, bucket, front):

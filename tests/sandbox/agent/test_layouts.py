@@ -117,7 +117,7 @@ def test_one_that_never_got_its_tracker_is_told(node, bucket):
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir global_step25", "echo w >global_step25/states"))
     assert node.run() == 0
     (dropped,) = node.events("checkpoint-dropped")
-    assert dropped["reason"] == "it was not finished when the command ended: latest does not name it"
+    assert dropped["reason"] == "it was unfinished when the command ended: latest does not name it"
     (told,) = node.events("checkpoints-not-recognised")
     assert told["reason"].endswith("global_step25; global_step25: latest does not name it")
     assert bucket.whole() == []
@@ -135,8 +135,9 @@ class TestAStoreOfAnotherLayout:
         assert stored.run(node="elsewhere") == 0
         (told,) = stored.events("checkpoints-not-recognised")
         assert told["reason"] == (
-            "none is known as a checkpoint, so none is stored: checkpoint-50; this run's are of layout deepspeed, and "
-            "these look like hf: name it as checkpoint.layout, or begin anew with --fresh"
+            "no file is recognised as a checkpoint, so none is stored: checkpoint-50; this run's are of layout "
+            "deepspeed, and "
+            "these look like hf: name it as checkpoint.layout, or start at step 0 with --fresh"
         )
         assert bucket.whole() == [25]
 

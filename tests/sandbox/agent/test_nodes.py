@@ -146,7 +146,7 @@ class TestCheckpoint:
         node.job(0, 0)
         assert codes(pair(restart=2)) == [0, 0]
         assert [event["reason"] for event in node.events("restore-skipped", attempt=3)] == [
-            "it has no manifest: its upload was not finished",
+            "it has no manifest: its upload did not finish",
         ]
 
     def test_is_dropped_where_a_part_changed_between_its_upload_and_the_commit(self, node, bucket, pair):
@@ -181,7 +181,7 @@ class TestCheckpoint:
         assert bucket.whole()[-1] == 3
         assert 1 not in bucket.whole()
         reasons = {event["step"]: event["reason"] for event in node.events("checkpoint-dropped")}
-        assert reasons[1] == "its part cannot be used: this node has written a later one and not this"
+        assert reasons[1] == "its part cannot be used: this node wrote a later checkpoint instead"
 
     def test_one_writer_for_all(self, node, bucket, pair):
         node.job(1, 0, writers="first-node")

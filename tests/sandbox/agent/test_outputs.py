@@ -52,7 +52,7 @@ def test_what_else_is_left_in_the_checkpoint_folder_is_named(node, bucket):
     job(node)
     assert node.run() == 0
     (left,) = node.events("files-left")
-    assert left["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder go with the node")
+    assert left["reason"].startswith("trainer.log (3 bytes) in the checkpoint folder are lost with the node")
     assert left["bytes"] == 3
 
 

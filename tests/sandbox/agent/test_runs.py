@@ -187,7 +187,7 @@ class TestFailed:
         node.job(2, 0, 10, uri="s3://no-such-bucket/a")
         assert node.run() == 74
         assert node.output() == []
-        assert "would lose the progress kept there" in node.events("failed")[0]["reason"]
+        assert "would lose its checkpoints" in node.events("failed")[0]["reason"]
 
     def test_what_a_killed_agent_left_running_is_ended(self, node, bucket):
         trainer = f"{sys.executable} {node.folder}/train.py 600 0.1 10"

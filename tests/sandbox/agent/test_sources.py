@@ -202,7 +202,7 @@ class TestMetadata:
 
     def test_rubbish(self, trainer, bucket, serve):
         endpoint = serve(lambda handler, _: self.send(handler, 200, b'\xff<html>{"action": "dance"}'))
-        self.run(trainer, endpoint, "the metadata service answered what is no notice")
+        self.run(trainer, endpoint, "the metadata service returned an invalid notice")
 
 
 def test_a_signal_is_told_apart_from_a_spot_notice(trainer, bucket):

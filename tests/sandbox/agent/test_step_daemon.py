@@ -26,7 +26,7 @@ def test_the_job_is_put_back_when_nobody_is_left_to_hear_of_its_end(node, bucket
     node.wait_for(event)
     assert (node.folder / "asked").read_text() == "requeue 7\n"
     ended = node.events("interrupted")[0]
-    assert (ended["exit_code"], ended["reason"]) == (75, "the slurmstepd of this node is gone")
+    assert (ended["exit_code"], ended["reason"]) == (75, "the slurmstepd process of this node ended")
     assert bucket.whole()[-1] == node.last_step()
 
 

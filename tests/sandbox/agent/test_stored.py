@@ -8,13 +8,13 @@ SHELL = 'cd "$SLIPWAY_CHECKPOINT_DIR"; '
 ODD = {
     "fifo": ("mkfifo tmp/x", "'x', a FIFO"),
     "dangling link": ("ln -s nowhere tmp/x", "'x', a link to nothing"),
-    "circular link": ("ln -s . tmp/x", "'x', a link that leads in a circle"),
-    "link out": ("ln -s / tmp/x", "'x', a link to a folder outside of it"),
+    "circular link": ("ln -s . tmp/x", "'x', a circular link"),
+    "link out": ("ln -s / tmp/x", "'x', a link to a folder outside the checkpoint"),
     "name": (r"touch $(printf 'tmp/\377')", "a name that is not UTF-8"),
     "folder's name": (r"mkdir $(printf 'tmp/\377'); touch $(printf 'tmp/\377/x')", "a name that is not UTF-8"),
     "long path": (
         "d=tmp; for i in 1 2 3 4 5; do d=$d/$(printf %0250d 0); mkdir $d; done; touch $d/x",
-        "too long a path",
+        "the path is too long",
     ),
 }
 

@@ -211,7 +211,7 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
         jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=1, change=refuse)
         facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0)
-    assert "no life of the job is counted" in facts.reason
+    assert "attempts are not counted" in facts.reason
     assert "AccessDenied" in facts.reason
 
 

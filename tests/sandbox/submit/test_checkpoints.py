@@ -93,13 +93,13 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
     found = json.loads(out)
     assert (code, found["schema"], found["uri"]) == (0, "slipway.checkpoints/1", URI)
     assert [(each["step"], each["whole"], each["reason"]) for each in found["checkpoints"]] == [
-        (9, False, "its upload was not finished"),
+        (9, False, "its upload did not finish"),
         (3, True, None),
-        (2, False, "data is not there"),
+        (2, False, "data is missing"),
         (1, True, None),
     ]
     code, out, _ = slipway("list", URI)
-    assert (code, "step 2: data is not there" in out, " r1\n" in out) == (0, True, True)
+    assert (code, "step 2: data is missing" in out, " r1\n" in out) == (0, True, True)
 
 
 def test_those_that_expire_are_marked(agent, slipway, s3):
@@ -232,7 +232,7 @@ def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
     assert {"step-9/r1.a1/0-aa/data", "notes.txt"} < left
     found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
     assert [(each["step"], each["reason"]) for each in found] == [
-        (9, "its upload was not finished"),
+        (9, "its upload did not finish"),
         (4, None),
         (3, None),
         (1, "it was removed but for the files that a newer one shares with it"),
@@ -259,7 +259,7 @@ def test_a_manifest_that_names_a_path_outside_is_not_whole(agent, slipway, s3):
     spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
     found = json.loads(slipway("list", URI, "--json")[1])["checkpoints"]
     assert [each["whole"] for each in found] == [False, True]
-    assert "must lie below" in found[0]["reason"]
+    assert "must be below" in found[0]["reason"]
     code, out, _ = slipway("restore", URI)
     assert (code, "step 1" in out) == (0, True)
 

@@ -32,11 +32,11 @@ class TestLinks:
     @pytest.mark.parametrize(
         "name,target,reason",
         [
-            ("data", "../data", "'data', a link to a folder outside of it"),
+            ("data", "../data", "'data', a link to a folder outside the checkpoint"),
             ("gone", "nowhere", "'gone', a link to nothing"),
-            ("self", "self", "'self', a link that leads in a circle"),
-            ("up", ".", "'up', a link that leads in a circle"),
-            ("deep/up", "..", "'deep/up', a link that leads in a circle"),
+            ("self", "self", "'self', a circular link"),
+            ("up", ".", "'up', a circular link"),
+            ("deep/up", "..", "'deep/up', a circular link"),
         ],
     )
     def test_others_cannot_be_stored(self, folder, tmp_path, name, target, reason):
@@ -50,11 +50,11 @@ class TestLinks:
         (folder / "a").mkdir()
         (folder / "a" / "b").symlink_to("../deep")
         (folder / "deep" / "a").symlink_to("../a")
-        assert "leads in a circle" in survey(folder).obstacle
+        assert "circular link" in survey(folder).obstacle
 
     def test_the_folder_itself_may_not_be_one(self, folder, tmp_path):
         (tmp_path / "step-2").symlink_to(folder)
-        assert survey(tmp_path / "step-2").obstacle == "is not a folder, and a checkpoint is one"
+        assert survey(tmp_path / "step-2").obstacle == "is not a folder; a checkpoint must be a folder"
 
 
 class TestOtherThings:
@@ -100,7 +100,7 @@ class TestChange:
     def test_something_new_is_one_and_something_gone_is_not(self, folder):
         finished = local_files(folder)
         (folder / "more").touch()
-        assert changed_since(finished, local_files(folder)) == "more came to it"
+        assert changed_since(finished, local_files(folder)) == "more was added"
         (folder / "more").unlink()
         (folder / "deep" / "weights").unlink()
         assert changed_since(finished, local_files(folder)) == ""

@@ -97,7 +97,7 @@ class TestWatch:
         with service as url:
             notice, trouble = watch(url)
         assert notice.detail == "terminate"
-        assert trouble == ["the metadata service refused its token; a new one is asked for"]
+        assert trouble == ["the metadata service refused its token; requesting a new one"]
 
     def test_no_token_is_said_once_and_tried_again(self):
         with Service([], token_status=403) as url:
@@ -109,7 +109,7 @@ class TestWatch:
         with Service([(200, body)] * 3) as url:
             notice, trouble = watch(url)
         assert notice.detail == "terminate"
-        assert [line.partition(":")[0] for line in trouble] == ["the metadata service answered what is no notice"]
+        assert [line.partition(":")[0] for line in trouble] == ["the metadata service returned an invalid notice"]
 
     def test_every_kind_of_trouble_is_said_once(self):
         with Service([(500, ""), (503, ""), (500, ""), (404, ""), (503, "")]) as url:

@@ -98,7 +98,7 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
             write(tmp_path, *(each if isinstance(each, tuple) else (each,)))
     assert watch.poll(0) + watch.poll(100) + watch.settle(101, clean=False) == []
     (reason,) = watch.unfinished().values()
-    assert reason.startswith("it was not finished when the command ended: ")
+    assert reason.startswith("it was unfinished when the command ended: ")
 
 
 def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):

@@ -40,7 +40,7 @@ class TestWhole:
 
     def test_an_object_that_is_not_there(self):
         sizes = {manifest().files[0].key: 10}
-        assert manifest().missing(sizes) == "sub/b.json is not there"
+        assert manifest().missing(sizes) == "sub/b.json is missing"
 
     def test_an_object_that_is_short(self):
         sizes = {file.key: file.bytes for file in manifest().files} | {manifest().files[0].key: 9}
@@ -87,15 +87,15 @@ class TestRefusal:
         "files,reason",
         [
             ((), "lists no file"),
-            ((stored("a"), stored("a/b")), "'a' is a file and a folder at once"),
-            ((stored("a"), stored("a/b/c")), "'a' is a file and a folder at once"),
+            ((stored("a"), stored("a/b")), "'a' is both a file and a folder"),
+            ((stored("a"), stored("a/b/c")), "'a' is both a file and a folder"),
             ((stored("a"), stored("a")), "lists a path twice"),
             ((stored("x" * 300),), "a name may have 255 bytes"),
             ((stored("é" * 128),), "a name may have 255 bytes"),
-            ((stored("lone-\ud800"),), "a text is no UTF-8"),
-            ((stored(key="step-7/\ud800"),), "a text is no UTF-8"),
-            ((stored(part=1),), "out of its bounds"),
-            ((stored(size=10**30),), "out of its bounds"),
+            ((stored("lone-\ud800"),), "a text is not UTF-8"),
+            ((stored(key="step-7/\ud800"),), "a text is not UTF-8"),
+            ((stored(part=1),), "out of range"),
+            ((stored(size=10**30),), "out of range"),
             ((stored(size=10**400),), "has 401 digits"),
         ],
     )
@@ -144,11 +144,11 @@ class TestParts:
         ids=str,
     )
     def test_must_belong_together(self, other):
-        with pytest.raises(ManifestError, match="do not belong together"):
+        with pytest.raises(ManifestError, match="belong to different checkpoints"):
             merge([manifest(part=0, parts=2), manifest(**other)], written_at="now")
 
     def test_must_be_complete(self):
-        with pytest.raises(ManifestError, match="do not belong together"):
+        with pytest.raises(ManifestError, match="belong to different checkpoints"):
             merge([manifest(part=0, parts=2)], written_at="now")
 
     def test_a_node_gets_all_files_and_of_doubles_its_own(self):

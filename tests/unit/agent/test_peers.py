@@ -31,7 +31,7 @@ def fast(monkeypatch):
 
 @pytest.fixture
 def node(tmp_path):
-    """Makes the peers of one node; `heard` has the notices that came to it."""
+    """Makes the peers of one node; `heard` has the notices that was added."""
     made = []
 
     def make(part, parts=2, *, opened=True):
@@ -167,7 +167,7 @@ class TestAgreement:
     def test_some_with_and_some_without_is_no_start(self, node):
         first, second = node(0), node(1)
         second.say(restored=-1)
-        with pytest.raises(AgentError, match=r"some nodes cannot use any checkpoint.*\[-1, 5\]"):
+        with pytest.raises(AgentError, match=r"some nodes found no usable checkpoint.*\[-1, 5\]"):
             agree(first, lambda _: 5, over=lambda: False)
 
     def test_a_single_node_asks_nobody(self, node):
@@ -188,7 +188,7 @@ class TestAgreement:
 
     def test_a_node_that_does_not_come_is_lost(self, node, monkeypatch):
         monkeypatch.setattr("launcher.agent.checkpoint.agreement._SILENCE_S", 0.1)
-        with pytest.raises(LostNodeError, match="number 1 is gone"):
+        with pytest.raises(LostNodeError, match="number 1 stopped responding"):
             agree(node(0), lambda _: 5, over=lambda: False)
 
 

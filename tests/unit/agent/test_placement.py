@@ -159,13 +159,13 @@ class TestDrainAsRoot:
     def test_says_what_slurm_said_when_that_fails_too(self, programs):
         (programs / "sudo").write_text('#!/bin/sh\necho "sudo: a password is required" >&2\nexit 1\n')
         said = drain_node("x")
-        assert "scontrol ended with 1; and as root: sudo: a password is required" in said
+        assert "scontrol ended with 1; as root: sudo: a password is required" in said
 
     def test_says_so_where_there_is_no_sudo(self, programs, monkeypatch):
         (programs / "sudo").unlink()
         monkeypatch.setenv("PATH", str(programs))
         (programs / "scontrol").write_text("#!/bin/sh\necho denied\nexit 1\n")
-        assert drain_node("x") == "denied; and there is no sudo to become root with"
+        assert drain_node("x") == "denied; sudo is not installed"
 
 
 @pytest.mark.parametrize("returncode,code", [(0, 0), (1, 1), (85, 85), (255, 255), (75, 1), (-9, 137), (-15, 143)])

@@ -48,9 +48,9 @@ def test_depth_is_bounded(level):
         text = level.format(text)
     deeper = level.format(text)
     assert loads(text)
-    with pytest.raises(JsonError, match="more than 100 lists"):
+    with pytest.raises(JsonError, match="more than 100 nested lists"):
         loads(deeper)
-    with pytest.raises(JsonError, match="more than 100 lists"):
+    with pytest.raises(JsonError, match="more than 100 nested lists"):
         value_at(f"  {deeper}", 2)
     assert loads(json.dumps(["["] * 10**5))
 

@@ -49,7 +49,7 @@ class TestFolder:
         make_private(tmp_path, *root.relative_to(tmp_path).parts)
         (root / "thesis.tex").write_text("x")
         with (
-            pytest.raises(AgentError, match=r"holds files that the agent did not make \(thesis.tex\)"),
+            pytest.raises(AgentError, match=r"contains files that the agent did not create \(thesis.tex\)"),
             claim(tmp_path),
         ):
             pass
@@ -76,7 +76,7 @@ class TestFolder:
 
     def test_two_agents_cannot_have_it(self, tmp_path, monkeypatch):
         monkeypatch.setattr(scratch_module, "_WAIT_S", 0.1)
-        with claim(tmp_path), pytest.raises(AgentError, match="another agent holds"), claim(tmp_path):
+        with claim(tmp_path), pytest.raises(AgentError, match="another agent uses"), claim(tmp_path):
             pass
 
     def test_one_that_cannot_be_written(self):

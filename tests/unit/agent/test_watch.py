@@ -220,7 +220,7 @@ class TestTheGuess:
         assert (first.guessed, watch.changes()) == (True, [])
         (folder / "more").write_text("y")
         assert watch.poll(13) == []
-        assert watch.changes() == [(1, "more came to it after ten quiet seconds: it is taken anew")]
+        assert watch.changes() == [(1, "more was added after 10 s without changes: the agent stores it again")]
         assert watch.changes() == []
         (second,) = watch.poll(23)
         assert [file.path for file in second.files] == ["more", "weights"]
@@ -234,7 +234,7 @@ class TestTheGuess:
         assert steps(watch.poll(0)) == [1]
         fill(tmp_path / "step-2")
         assert watch.poll(1) + watch.poll(100) + watch.settle(101, clean=False) == []
-        assert watch.unfinished() == {"step-2": "it was not finished when the command ended"}
+        assert watch.unfinished() == {"step-2": "it was unfinished when the command ended"}
 
     def test_nor_where_an_earlier_attempt_is_known_to_have_marked(self, tmp_path):
         watch = CheckpointWatch(tmp_path, marked=True)
@@ -247,7 +247,7 @@ class TestTheGuess:
         watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
         assert watch.settle(1, clean=True) == []
-        told = "weights had 1 bytes and has 6 after it was finished: what is stored is as it was then"
+        told = "weights had 1 bytes and has 6 after it was finished: the store has the earlier content"
         assert watch.changes() == [(1, told)]
 
     def test_what_the_trainer_removed_has_not_changed(self, tmp_path, watch):
@@ -295,7 +295,9 @@ def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
 def test_renames_that_the_kernel_does_not_report_are_told(tmp_path):
     told = []
     CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: told.append((event, reason)))
-    reason = "a rename finishes no checkpoint: [Errno 2] inotify_add_watch: No such file or directory"
+    reason = (
+        "renames are not detected as the end of a checkpoint: [Errno 2] inotify_add_watch: No such file or directory"
+    )
     assert told == [("renames-not-reported", reason)]
 
 
@@ -317,7 +319,10 @@ class TestNothingPassesInSilence:
         watch.poll(90)
         watch.poll(200)
         assert told == [
-            ("checkpoints-not-recognised", "none is known as a checkpoint, so none is stored: weights-of-step-50")
+            (
+                "checkpoints-not-recognised",
+                "no file is recognised as a checkpoint, so none is stored: weights-of-step-50",
+            )
         ]
 
     def test_ten_minutes_are_the_longest(self, tmp_path, told):
@@ -333,7 +338,7 @@ class TestNothingPassesInSilence:
         for number in range(7):
             (tmp_path / f"w{number}").write_text("x")
         watch.settle(1, clean=True)
-        reason = "none is known as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
+        reason = "no file is recognised as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
         assert told == [("checkpoints-not-recognised", reason)]
 
     def test_no_file_at_all(self, tmp_path, watch, told):

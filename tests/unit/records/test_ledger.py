@@ -93,10 +93,10 @@ class TestForms:
         "key, value, said",
         [
             ("hours", "9", "hours must be float"),
-            ("usd_per_hour", "1e9", "no amount of dollars"),
+            ("usd_per_hour", "1e9", "not an amount of dollars"),
             ("schema", "slipway.report/1", "expected 'slipway.ledger-entry/1'"),
             ("tags", {"team": 5}, "tags.team must be str"),
-            ("started_at", "1889-01-01", "no time of a run"),
+            ("started_at", "1889-01-01", "not the time of a run"),
         ],
     )
     def test_what_is_no_entry_is_refused(self, key, value, said):
