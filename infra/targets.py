@@ -45,6 +45,6 @@ def builder_of(kind: TargetKind) -> Builder:
     """
     if not target_of(kind).deployed:
         built = ", ".join(kind for kind, facts in TARGETS.items() if facts.deployed)
-        message = f"{kind} is not built from these stacks, which build {built}"
+        message = f"{kind} cannot be built from these stacks, which build {built}"
         raise ImpossibleError(f"nothing builds {kind}", findings=[error("target-not-built", "target.kind", message)])
     return cast("Builder", import_module(f"infra.stacks.{folder(kind)}"))

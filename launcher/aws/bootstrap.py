@@ -48,7 +48,7 @@ def version(session: Session, qualifier: str | None) -> int | None:
         return None
     value = str(found["Parameter"]["Value"])
     if not value.isdecimal():
-        raise AwsError(f"{name} is {value[:40]!r}, expected a number", hint="cdk bootstrap writes it anew")
+        raise AwsError(f"{name} is {value[:40]!r}, expected a number", hint="cdk bootstrap writes it again")
     return int(value)
 
 

@@ -9,7 +9,7 @@ from launcher.aws.session import Session, translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelState:
-    """A model: its image, the folder in S3 that it is loaded from, and what its container is told."""
+    """A model: its image, the folder in S3 that it is loaded from, and its container's environment."""
 
     name: str
     image: str

@@ -86,7 +86,7 @@ def _filled(
             )
         keys |= {each["id"]: each["key"] for each in answer.get("items", ()) if "id" in each and "key" in each}
         for each in answer.get("errors", ()):
-            reason = f"{each.get('errorCode', 'refused')}: {each.get('errorMessage', 'no reason is given')}"
+            reason = f"{each.get('errorCode', 'refused')}: {each.get('errorMessage', 'no reason given')}"
             refused[str(each.get("key"))] = Answered(None, reason)
     return keys, refused
 

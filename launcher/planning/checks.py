@@ -104,7 +104,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
                 yield error("unavailable-type", f"target.{path}", f"{name} is not available: {gone.reason}", gone.note)
             elif name not in catalog.instance_types:
                 hint = _type_hint(name, catalog)
-                yield error("unknown-instance-type", f"target.{path}", f"no instance type {name} in the catalog", hint)
+                yield error("unknown-instance-type", f"target.{path}", f"the catalog has no instance type {name}", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
                 if request.workload.train is not None and request.workload.train.hours is None:
                     message = f"{name} has no accelerator: it only runs jobs of given hours and clusters without a job"

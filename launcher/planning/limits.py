@@ -82,4 +82,4 @@ def _block_counts(request: PlanRequest, types: Sequence[InstanceType]) -> Iterat
     for facts in none:
         allowed = ", ".join(str(each) for each in facts.block_counts)
         message = f"Capacity Blocks of {facts.name} have {allowed} instances, got {nodes.minimum}"
-        yield say("block-size", "target.nodes", message, "take one of these numbers")
+        yield say("block-size", "target.nodes", message, "set target.nodes to one of these numbers")

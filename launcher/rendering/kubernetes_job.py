@@ -76,7 +76,7 @@ def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
         yield error("not-an-image", "run.image", message, "registry/team/trainer@sha256:..., or with a tag")
     if run.image is None and pod.image_of(plan, facts) is None:
         chip = facts.accelerator or "no accelerator"
-        message = f"AWS has no image to train in that is known for {facts.name} ({chip}) in {plan.place.region}"
+        message = f"Slipway knows no AWS training image for {facts.name} ({chip}) in {plan.place.region}"
         yield error("image-missing", "run.image", message, "name an image of your own, best by its digest")
     if run.container is not None:
         message = f"pods are containers already, got {run.container}"

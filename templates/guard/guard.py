@@ -233,7 +233,7 @@ class Guard:
             self.attempt("stop its nodes", lambda: self.stop(reason, count))
 
     def watch_idle(self, nodes: list[Node], began: datetime | None, folder: Folder | None) -> None:
-        """Stop nodes that do nothing; of those that are paid for all the same people are told."""
+        """Stop idle nodes; of those that are paid for all the same people are told."""
         reserved, beats = self.settings.reserved, [] if folder is None else folder.beats(self.now)
         if nodes:
             beats = self.with_others(nodes, beats)

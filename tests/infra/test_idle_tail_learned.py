@@ -66,7 +66,7 @@ def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
     looks(2, 2, 2, 2, 0, 0)
     (said,) = learn(tmp_path)
     # From 23:05: both nodes until 23:17, and they are taken to go evenly until 23:22.
-    assert said.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: kept in measurements.jsonl")
+    assert said.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: stored in measurements.jsonl")
     (one,), findings = load_measurements(tmp_path / FILE)
     assert (one.target, one.idle_tail_assumed_h, findings) == ("parallelcluster", 5 / 60, ())
     assert one.idle_tail_h == pytest.approx(14.5 / 60)
@@ -192,4 +192,4 @@ def test_an_account_that_cannot_be_asked_is_said(measured, tmp_path, monkeypatch
     measured()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     (said,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})
-    assert "cannot be asked, and no quote learns of it" in said
+    assert "so later quotes cannot use it" in said

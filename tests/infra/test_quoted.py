@@ -48,7 +48,7 @@ def test_a_saved_plan_has_its_quote_in_it(saved_word):
     assert (dear.words, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
     with pytest.raises(QuoteMismatchError, match="one was changed"):
         saved_word(digest="0" * 64)
-    with pytest.raises(UnreadableInputError, match="is no quote"):
+    with pytest.raises(UnreadableInputError, match="is not a quote"):
         saved_word(gate=None)
 
 
@@ -90,7 +90,7 @@ def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes,
     ],
 )
 def test_what_is_no_quote_is_no_gate(word, changes):
-    with pytest.raises(UnreadableInputError, match="is no quote"):
+    with pytest.raises(UnreadableInputError, match="is not a quote"):
         word(**changes)
 
 

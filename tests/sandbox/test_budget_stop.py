@@ -152,7 +152,7 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     assert "stopped at the budget: $" in ended.message
     assert " of $60, checkpoint of step " in ended.message
     assert "raise budget.stop_at_usd and launch again: it resumes from step" in ended.message
-    assert any("the guard says that the budget is used up" in line for line in told), told
+    assert any("the guard reports that the budget is used up" in line for line in told), told
     folder = RunFolder(path=(tmp_path / ".slipway" / "runs" / name / "latest").resolve())
     report = parse_report(folder.read_json("report.json"))
     (attempt,) = report.attempts

@@ -84,7 +84,7 @@ def assert_all_is_read_back(world, run):
     assert types <= {each for _, types in READBACK.readers for each in types}
     assert not types & {each.type for each in world.box.resources() if each.model == "nothing"}
     left = report_of(run)["not_emulated"]
-    assert not [each for each in left if "nothing here reads it back" in each]
+    assert not [each for each in left if "Slipway has no check for it" in each]
     assert [each for each in left if "a stand-in answers" in each]
 
 
@@ -179,7 +179,7 @@ class TestChatOnInferentia:
             chat.box.behave(Behaviour())
         assert re.fullmatch(
             r"endpoint slipway-llama31-8b-inf2 runs, InService, at up to \$[\d.]+ an hour: "
-            r"slipway endpoint test llama31-8b-inf2 asks it, slipway down llama31-8b-inf2 removes it",
+            r"slipway endpoint test llama31-8b-inf2 sends a request, slipway down llama31-8b-inf2 removes it",
             chat.told[-1],
         )
 
@@ -215,7 +215,7 @@ class TestChatOnInferentia:
         assert sagemaker.list_models()["Models"] == []
         assert chat.session.client("cloudwatch").describe_alarms()["MetricAlarms"] == []
         code, _, err = slipway(chat, "endpoint", "test", "llama31-8b-inf2")
-        assert (code, "no endpoint of llama31-8b-inf2" in err) == (5, True)
+        assert (code, "llama31-8b-inf2 has no endpoint" in err) == (5, True)
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ class TestQueue:
         assert_all_is_read_back(queue, queue.first)
         told = report_of(queue.first)["endpoint"]["answer"]
         assert (told["kind"], told["output_tokens"], told["ttft_ms"]) == ("asynchronous", 64, None)
-        assert "an alarm wakes it: yes" in report_of(queue.first)["verified_resources"]
+        assert "an alarm scales it up from zero: yes" in report_of(queue.first)["verified_resources"]
 
     @pytest.mark.parametrize(
         "how, said", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]

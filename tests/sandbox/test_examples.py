@@ -94,10 +94,10 @@ class TestP5Spot:
             f"days that {group} is kept: planned 30, found 365",
             "event rules are on: planned yes, found no",
             "checkpoint bucket blocks public access: planned yes, found no",
-            "budget of a month, $: planned 1000, found 4000",
+            "monthly budget, $: planned 1000, found 4000",
             "alarms on: planned",
             "topic: planned slipway p5-spot, found another",
-            "nodes are open to nobody else: planned yes, found no",
+            "nodes accept no other traffic: planned yes, found no",
         ):
             assert any(line.startswith(start) for line in found), (start, found)
 

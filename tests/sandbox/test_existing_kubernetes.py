@@ -107,7 +107,7 @@ def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(account):
         done = {name: each.result() for name, each in zip(told, runs, strict=True)}
     for name, (folder, report) in done.items():
         assert (report.status, report.scheduler, report.stacks) == (RunStatus.SUCCEEDED, "kubernetes", ())
-        assert any("cluster team exists: nothing is provisioned" in line for line in told[name])
+        assert any("cluster team exists: Slipway provisions nothing" in line for line in told[name])
         assert "the other is there" in (folder.logs / "attempt-1.log").read_text()
         assert not (folder.path / "cdk.out").exists()
         kept = folder.read_json(FILE)
@@ -150,7 +150,7 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {each.result for each in found.values()} == {Outcome.OK}
     own = f"s3://{store_of(account)}/jobs/examined"
-    assert found["pods' role"].got == f"it is granted, for {own} alone"
+    assert found["pods' role"].got == f"it is granted, for {own} only"
 
 
 def store_of(account):
@@ -178,7 +178,10 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
     with pytest.raises(ImpossibleError) as refused:
         account.launch("third", ["true"], uri=other)
     (found,) = refused.value.findings
-    assert f"it writes to s3://{store_of(account)}/jobs/third alone, and the job to {other}" in found.message
+    assert (
+        f"the role may write to s3://{store_of(account)}/jobs/third only, but the job writes to {other}"
+        in found.message
+    )
     assert lent_roles(account.session, "slipway-team", "slipway", "third") == ()
 
 
@@ -187,7 +190,7 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
     [
         ({"instance_type": "p4d.24xlarge"}, {}, "0 are there; the cluster has"),
         ({"queue": "team-a/gpus"}, {}, "the cluster has no Kueue"),
-        ({}, {"operator": "pytorchjob"}, "the cluster takes job"),
+        ({}, {"operator": "pytorchjob"}, "the cluster supports job"),
         ({"cluster": "teem"}, {}, "no cluster teem"),
     ],
 )

@@ -104,7 +104,7 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
         assert any(each.startswith(start) for each in verified), (start, verified)
     assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", each) for each in verified)
     assert "Slurm's partitions and nodes: p5-48xlarge 2" in verified
-    assert not [each for each in left if "nothing here reads it back" in each]
+    assert not [each for each in left if "Slipway has no check for it" in each]
     for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):
         assert any(part in each for each in left), (part, left)
     assert any("p5-december: emulated" in each for each in left)

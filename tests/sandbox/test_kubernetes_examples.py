@@ -44,7 +44,7 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     assert undisturbed in (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
     if name in STAND:
         assert report.stacks == ()
-        assert any("exists: nothing is provisioned" in each for each in told)
+        assert any("exists: Slipway provisions nothing" in each for each in told)
         cluster = "platform" if name == STAND[0] else "research"
         assert f"{cluster}: emulated; your own is not read" in report.not_emulated
     else:

@@ -140,7 +140,7 @@ class TestRefused:
         again = slipway("prices", "refresh", "plan.yaml")
         assert again.returncode == 0
         assert aws.operations() == ["DescribeSpotPriceHistory"]
-        assert "20 of 21 answers are kept" in again.stderr
+        assert "20 of 21 answers are reused" in again.stderr
 
     def test_a_price_of_zero_exits_with_one(self, slipway, aws):
         aws.spot[0]["spotPrice"] = "0.000000"
@@ -202,7 +202,7 @@ class TestInterrupted:
         process.send_signal(how)
         _, said = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
-        assert how == signal.SIGKILL or "interrupted: what came is kept" in said
+        assert how == signal.SIGKILL or "interrupted: received prices are stored" in said
         assert "Traceback" not in said
         assert set(files(environment)) == WITHOUT_SPOT
         aws.asked.clear()

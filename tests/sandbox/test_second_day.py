@@ -249,7 +249,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert waits_s(account.priced(mended).quoted.plan) == (9000 if "hyperpod" in kind else 1800)
         assert not account.next_candidate(mended)
         assert any("in use2-az2 is left out: " in line for line in account.told), "\n".join(account.told)
-        assert account.told[-1].endswith("the job keeps waiting")
+        assert account.told[-1].endswith("the job continues to wait")
 
         there = kept_head(account.priced(mended).quoted.plan, account.session)
         assert there == (None if kind == "eks" else "m6i.xlarge")
@@ -258,7 +258,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         allowed = [each for each in KEYS[kind] if each[3] != NEW]
         # A zone that the network has not; what EKS replaces under its name, one by one; the others together.
         for keys in [[ZONE], *[[each] for each in refused]] if kind == "eks" else [[ZONE], refused]:
-            with pytest.raises(ImpossibleError, match=r"would be rolled back|refuses that") as problem:
+            with pytest.raises(ImpossibleError, match=r"would be rolled back|refuses this") as problem:
                 account.deploy(changed(mended, *keys), approve=no)
             paths = {each.path for each in problem.value.findings} - {""}
             assert paths <= {f"{section}.{key}" for section, key, *_ in keys}

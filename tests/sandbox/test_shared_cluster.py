@@ -108,8 +108,9 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(account):
         account.launch(wanted, interrupt_after_s=5.0)
     assert raised.value.exit_code == 6
     assert raised.value.message == (
-        "the job succeeded, the rehearsal failed: the interruption was not played: the job ended earlier than 35 s "
-        "after its command began, and stored no checkpoint until then; the job stored no checkpoint: an interruption "
+        "the job succeeded, the rehearsal failed: the interruption was not simulated: the job ended earlier than "
+        "35 s after its command started, and stored no checkpoint until then; the job stored no checkpoint: an "
+        "interruption "
         "would lose all its work; checkpoints-not-recognised: no file is recognised as a checkpoint, so none is "
         "stored: "
         "weights.bin"
@@ -188,7 +189,7 @@ def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
 def test_a_queue_bought_otherwise_does_not_fit(account):
     asked = {**job("bought"), "purchase": {"option": "on-demand"}}
 
-    with pytest.raises(ImpossibleError, match="on demand; there are: p5-48xlarge"):
+    with pytest.raises(ImpossibleError, match="on demand; available: p5-48xlarge"):
         account.launch(asked)
 
 

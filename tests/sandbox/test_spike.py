@@ -38,7 +38,7 @@ def test_in_a_sandbox_that_stays_it_leaves_nothing(demo):
     try:
         done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--yes", **own)
         assert done.returncode == 0, done.stderr
-        assert "removed what the spike made in us-east-2" in done.stderr
+        assert "removed what the spike created in us-east-2" in done.stderr
         assert "spike-p5" not in slipway(demo, "sandbox", "status", **own).stdout
     finally:
         slipway(demo, "sandbox", "stop", **own)

@@ -43,14 +43,14 @@ def test_its_stacks_and_its_checkpoints_go(account, remove):  # noqa: F811
     assert account.stacks("-job-spike-p5-") == set()
     assert bucket not in account.buckets()
     assert len(account.stacks("-job-")) == 3
-    assert any("removed what the spike made" in line for line in told)
+    assert any("removed what the spike created" in line for line in told)
 
 
 def test_a_cluster_that_was_there_is_left_and_priced(account, remove):  # noqa: F811
     account.cluster("old-spike-p5")
     (why, summary, *_), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
     assert len(account.stacks("-old-spike-p5-")) == 3
-    assert why == "old-spike-p5 was not removed: it was there before the spike began"
+    assert why == "old-spike-p5 was not removed: it existed before the spike started"
     assert "an hour" in summary
     assert f"slipway down old-spike-p5 --region {REGION} removes them" in summary
 

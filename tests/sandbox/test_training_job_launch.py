@@ -125,7 +125,7 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
     assert f"begins at {last.resumed_from_step}\n" in log
     assert f"ends with {undisturbed(0)}" in log
     assert f"[algo-2] ends with {undisturbed(1)}" in log
-    assert "SageMaker takes the instances back, without notice" in told
+    assert "SageMaker reclaims the instances without notice" in told
     assert report.billable.seconds < report.billable.trained_seconds < report.billable.quoted_seconds
     kept = run.read_json(FILE)
     assert (kept["scheduler"], kept["target"], kept["job"]) == ("sagemaker", "sagemaker-training", kept["folder"])
@@ -230,7 +230,7 @@ class TestEndings:
         with pytest.raises(DeploymentFailedError) as refused:
             launched(tmp_path, text, "import time; time.sleep(60)", told=told, box=box)
         assert refused.value.exit_code == 6
-        assert any("its time limit is over (run.time_limit_h): launch it again" in each for each in told)
+        assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in told)
 
     def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, box):
         told = []

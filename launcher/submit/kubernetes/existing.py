@@ -53,7 +53,7 @@ class DescribedCluster:
 
     `nodes` are those of the wanted type, `types` how many there are of every type where there are none of it.
     `operators` are those whose jobs it takes. `pools` are Karpenter's node pools that may make such nodes. `drains`
-    says whether AWS Node Termination Handler is there. `queues` are the namespace's local queues, of those that are
+    says whether AWS Node Termination Handler is installed. `queues` are the namespace's local queues, of those that are
     stopped with the reason, None where there is no Kueue; `priority` whether the wanted class is there. `role` is what
     the job's service account names, if anything.
     """
@@ -156,7 +156,7 @@ def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
 
 
 def _drains(connection: Connection) -> bool | None:
-    """Whether AWS Node Termination Handler is there: a DaemonSet, or a Deployment that reads a queue."""
+    """Whether AWS Node Termination Handler is installed: a DaemonSet, or a Deployment that reads a queue."""
     query = {"labelSelector": f"{NAME_LABEL}={_TERMINATION_HANDLER}"}
     found = [_read(connection, f"/apis/apps/v1/{each}", query) for each in ("daemonsets", "deployments")]
     if any(each and each.get("items") for each in found):

@@ -232,7 +232,7 @@ class KubernetesJobs:
         found = self.connection.ask("GET", f"{self._path()}/{name}")
         if found["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
             text = f"{self.connection.name}: there is a {self.kind} {name} that is not of this submission"
-            raise SchedulerError(text, hint="launch again: a new submission has a name of its own")
+            raise SchedulerError(text, hint="launch again: a new submission has its own name")
         return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
 
     def find(self, key: str, folder: str) -> Submitted | None:

@@ -120,7 +120,7 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
         found.append((f"{WORKERS}, once the block has begun, as a launch does", outputs["StartFleet"]))
     elif not is_prepaid(plan.place.option):
-        found.append((f"{WORKERS} again, after a stop", outputs["StartFleet"]))
+        found.append((f"{WORKERS} again after a stop", outputs["StartFleet"]))
     return found
 
 

@@ -70,16 +70,16 @@ class EksContext:
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes no EKS cluster, or no job for one; empty when it does."""
+    """Why a plan does not create an EKS cluster, or no job for one; empty when it does."""
     place = plan.place
     if place.target is not TargetKind.EKS:
-        return (error("not-eks", "target.kind", f"{place.target} is no EKS cluster of node groups"),)
+        return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
     if place.instance_type not in instances:
-        message = f"no instance type {place.instance_type} in the catalog"
+        message = f"the catalog has no instance type {place.instance_type}"
         return (error("unknown-instance-type", "target", message),)
     found = list(refusals(plan.request, place, instances))
     if place.option is PurchaseOption.CAPACITY_BLOCK and plan.request.purchase.reservation is None:
-        message = "nodes of a Capacity Block need the id of the block that was bought"
+        message = "nodes of a Capacity Block need the ID of the purchased block"
         found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
     found += notify_findings(plan)
     if plan.request.workload.train is not None:
@@ -95,7 +95,7 @@ def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext
     """
     found = findings(plan, instances)
     if found:
-        raise ImpossibleError(f"{plan.name} makes no EKS cluster", findings=found)
+        raise ImpossibleError(f"{plan.name} does not create an EKS cluster", findings=found)
     workers = _workers(plan, instances[plan.place.instance_type])
     return cluster_context(plan, groups=(system_group(plan), workers))
 

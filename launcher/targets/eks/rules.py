@@ -36,29 +36,29 @@ def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, Instan
 def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
     purchase = request.purchase
     if place.option not in CAPACITY_TYPES:
-        message = f"{place.option} buys no nodes of EKS, allowed: {', '.join(CAPACITY_TYPES)}"
+        message = f"{place.option} does not buy EKS nodes, allowed: {', '.join(CAPACITY_TYPES)}"
         yield error("option-without-nodes", "purchase.option", message)
     if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
         message = "spot instances cannot use a reservation"
-        yield error("spot-with-reservation", "purchase.reservation", message, "drop one of the two")
+        yield error("spot-with-reservation", "purchase.reservation", message, "remove one of the two")
     if place.nodes > MOST_NODES:
         message = f"a node group has at most {MOST_NODES} nodes, got {place.nodes}"
-        yield error("too-many-nodes", "target.nodes", message, "take fewer and larger machines")
+        yield error("too-many-nodes", "target.nodes", message, "use fewer and larger instances")
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
     target, storage = request.target, request.storage
     given = (
         ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),
-        ("target.ami", target.ami, "its nodes have EKS's own image for their chips"),
-        ("target.ssh_host", target.ssh_host, "a Kubernetes cluster that exists is named in target.cluster"),
+        ("target.ami", target.ami, "its nodes run the EKS AMI for their accelerator"),
+        ("target.ssh_host", target.ssh_host, "set target.cluster to use an existing Kubernetes cluster"),
         ("storage.lustre_gib", storage.lustre_gib, f"keep data in S3, {_TO_PARALLELCLUSTER}"),
-        ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
-        ("storage.login_pool", storage.login_pool, "its API is reached from here"),
+        ("storage.login_nodes", storage.login_nodes, "Slipway reaches its API from this computer"),
+        ("storage.login_pool", storage.login_pool, "Slipway reaches its API from this computer"),
     )
     for path, value, hint in given:
         if value:
-            yield error("eks-unused", path, f"pods on EKS have no use for it, got {value}", hint)
+            yield error("eks-unused", path, f"pods on EKS do not use this key, got {value}", hint)
 
 
 def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
@@ -66,11 +66,16 @@ def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.target.cluster is not None:
         return
     if request.target.queue is not None:
-        message = f"a cluster that is made for the job has no Kueue, got {request.target.queue}"
-        yield error("queue-without-cluster", "target.queue", message, "name the cluster that has it in target.cluster")
+        message = f"a cluster that Slipway creates for the job has no Kueue, got {request.target.queue}"
+        yield error("queue-without-cluster", "target.queue", message, "set target.cluster to a cluster that has Kueue")
     if request.run.operator not in (None, Operator.JOB):
-        message = f"a cluster that is made for the job has no training operator, got {request.run.operator}"
-        yield error("operator-without-cluster", "run.operator", message, "auto, or name a cluster in target.cluster")
+        message = f"a cluster that Slipway creates for the job has no training operator, got {request.run.operator}"
+        yield error(
+            "operator-without-cluster",
+            "run.operator",
+            message,
+            "set run.operator to auto, or set target.cluster to a cluster that has the operator",
+        )
     yield from two_zones(request, place)
 
 
@@ -85,8 +90,8 @@ def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
     else:
         return
     if len(zones) < 2:  # noqa: PLR2004 - two
-        message = f"EKS puts its control plane's interfaces into two zones, got {', '.join(sorted(zones)) or 'none'}"
-        yield error("one-zone", path, message, f"name another zone of {place.region} too")
+        message = f"the EKS control plane needs subnets in 2 zones, got {', '.join(sorted(zones)) or 'none'}"
+        yield error("one-zone", path, message, f"add another zone of {place.region}")
 
 
 RULES = Rules(locations=locations, refusals=refusals)

@@ -35,7 +35,7 @@ FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why a plan makes neither a HyperPod cluster with EKS nor a job for one; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
-        return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is no HyperPod cluster with EKS"),)
+        return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),)
     found = machine_findings(plan, instances, refusals)
     if plan.place.instance_type not in instances:
         return found
@@ -68,7 +68,7 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
     """
     found = findings(plan, instances)
     if found:
-        raise ImpossibleError(f"{plan.name} makes no HyperPod cluster with EKS", findings=found)
+        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster with EKS", findings=found)
     if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
         message = "role, lifecycle script and control plane of a HyperPod cluster must have names"
         raise ValueError(message)

@@ -65,11 +65,14 @@ def _of_spot(place: Place) -> tuple[Finding, ...]:
     if place.option is not PurchaseOption.SPOT:
         return ()
     message = (
-        "AWS publishes no rate of spot in HyperPod: it is EC2's in the zone, dearer as the rates on demand are;"
-        " its notice is best effort, and the quota of such instances is 0 until it is raised"
+        "AWS publishes no spot rate for HyperPod: the estimate scales EC2's spot rate of the zone by the "
+        "ratio of the on-demand rates; the interruption notice is best effort, and the quota of these instances "
+        "is 0 until AWS raises it"
     )
     return (
-        warning("hyperpod-spot-derived", "purchase.option", message, "purchase.price_overrides, once it is billed"),
+        warning(
+            "hyperpod-spot-derived", "purchase.option", message, "set purchase.price_overrides after the first bill"
+        ),
     )
 
 
@@ -77,24 +80,27 @@ def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str,
     """What a cluster that is made does before jobs, and does not do after them."""
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = (
-            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+            "deep health checks run before instances accept jobs; the estimate counts 1 h for them, and 2 "
+            "h in the high case"
         )
         yield info("hyperpod-health-checks", "target.kind", message)
     if request.target.queue is not None:
         message = (
-            "task governance has not been set up by Slipway in an account: that its quota of whole instances lets in"
-            " pods that ask for EFA interfaces and huge pages is not confirmed"
+            "Slipway has not yet set up task governance in an account: it is not confirmed that a quota of "
+            "whole instances admits pods that request EFA interfaces and huge pages"
         )
-        yield warning("task-governance-unconfirmed", "target.queue", message, "without target.queue no job waits")
+        yield warning(
+            "task-governance-unconfirmed", "target.queue", message, "without target.queue, jobs do not wait in a queue"
+        )
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
     """Keys that neither a cluster of one's own nor one that exists has a use for."""
     if request.target.ssh_host is not None:
         message = f"a Kubernetes cluster has no head node, got {request.target.ssh_host}"
-        yield error("eks-unused", "target.ssh_host", message, "drop it; target.context names the way in")
+        yield error("eks-unused", "target.ssh_host", message, "remove it and set target.context instead")
     if request.target.fallback_types:
-        message = "a job asks for one type of node"
+        message = "a job uses one type of node"
         hint = "list the types in target.instance_type: each is a candidate"
         yield error("eks-unused", "target.fallback_types", message, hint)
 
@@ -103,29 +109,29 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
     """What a cluster that is made for the job does not have, and what it cannot do without."""
     target, storage = request.target, request.storage
     given = (
-        ("target.placement_group", target.placement_group, "HyperPod places its instances itself"),
+        ("target.placement_group", target.placement_group, "HyperPod chooses the placement of its instances"),
         (
             "storage.lustre_gib",
             storage.lustre_gib,
             f"keep data in S3, or set target.kind to {TargetKind.HYPERPOD_SLURM}",
         ),
-        ("storage.login_nodes", storage.login_nodes, "its API is reached from here"),
-        ("storage.login_pool", storage.login_pool, "its API is reached from here"),
+        ("storage.login_nodes", storage.login_nodes, "Slipway reaches its API from this computer"),
+        ("storage.login_pool", storage.login_pool, "Slipway reaches its API from this computer"),
     )
     for path, value, hint in given:
         if value:
-            yield error("eks-unused", path, f"pods in HyperPod have no use for it, got {value}", hint)
+            yield error("eks-unused", path, f"pods in HyperPod do not use this key, got {value}", hint)
     yield from _governance(request, place)
     if instances[place.instance_type].neuron and place.instance_type not in chart_pins().neuron_types:
         message = f"the Neuron device plugin of HyperPod's chart does not run on ml.{place.instance_type}"
-        hint = f"trn2.48xlarge, or target.kind {TargetKind.EKS}"
+        hint = f"use trn2.48xlarge, or target.kind {TargetKind.EKS}"
         yield error("no-device-plugin", "target.instance_type", message, hint)
     system = head_node(place.nodes, storage.head_node)
     if system in instances and not instances[system].ml:
         message = f"HyperPod has no ml.{system} for the cluster's own pods"
-        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+        yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")
     if place.region not in HEALTH_MONITOR_REGIONS:
-        message = f"HyperPod's chart has no health monitor for {place.region}"
+        message = f"HyperPod's Helm chart has no health monitor for {place.region}"
         yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
     yield from two_zones(request, place)
 
@@ -136,21 +142,21 @@ def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
         return
     made = team_queue(target.queue)
     if made is None or not _TEAM.fullmatch(made.team):
-        message = f"the cluster that is made for the job has the queue of one team, got {target.queue}"
+        message = f"the cluster that Slipway creates for the job has the queue of 1 team, got {target.queue}"
         hint = (
-            "hyperpod-ns-TEAM-localqueue, TEAM of up to 40 small letters, digits and hyphens; or name the cluster that"
-            " has the queue in target.cluster"
+            "hyperpod-ns-TEAM-localqueue, TEAM of up to 40 lower-case letters, digits and hyphens; or set "
+            "target.cluster to the cluster that has the queue"
         )
         yield error("no-team-queue", "target.queue", message, hint)
     if place.region not in GOVERNANCE_REGIONS:
         message = f"CloudFormation is not known to set up task governance in {place.region}"
         hint = (
-            f"one of {', '.join(GOVERNANCE_REGIONS)}; or make the cluster without target.queue, set task governance up"
-            " by hand, and name cluster and queue in the next plan"
+            f"one of {', '.join(GOVERNANCE_REGIONS)}; or create the cluster without target.queue, set up task "
+            "governance manually, and set target.cluster and target.queue in the next plan"
         )
         yield error("no-task-governance", "target.region", message, hint)
     if target.priority is not None and target.priority not in classes:
-        message = f"the cluster that is made for the job has other priority classes, got {target.priority}"
+        message = f"the cluster that Slipway creates for the job has other priority classes, got {target.priority}"
         yield error("no-such-priority", "target.priority", message, f"one of {', '.join(classes)}")
 
 
@@ -160,7 +166,7 @@ def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Findi
         message = f"HyperPod has no ml.{name}"
         yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
-        yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
+        yield error("no-training-plan", "purchase.option", f"{name} is not available in training plans")
 
 
 RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -27,7 +27,7 @@ def refuse_job(plan: Plan, environment: Mapping[str, str]) -> None:
     if plan.request.target.ssh_host is not None:
         return
     if plan.request.target.cluster is not None:
-        message = f"target.cluster: jobs for a HyperPod cluster of another plan are not sent, got {plan.cluster_name}"
+        message = f"target.cluster: jobs are sent only to the plan's own HyperPod cluster, got {plan.cluster_name}"
         raise ImpossibleError(message, hint="launch with the cluster's own plan, or name its login node in ssh_host")
     lacking = missing_program(environment)
     if lacking is not None:
@@ -48,7 +48,7 @@ def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> Hea
     """
     found = hyperpod.instances(session, outputs["ClusterName"], CONTROLLER)
     if not found:
-        raise DeploymentFailedError(f"no controller of {outputs['ClusterName']} runs")
+        raise DeploymentFailedError(f"the controller of {outputs['ClusterName']} is not running")
     target = f"sagemaker-cluster:{outputs['ClusterId']}_{CONTROLLER}-{found[0]}"
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
@@ -62,7 +62,10 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: its machines are reached by sessions alone."""
     found = [
         ("shell on the controller", f"{outputs['Connect']}, there: sudo su - {USER}"),
-        ("a shell on a worker, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+        (
+            "a shell on a worker, from the controller",
+            f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash",
+        ),
     ]
     if plan.request.workload.train is not None:
         found.append(
@@ -72,7 +75,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
             )
         )
     if not is_prepaid(plan.place.option):
-        found.append(("workers again, after a stop", "the command in StartFleet, above"))
+        found.append(("start the workers again after a stop", "the command in StartFleet, above"))
     return found
 
 
@@ -87,11 +90,11 @@ def start(outputs: Mapping[str, str], session: Session, tell: Callable[[str], No
     cluster, groups = given["--cluster-name"], safe_json.loads(given["--instance-groups"])
     try:
         if hyperpod.start_workers(session, cluster, groups):
-            tell(f"the workers of {cluster} were stopped: starting them, billed from now on")
+            tell(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
     except AwsError as problem:
         if not forbidden(problem):
             raise
-        tell(f"whether the workers of {cluster} are stopped cannot be seen with these credentials")
+        tell(f"whether the workers of {cluster} are stopped is unknown: these credentials cannot read it")
 
 
 DEPLOY = Cluster(

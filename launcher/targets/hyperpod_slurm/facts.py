@@ -28,7 +28,7 @@ FACTS = Target(
         module="hyperpod",
         variable="HYPERPOD",
         events=("SageMaker HyperPod Cluster Node Health Event", "SageMaker HyperPod Cluster State Change"),
-        idle="workers without a job in the queue",
+        idle="workers without a queued job",
         alone=True,
         # Deep health checks.
         trial_hours=(1.0, 2.0),

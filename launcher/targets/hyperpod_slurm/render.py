@@ -31,9 +31,9 @@ LIFECYCLE_FOLDER = "lifecycle"
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes no HyperPod cluster; empty when it does."""
+    """Why a plan does not create a HyperPod cluster; empty when it does."""
     if plan.place.target is not TargetKind.HYPERPOD_SLURM:
-        return (error("not-hyperpod", "target.kind", f"{plan.place.target} is no HyperPod cluster with Slurm"),)
+        return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
     found = machine_findings(plan, instances, refusals)
     return found if plan.place.instance_type not in instances else (*found, *notify_findings(plan))
 
@@ -52,11 +52,11 @@ def machine_findings(
     """
     place = plan.place
     if place.instance_type not in instances:
-        message = f"no instance type {place.instance_type} in the catalog"
+        message = f"the catalog has no instance type {place.instance_type}"
         return (error("unknown-instance-type", "target", message),)
     found = list(refused(plan.request, place, instances))
     if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the one that was bought"
+        message = "instances of a training plan need the ARN of the purchased training plan"
         found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
     return tuple(found)
 
@@ -75,7 +75,7 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     """
     found = findings(plan, instances)
     if found:
-        raise ImpossibleError(f"{plan.name} makes no HyperPod cluster", findings=found)
+        raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster", findings=found)
     if None in (names.role_arn, names.lifecycle_uri, names.lustre_dns_name, names.lustre_mount_name):
         message = "role, lifecycle scripts and file system of a HyperPod cluster must have names"
         raise ValueError(message)

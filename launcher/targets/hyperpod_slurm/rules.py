@@ -53,18 +53,28 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
     found = []
     if place.option is PurchaseOption.SPOT:
         message = (
-            "AWS describes spot on HyperPod for EKS only; whether it takes spot with Slurm is not confirmed, and the"
-            " quota of spot instances is 0 until it is raised"
+            "AWS documents spot on HyperPod only with EKS; spot with Slurm is not confirmed, and the quota "
+            "of spot instances is 0 until AWS raises it"
         )
         found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
     found += unknown_end(request, place)
     if request.storage.lustre_gib == 0:
         gib = _ROW.shared_gib(request.storage.lustre_gib)
-        message = f"HyperPod's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
-        found.append(info("hyperpod-shared-folder", "storage.lustre_gib", message, "name a size for a larger one"))
+        message = (
+            f"HyperPod nodes have no shared file system: the plan creates and prices FSx for Lustre of {gib:,} GiB"
+        )
+        found.append(
+            info(
+                "hyperpod-shared-folder",
+                "storage.lustre_gib",
+                message,
+                "set storage.lustre_gib for a larger file system",
+            )
+        )
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = (
-            "deep health checks run before instances take jobs; an hour is counted for them, and two in the high case"
+            "deep health checks run before instances accept jobs; the estimate counts 1 h for them, and 2 "
+            "h in the high case"
         )
         found.append(info("hyperpod-health-checks", "target.kind", message))
     return tuple(found)
@@ -75,7 +85,7 @@ def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
     bought = request.purchase.training_plan
     if place.option is PurchaseOption.TRAINING_PLAN and bought is not None and bought.ends_at is None:
         message = (
-            "its end is not given, so that jobs do not save before instances are taken back,"
+            "its end is not given, so jobs do not save before AWS takes the instances back,"
             f" {target_of(place.target).lost_minutes(place.option)} minutes before that"
         )
         yield warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it")
@@ -87,13 +97,13 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
         message = f"HyperPod has no ml.{name}"
         yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
-        yield error("no-training-plan", "purchase.option", f"{name} is not sold in training plans")
+        yield error("no-training-plan", "purchase.option", f"{name} is not available in training plans")
     head = head_node(place.nodes, request.storage.head_node)
     if head in instances and not instances[head].ml:
         message = f"HyperPod has no ml.{head} for the controller"
-        yield error("not-on-hyperpod", "storage.head_node", message, "for instance m6i.xlarge")
+        yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")
     if request.target.fallback_types:
-        message = "HyperPod's groups are up all the time, so nothing starts a further queue when it is needed"
+        message = "HyperPod instance groups always run, so Slipway cannot start a fallback queue on demand"
         yield error(
             "hyperpod-fallback",
             "target.fallback_types",
@@ -105,7 +115,10 @@ def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTy
 def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
     """What to take in place of a type that HyperPod lacks: one with the same chip, or another target."""
     if facts.chip is not None and not facts.chip.trains:
-        return f"{facts.chip.name} serves: target.kind sagemaker-endpoint or eks; to train, take a trn or p type"
+        return (
+            f"{facts.chip.name} is an inference chip: set target.kind to sagemaker-endpoint or eks; to train, "
+            "choose a trn or p type"
+        )
     kin = [each.name for each in instances.values() if each.ml and each.chip is not None and each.chip is facts.chip]
     other = [_TO_PARALLELCLUSTER] if TargetKind.PARALLELCLUSTER in facts.targets else []
     return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
@@ -116,12 +129,12 @@ def capacity_refusals(request: PlanRequest, place: Place, service: str = "HyperP
     purchase, bought, row = request.purchase, request.purchase.training_plan, target_of(place.target)
     if purchase.reservation is not None or place.option is PurchaseOption.CAPACITY_BLOCK:
         named = purchase.reservation.id if purchase.reservation is not None else "a Capacity Block"
-        message = f"{service} uses neither Capacity Blocks nor capacity reservations of EC2, got {named}"
+        message = f"{service} uses neither Capacity Blocks nor EC2 capacity reservations, got {named}"
         hint = f"buy a SageMaker training plan and name it in purchase.training_plan, or {_TO_PARALLELCLUSTER}"
         yield error("hyperpod-ec2-capacity", "purchase.reservation", message, hint)
     elif place.option not in row.trains:
         allowed = ", ".join(row.trains)
-        message = f"{place.option} buys no instances for {service}, allowed: {allowed}"
+        message = f"{place.option} does not buy instances for {service}, allowed: {allowed}"
         yield error("option-without-nodes", "purchase.option", message)
     elif place.option is PurchaseOption.SAVINGS_PLAN and place.plan_kind not in (None, *row.savings_plans):
         message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
@@ -134,7 +147,7 @@ def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Find
     """A training plan by its ARN: arn:partition:sagemaker:region:account:training-plan/name."""
     region = bought.arn.split(":")[REGION_FIELD]
     if region != place.region:
-        message = f"{bought.arn} is of {region}, the plan file is for {place.region}"
+        message = f"{bought.arn} is in {region}, but the plan file is for {place.region}"
         yield error("training-plan-region", "purchase.training_plan.arn", message, f"set target.region to {region}")
     yield from _count(bought.count, place)
 
@@ -144,26 +157,26 @@ def _count(bought: int | None, place: Place) -> Iterator[Finding]:
     path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in TRAINING_PLAN_COUNTS)
     if bought is not None and bought not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {bought}"
-        yield error("training-plan-size", path, message, "take one of these numbers")
+        yield error("training-plan-size", path, message, "set target.nodes to one of these numbers")
     elif bought is None and place.nodes not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {place.nodes}"
-        hint = f"take one of these numbers, or give {path} if the plan has more instances than the job takes"
+        hint = f"set one of these numbers, or set {path} if the training plan has more instances than the job needs"
         yield error("training-plan-size", "target.nodes", message, hint)
     elif bought is not None and place.nodes > bought:
-        message = f"{place.nodes} nodes, but the training plan has {bought}"
-        yield error("training-plan-count", "target.nodes", message, f"take at most {bought}")
+        message = f"{place.nodes} nodes requested, but the training plan has {bought}"
+        yield error("training-plan-count", "target.nodes", message, f"set target.nodes to at most {bought}")
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
     if request.target.placement_group:
-        message = "HyperPod places its instances itself"
+        message = "HyperPod chooses the placement of its instances"
         yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")
     if request.storage.login_pool:
-        message = "HyperPod removes its group of login nodes with the last of them"
+        message = "HyperPod removes its group of login nodes with the last login node"
         yield error("hyperpod-login-pool", "storage.login_pool", message, "drop it")
     if request.run.image is not None and request.target.ami is None:
-        message = "it is not confirmed that HyperPod's images have enroot or docker to run an image with"
-        hint = "install what the command needs in run.setup, or name an image of your own that has it in target.ami"
+        message = "it is not confirmed that HyperPod's AMIs have enroot or docker to run an image"
+        hint = "install what the command needs in run.setup, or set target.ami to your own AMI that has it"
         yield error("hyperpod-container", "run.image", message, hint)
 
 

@@ -71,7 +71,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     ]
     if plan.request.workload.train is not None:
         found.append(
-            ("the job, there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
+            ("the job, from there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
         )
     return found
 
@@ -127,19 +127,19 @@ def start_fleet(
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            tell(f"whether the compute fleet of {cluster} runs cannot be seen with these credentials")
+            tell(f"whether the compute fleet of {cluster} runs is unknown: these credentials cannot read it")
             return
         if found is None or found not in compute_fleet.STARTABLE:
             break
         tell(f"the compute fleet of {cluster} is {found}: starting it")
         if compute_fleet.request_start(session, cluster, found, datetime.now(UTC)):
-            tell("its guard stops it again where guardrails.ttl_h is over; slipway deploy FILE begins that time anew")
+            tell("its guard stops it again after guardrails.ttl_h; slipway deploy FILE restarts that period")
             break
     waited = 0.0
     with stage(tell):
         while compute_fleet.status(session, cluster) in ("START_REQUESTED", "STARTING"):
             if waited >= patience_s:
-                tell(f"the fleet does not run after {spoken(patience_s)}; the job will wait for it")
+                tell(f"the fleet is not running after {spoken(patience_s)}; the job will wait for the fleet")
                 return
             sleep(FLEET_LOOK_S)
             waited += FLEET_LOOK_S

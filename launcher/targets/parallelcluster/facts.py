@@ -24,7 +24,7 @@ FACTS = Target(
         variable="PARALLELCLUSTER",
         events=("CloudWatch Alarm State Change",),
         spot_notices=True,
-        idle="nodes that do nothing",
+        idle="idle nodes",
         metrics_a_node=IDLE_METRICS,
         job_metrics=JOB_METRICS,
     ),

@@ -44,22 +44,24 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     place, purchase = plan.place, plan.request.purchase
     found: list[Finding] = []
     if place.target is not TargetKind.PARALLELCLUSTER:
-        found.append(error("not-parallelcluster", "target.kind", f"{place.target} is not built from these stacks"))
+        found.append(error("not-parallelcluster", "target.kind", f"{place.target} cannot be built from these stacks"))
     if place.option not in _CAPACITY_TYPES:
         allowed = ", ".join(_CAPACITY_TYPES)
         message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
         found.append(error("option-without-nodes", "purchase.option", message))
     if place.option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
-        message = "a Capacity Block queue needs the id of the block that was bought"
+        message = "a Capacity Block queue needs the ID of the purchased block"
         found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
     if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
         message = "spot instances cannot use a reservation"
-        found.append(error("spot-with-reservation", "purchase.reservation", message, "drop one of the two"))
+        found.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
     types = (place.instance_type, *plan.request.target.fallback_types)
     unknown = [name for name in types if name not in instances]
-    found += [error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown]
+    found += [error("unknown-instance-type", "target", f"the catalog has no instance type {name}") for name in unknown]
     if len({queue_name(name) for name in types}) < len(types):
-        found.append(error("duplicate-queue", "target.fallback_types", "a type is given twice", "name every type once"))
+        found.append(
+            error("duplicate-queue", "target.fallback_types", "an instance type is listed twice", "list each type once")
+        )
     found += notify_findings(plan)
     return tuple(found)
 
@@ -71,8 +73,10 @@ def agent_findings(plan: Plan) -> Iterator[Finding]:
     """
     target = plan.request.target
     if target.os in OLD_KERNELS and target.ami is None:
-        message = f"ParallelCluster's image of {target.os} has no agent of Systems Manager, which is the only way in"
-        hint = "target.os: ubuntu2404, or target.ami: an image of yours that has amazon-ssm-agent"
+        message = (
+            f"ParallelCluster's AMI for {target.os} has no Systems Manager agent, which is the only way to connect"
+        )
+        hint = "set target.os to ubuntu2404, or target.ami to your own AMI with amazon-ssm-agent"
         yield error("os-without-agent", "target.os", message, hint)
 
 
@@ -89,7 +93,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     """
     found = findings(plan, instances)
     if found:
-        raise ImpossibleError(f"{plan.name} makes no ParallelCluster configuration", findings=found)
+        raise ImpossibleError(f"{plan.name} does not create a ParallelCluster configuration", findings=found)
     request = plan.request
     queues = [_queue(plan, instances[plan.place.instance_type], names)]
     queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]

@@ -41,7 +41,7 @@ def login_node(
     waited, group = 0.0, outputs["LoginGroupId"]
     while (found := pcs.machine(session, group)) is None:
         if waited >= LOGIN_S:
-            message = f"no login node of {outputs['ClusterName']} runs after {spoken(LOGIN_S)}"
+            message = f"no login node of {outputs['ClusterName']} is running after {spoken(LOGIN_S)}"
             command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
             hint = f"{command} {outputs['ClusterName']} --compute-node-group-identifier {LOGIN} names the reason"
             raise DeploymentFailedError(message, hint=hint)
@@ -58,9 +58,9 @@ def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
     ]
     if plan.request.workload.train is not None:
         found.append(
-            ("the job, there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
+            ("the job, from there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
         )
-    return [*found, ("nodes again, after a stop", "the command in StartFleet, above")]
+    return [*found, ("start the nodes again after a stop", "the command in StartFleet, above")]
 
 
 def inputs(plan: Plan, session: Session) -> dict[str, str]:
@@ -87,12 +87,12 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
             name = given["--compute-node-group-identifier"]
             counts = dict(each.split("=") for each in given["--scaling-configuration"].split(","))
             if name in stopped:
-                tell(f"node group {name} of {cluster} was stopped: its nodes may come again")
+                tell(f"node group {name} of {cluster} was stopped: its nodes can start again")
                 pcs.scale(session, cluster, name, int(counts["minInstanceCount"]), int(counts["maxInstanceCount"]))
     except AwsError as problem:
         if not forbidden(problem):
             raise
-        tell(f"whether the nodes of {cluster} are stopped cannot be seen with these credentials")
+        tell(f"whether the nodes of {cluster} are stopped is unknown: these credentials cannot read it")
 
 
 def described(session: Session, stack: StackState) -> ClusterState:

@@ -63,7 +63,7 @@ FACTS = Target(
         variable="PCS",
         events=(),
         spot_notices=True,
-        idle="nodes that do nothing",
+        idle="idle nodes",
         metrics_a_node=IDLE_METRICS,
         job_metrics=JOB_METRICS,
     ),

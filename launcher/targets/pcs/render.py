@@ -81,22 +81,24 @@ class PcsContext:
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why a plan makes no PCS cluster; empty when it does."""
+    """Why a plan does not create a PCS cluster; empty when it does."""
     place, request = plan.place, plan.request
     if place.target is not TargetKind.PCS:
-        return (error("not-pcs", "target.kind", f"{place.target} is no PCS cluster"),)
+        return (error("not-pcs", "target.kind", f"{place.target} is not a PCS cluster"),)
     types = (place.instance_type, *request.target.fallback_types)
     unknown = [name for name in types if name not in instances]
     if unknown:
         return tuple(
-            error("unknown-instance-type", "target", f"no instance type {name} in the catalog") for name in unknown
+            error("unknown-instance-type", "target", f"the catalog has no instance type {name}") for name in unknown
         )
     found = list(refusals(request, place, instances))
     if place.option is PurchaseOption.CAPACITY_BLOCK and request.purchase.reservation is None:
-        message = "nodes of a Capacity Block need the id of the block that was bought"
+        message = "nodes of a Capacity Block need the ID of the purchased block"
         found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
     if len(set(types)) < len(types):
-        found.append(error("duplicate-queue", "target.fallback_types", "a type is given twice", "name every type once"))
+        found.append(
+            error("duplicate-queue", "target.fallback_types", "an instance type is listed twice", "list each type once")
+        )
     return (*found, *notify_findings(plan))
 
 
@@ -114,7 +116,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     found = findings(plan, instances)
     size = pcs.size_of(plan.request, plan.place.nodes)
     if found or size is None:
-        raise ImpossibleError(f"{plan.name} makes no PCS cluster", findings=found)
+        raise ImpossibleError(f"{plan.name} does not create a PCS cluster", findings=found)
     request, place = plan.request, plan.place
     own = _compute(plan, instances[place.instance_type], names, pcs.PURCHASES[place.option])
     fallback = "SPOT" if place.option is PurchaseOption.SPOT else "ONDEMAND"

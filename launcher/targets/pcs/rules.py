@@ -42,30 +42,30 @@ def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceT
         return
     if neuron:
         message = (
-            f"Slurm {pcs.SLURM_VERSION} of PCS has no GRES for {neuron[0]}, and the PCS-ready AMI has no Neuron driver"
+            f"Slurm {pcs.SLURM_VERSION} in PCS has no GRES for {neuron[0]}, and the PCS-ready AMI has no Neuron driver"
         )
-        hint = f"target.ami: an image of your own with Neuron and the PCS agent, or {_TO_PARALLELCLUSTER}"
+        hint = f"set target.ami to your own AMI with Neuron and the PCS agent, or {_TO_PARALLELCLUSTER}"
         yield error("pcs-trainium", "target.instance_type", message, hint)
     if target.os is not OperatingSystem.UBUNTU2404:
-        message = f"the PCS-ready AMI is of {OperatingSystem.UBUNTU2404}, got {target.os}"
-        yield error("pcs-os", "target.os", message, "target.os: ubuntu2404, or target.ami: an image of your own")
+        message = f"the PCS-ready AMI is for {OperatingSystem.UBUNTU2404}, got {target.os}"
+        yield error("pcs-os", "target.os", message, "set target.os to ubuntu2404, or target.ami to your own AMI")
     if request.run.image is not None:
         message = f"the PCS-ready AMI has neither enroot nor docker to run {request.run.image}"
-        hint = "install what the command needs in run.setup, or target.ami: an image of your own that has it"
+        hint = "install what the command needs in run.setup, or set target.ami to your own AMI that has it"
         yield error("pcs-container", "run.image", message, hint)
 
 
 def _capacity(place: Place) -> Iterator[Finding]:
     """Purchase options that a compute node group does not take."""
     if place.option not in pcs.PURCHASES:
-        message = f"{place.option} buys no nodes of PCS, allowed: {', '.join(pcs.PURCHASES)}"
+        message = f"{place.option} does not buy PCS nodes, allowed: {', '.join(pcs.PURCHASES)}"
         yield error("option-without-nodes", "purchase.option", message)
 
 
 def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if place.region and place.region not in pcs.REGIONS:
         message = f"PCS is not known to be in {place.region}"
-        yield error("pcs-region", "target.region", message, f"for instance us-east-2, or {_TO_PARALLELCLUSTER}")
+        yield error("pcs-region", "target.region", message, f"for example us-east-2, or {_TO_PARALLELCLUSTER}")
     least, most = pcs.CLUSTER_NAME_LENGTH
     name = f"slipway-{request.name}"
     if request.target.cluster is None and len(name) > most:
@@ -87,15 +87,17 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
     if request.storage.login_nodes:
-        message = f"a PCS cluster has one login node, which takes its jobs, got {request.storage.login_nodes} more"
+        message = f"a PCS cluster has 1 login node, which receives the jobs, got {request.storage.login_nodes} more"
         yield error("pcs-unused", "storage.login_nodes", message, "set storage.login_nodes to 0")
 
 
 def _roles(request: PlanRequest) -> Iterator[Finding]:
     arn = request.security.roles.nodes
     if arn is not None and not pcs.is_own_role(arn):
-        message = f"PCS takes a role of the path {pcs.ROLE_PATH}, or whose name begins with AWSPCS, got {arn}"
-        yield error("pcs-role", "security.roles.nodes", message, "make it with aws iam create-role --path /aws-pcs/")
+        message = f"PCS accepts a role with the path {pcs.ROLE_PATH}, or with a name that begins with AWSPCS, got {arn}"
+        yield error(
+            "pcs-role", "security.roles.nodes", message, "create the role with aws iam create-role --path /aws-pcs/"
+        )
 
 
 def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -107,8 +109,10 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
     block = place.option is PurchaseOption.CAPACITY_BLOCK
     if not request.storage.lustre_gib:
         gib = target_of(TargetKind.PCS).shared_gib(0)
-        message = f"PCS's machines share no folder: FSx for Lustre of {gib:,} GiB is made and priced"
-        yield info("pcs-shared-folder", "storage.lustre_gib", message, "name a size for a larger one")
+        message = f"PCS nodes have no shared file system: the plan creates and prices FSx for Lustre of {gib:,} GiB"
+        yield info(
+            "pcs-shared-folder", "storage.lustre_gib", message, "set storage.lustre_gib for a larger file system"
+        )
     if facts.neuron:
         message = (
             f"Trainium on PCS is not confirmed: no public template attaches EFA to {facts.name}, jobs take whole nodes"
@@ -116,12 +120,15 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
         yield warning("pcs-trainium-unconfirmed", "target.instance_type", message, _TO_PARALLELCLUSTER)
     if not block and request.purchase.reservation is not None:
         message = (
-            "a reservation that a PCS launch template targets is not confirmed: AWS's templates take open ones alone"
+            "targeting a reservation from a PCS launch template is not confirmed: AWS's own templates use "
+            "open reservations only"
         )
         yield warning("pcs-reservation-unconfirmed", "purchase.reservation", message, _TO_PARALLELCLUSTER)
     if not block and place.nodes > 1:
-        message = f"whether PCS starts {place.nodes} nodes together is not documented: some may be billed and wait"
-        yield warning("pcs-partial-fleet", "target.nodes", message, "a Capacity Block has all of them")
+        message = (
+            f"AWS does not document whether PCS starts {place.nodes} nodes together: some nodes may wait and be billed"
+        )
+        yield warning("pcs-partial-fleet", "target.nodes", message, "with a Capacity Block, all nodes are available")
 
 
 RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

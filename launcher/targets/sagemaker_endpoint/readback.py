@@ -30,14 +30,14 @@ def _planned(reading: Reading) -> Endpoint:
 
 
 def model(reading: Reading) -> None:
-    """The image, where the model is loaded from, what the container is told, and whether it reaches a network."""
+    """The image, where the model is loaded from, the container's environment, and whether it reaches a network."""
     checks, planned = reading.checks, _planned(reading)
     found = model_state(reading.session, reading.main.outputs["ModelName"])
     uri = None if planned.model_uri is None else f"{planned.model_uri.rstrip('/')}/"
     checks.equal("image", planned.image, found.image)
     checks.equal("model is loaded from", uri, found.uri)
-    checks.equal("container is told", dict(planned.environment), dict(found.environment))
-    checks.equal("container reaches no network", planned.isolated, found.isolated)
+    checks.equal("container environment", dict(planned.environment), dict(found.environment))
+    checks.equal("container is isolated from the network", planned.isolated, found.isolated)
 
 
 def config(reading: Reading) -> None:
@@ -46,7 +46,7 @@ def config(reading: Reading) -> None:
     found = config_state(reading.session, reading.main.outputs["EndpointConfigName"])
     queued, shared = planned.mode is EndpointMode.ASYNCHRONOUS, planned.mode is EndpointMode.COMPONENTS
     checks.equal("instance type", planned.instance_type, found.instance_type)
-    checks.equal("instances to begin with", max(1, planned.least), found.instances)
+    checks.equal("initial instances", max(1, planned.least), found.instances)
     checks.equal("instances' image", planned.ami, found.ami)
     checks.equal("volume, GiB", planned.volume_gib, found.volume_gib)
     key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
@@ -56,10 +56,10 @@ def config(reading: Reading) -> None:
     else:
         checks.equal("configuration's model", reading.main.outputs["ModelName"], found.model)
     if queued:
-        checks.equal("taken from the queue at once", planned.concurrency * planned.copies, found.queue)
-        checks.equal("answers come to", reading.main.outputs["AnswersUri"], found.answers_uri)
+        checks.equal("requests taken from the queue at once", planned.concurrency * planned.copies, found.queue)
+        checks.equal("answers are stored in", reading.main.outputs["AnswersUri"], found.answers_uri)
     else:
-        checks.equal("requests go to", SPREAD, found.routing)
+        checks.equal("requests are stored in", SPREAD, found.routing)
     captures = plan.request.workload.serve is not None and plan.request.workload.serve.data_capture
     checks.equal("requests are copied", captures, found.captured_uri is not None)
 
@@ -73,7 +73,7 @@ def endpoint(reading: Reading) -> None:
     component = outputs.get("InferenceComponentName")
     named = rollback_alarms(reading.session, outputs["EndpointName"], component)
     own = set(reading.ids("AWS::CloudWatch::Alarm"))
-    checks.holds(f"an update of {planned.name} is taken back by its alarms", named and set(named) <= own)
+    checks.holds(f"an update of {planned.name} is rolled back by its alarms", named and set(named) <= own)
 
 
 def component(reading: Reading) -> None:
@@ -121,7 +121,7 @@ def request_bucket(reading: Reading) -> None:
         found = buckets.describe(reading.session, each)
         checks.holds("bucket of requests blocks public access", found.public_access_blocked)
         checks.holds("bucket of requests is encrypted", found.encryption is not None)
-        checks.holds("bucket of requests takes TLS only", found.tls_only)
+        checks.holds("bucket of requests accepts TLS only", found.tls_only)
         checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, found.kms_key)
         days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in found.lifecycle}.get("expire")
         checks.equal("days that requests are kept", KEPT_DAYS, days)
@@ -144,9 +144,9 @@ def metric_alarms(reading: Reading) -> None:
     if planned.scales_to_zero:
         state = scaling_state(reading.session, _scaled(planned))
         known = state.policy_arns if state is not None else frozenset()
-        checks.holds("an alarm wakes it", policies and all(each <= known for each in policies))
+        checks.holds("an alarm scales it up from zero", policies and all(each <= known for each in policies))
     told = {each.actions for each in own} - policies
-    checks.equal("endpoint's alarms tell", {guards.told(reading)}, told)
+    checks.equal("endpoint's alarms notify", {guards.told(reading)}, told)
     limit = reading.plan.request.budget.max_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()

@@ -42,7 +42,7 @@ def ways_in(plan: Plan, _outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     region = plan.place.region
     return [
         ("its jobs", f"aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}"),
-        ("what they print", f"aws logs tail {LOG_GROUP} --region {region} --follow"),
+        ("their output", f"aws logs tail {LOG_GROUP} --region {region} --follow"),
     ]
 
 
@@ -102,12 +102,12 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
             found = training_jobs.describe(session, name)
             if found is not None and training_jobs.run_of(session, found["TrainingJobArn"]) == key:
                 return
-            message = f"training job {name} is there already, of another submission"
-            raise DeploymentFailedError(message, hint="launch again: each launch has a name of its own") from problem
+            message = f"training job {name} exists already and belongs to another submission"
+            raise DeploymentFailedError(message, hint="launch again: each launch has its own name") from problem
         if code == OVER_QUOTA:
             kind = "spot training job" if request["EnableManagedSpotTraining"] else "training job"
             quota = f"{request['ResourceConfig']['InstanceType']} for {kind} usage"
-            hint = f"raise the quota '{quota}' (Service Quotas, sagemaker): spot and on demand have one each"
+            hint = f"raise the quota '{quota}' (Service Quotas, sagemaker): spot and on-demand have separate quotas"
             raise DeploymentFailedError(problem.message, hint=hint) from problem
         if not code:
             raise
@@ -126,7 +126,7 @@ def end_jobs(session: Session, outputs: Outputs, tell: Tell, pause: Callable[[fl
     """Stop jobs before the role goes that they store their checkpoints with."""
     names = [str(each["TrainingJobName"]) for each in _running(session, outputs)]
     for name in names:
-        tell(f"stopping training job {name}: it saves and ends within two minutes")
+        tell(f"stopping training job {name}: it saves and ends within 2 minutes")
         training_jobs.stop(session, name)
     for _ in range(END_LOOKS if names else 0):
         if not _running(session, outputs):

@@ -51,13 +51,13 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     """Why a plan makes no training job; empty when it does."""
     place = plan.place
     if place.target is not TargetKind.SAGEMAKER_TRAINING:
-        return (error("not-a-training-job", "target.kind", f"{place.target} is no SageMaker training job"),)
+        return (error("not-a-training-job", "target.kind", f"{place.target} is not a SageMaker training job"),)
     if place.instance_type not in instances:
-        message = f"no instance type {place.instance_type} in the catalog"
+        message = f"the catalog has no instance type {place.instance_type}"
         return (error("unknown-instance-type", "target.instance_type", message),)
     found = [*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type])]
     if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the one that was bought"
+        message = "instances of a training plan need the ARN of the purchased training plan"
         found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
     return (*found, *secret_findings(plan.request.run), *notify_findings(plan))
 
@@ -71,15 +71,17 @@ def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
     image = plan.request.run.image
     if image is None and image_of(plan, facts) is None:
         chip = facts.accelerator or "no accelerator"
-        message = f"AWS has no image to train in that is known for {facts.name} ({chip}) in {plan.place.region}"
-        yield error("image-missing", "run.image", message, "name an image of your own in ECR, best by its digest")
+        message = f"Slipway knows no AWS training image for {facts.name} ({chip}) in {plan.place.region}"
+        yield error(
+            "image-missing", "run.image", message, "set run.image to your own image in ECR, preferably by digest"
+        )
     elif image is not None and ECR.match(image) is None:
         message = f"training jobs pull from Amazon ECR, got {image}"
         hint = f"ACCOUNT.dkr.ecr.{plan.place.region}.amazonaws.com/REPOSITORY@sha256:..., or with a tag"
         yield error("image-not-in-ecr", "run.image", message, hint)
     elif image is not None and len(image) > _LONGEST_IMAGE:
         message = f"an image's name has at most {_LONGEST_IMAGE} characters, got {len(image)}"
-        yield error("image-name-length", "run.image", message, "name it by its digest alone, without a tag")
+        yield error("image-name-length", "run.image", message, "use the digest without a tag")
 
 
 def image_of(plan: Plan, facts: InstanceType) -> str | None:

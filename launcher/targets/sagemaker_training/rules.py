@@ -43,15 +43,15 @@ def remarks(request: PlanRequest, place: Place, _instances: Mapping[str, Instanc
     found = [*unknown_end(request, place)]
     if place.option is PurchaseOption.SPOT:
         message = (
-            "AWS publishes no rate of managed spot: the middle estimate is an assumption, and the high estimate, which"
-            " the budget is compared with, is the rate on demand"
+            "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
+            "estimate, which is compared with the budget, is the on-demand rate"
         )
-        hint = "purchase.price_overrides takes a rate of your own: BillableTimeInSeconds of past jobs shows it"
+        hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
         found.append(info("managed-spot-rate", "purchase.option", message, hint))
     minutes = warm_minutes(request)
     if minutes:
         message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
-        found.append(warning("warm-pool", "guardrails.idle_minutes", message, "leave it at auto for none"))
+        found.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
     return tuple(found)
 
 
@@ -65,22 +65,26 @@ def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Findi
         message = f"training jobs have no ml.{facts.name}"
         yield error("not-for-training-jobs", "target.instance_type", message, hint)
     elif place.option is PurchaseOption.TRAINING_PLAN and not facts.training_plans:
-        yield error("no-training-plan", "purchase.option", f"{facts.name} is not sold in training plans")
+        yield error("no-training-plan", "purchase.option", f"{facts.name} is not available in training plans")
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
     target, storage, run = request.target, request.storage, request.run
     given = (
-        ("target.cluster", target.cluster, "a training job has no cluster: leave it out"),
-        ("target.ssh_host", target.ssh_host, f"a training job is started by an API call: leave it out, {_CLUSTERS}"),
-        ("target.queue", target.queue, f"leave it out, {_CLUSTERS}"),
+        ("target.cluster", target.cluster, "a training job has no cluster: remove this key"),
+        ("target.ssh_host", target.ssh_host, f"a training job is started by an API call: remove this key, {_CLUSTERS}"),
+        ("target.queue", target.queue, f"remove this key, {_CLUSTERS}"),
         ("target.fallback_types", target.fallback_types, "list the types in target.instance_type: each is a candidate"),
-        ("target.ami", target.ami, "SageMaker chooses the AMI: name an image in run.image"),
-        ("target.placement_group", target.placement_group, "SageMaker places its instances: leave it at auto"),
+        ("target.ami", target.ami, "SageMaker chooses the AMI: set run.image"),
+        (
+            "target.placement_group",
+            target.placement_group,
+            "SageMaker chooses the placement of its instances: set it to auto",
+        ),
         ("storage.lustre_gib", storage.lustre_gib, f"keep data in S3 (run.data), {_CLUSTERS}"),
         ("storage.login_nodes", storage.login_nodes, "a training job has no login nodes"),
         ("storage.head_node", storage.head_node, "a training job has no head node"),
-        ("network.name", request.network.name, "leave it out, or name a VPC in network.vpc_id"),
+        ("network.name", request.network.name, "remove this key, or set network.vpc_id"),
         ("run.container", run.container, "the job runs in run.image, or in AWS's image for the chip"),
         ("run.volumes", run.volumes, "keep data in S3 (run.data)"),
         ("run.operator", run.operator, "leave it at auto"),
@@ -88,19 +92,21 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
     for path, value, hint in given:
         if value:
             shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-            yield error("training-job-unused", path, f"training jobs have no use for it, got {shown}", hint)
+            yield error("training-job-unused", path, f"training jobs do not use this key, got {shown}", hint)
     policy = request.checkpoint
     if policy.mode is CheckpointMode.OWN and not (policy.own_uri or "").startswith("s3://"):
         message = f"a training job mounts no file system, got {policy.own_uri}"
-        yield error("training-job-mount", "checkpoint.uri", message, "an s3:// place, or checkpoint.mode: agent")
+        yield error("training-job-mount", "checkpoint.uri", message, "use an s3:// URI, or checkpoint.mode: agent")
 
 
 def _network(request: PlanRequest) -> Iterator[Finding]:
     """A VPC has to be named with its subnets; without one the job runs in SageMaker's own network."""
     network = request.network
     if network.vpc_id is None and network.endpoints:
-        message = f"no network is made, got endpoints {', '.join(network.endpoints)}"
-        yield error("training-job-network", "network.endpoints", message, "leave it out: the network is SageMaker's")
+        message = f"Slipway creates no network, got endpoints {', '.join(network.endpoints)}"
+        yield error(
+            "training-job-network", "network.endpoints", message, "remove this key: SageMaker provides the network"
+        )
 
 
 def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
@@ -108,7 +114,7 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
     hours, minutes = request.run.time_limit_h, warm_minutes(request)
     if hours is not None and hours > LONGEST_H:
         message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:g}"
-        yield error("training-job-time", "run.time_limit_h", message, "a longer job: launch it again, it resumes")
+        yield error("training-job-time", "run.time_limit_h", message, "for a longer job, launch it again: it resumes")
     if minutes > LONGEST_WARM_MINUTES:
         message = f"a warm pool stays for at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:g}"
         yield error("warm-pool-time", "guardrails.idle_minutes", message, "auto: no warm pool")

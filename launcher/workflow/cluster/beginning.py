@@ -54,9 +54,9 @@ class Beginning:
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            self.tell(f"whether the nodes of {self.cluster} are stopped cannot be seen with these credentials")
+            self.tell(f"whether the nodes of {self.cluster} are stopped is unknown: these credentials cannot read it")
             return
         if started and is_prepaid(self.plan.place.option):
-            self.tell(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: what was bought has begun")
+            self.tell(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: the reservation has started")
         elif started:
-            self.tell(f"the nodes of {self.cluster} were stopped: starting them, billed from now on")
+            self.tell(f"the nodes of {self.cluster} were stopped: starting them; they are billed from now on")

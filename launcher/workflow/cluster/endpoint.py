@@ -43,7 +43,7 @@ def served(name: str, session: Session) -> ServedEndpoint:
     stack = serving_stack(name)
     found = stacks.find(session, stack)
     if found is None or "EndpointName" not in found.outputs:
-        message = f"no endpoint of {name} in {session.region}: there is no stack {stack}"
+        message = f"{name} has no endpoint in {session.region}: stack {stack} does not exist"
         raise ImpossibleError(message, hint="slipway deploy FILE, or another --region")
     outputs = found.outputs
     return ServedEndpoint(
@@ -91,7 +91,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
         if status != IN_SERVICE:
             raise DeploymentFailedError(f"{name} is {status}{told}")
         message = f"{name} runs {runs}, deployed was {deployed}: the update was rolled back"
-        changed = "deploy a changed plan: to CloudFormation, the same plan has no change"
+        changed = "deploy a changed plan: to CloudFormation, the same plan contains no change"
         hint = f"{changed}; the containers' log: see the dashboard of {endpoint.stack}"
         raise DeploymentFailedError(message + told, hint=hint)
     return state
@@ -103,7 +103,7 @@ def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
     alarms = tuple(f"alarm: {each}" for each in going_off(session, tuple(names)))
-    return alarms if line is None else (*alarms, f"its log: {line}")
+    return alarms if line is None else (*alarms, f"log: {line}")
 
 
 def settled(
@@ -145,8 +145,10 @@ def settled(
 def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     state = find(session, endpoint.name)
     if state is None:
-        message = f"endpoint {endpoint.name} is gone, and its stack {endpoint.stack} is not"
-        hint = f"its guard deletes it when guardrails.ttl_h is over: slipway down {endpoint.served_name}, then deploy"
+        message = f"endpoint {endpoint.name} does not exist, but its stack {endpoint.stack} does"
+        hint = (
+            f"its guard deletes the endpoint after guardrails.ttl_h: slipway down {endpoint.served_name}, then deploy"
+        )
         raise DeploymentFailedError(message, hint=hint)
     return state
 

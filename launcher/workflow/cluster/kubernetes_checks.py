@@ -26,7 +26,7 @@ _PLUGINS = {
     "aws.amazon.com/neuron": "install Neuron's device plugin: public.ecr.aws/neuron/neuron-helm-chart",
     EFA: "install EFA's device plugin: helm repo eks, chart aws-efa-k8s-device-plugin",
 }
-_NOT_READ = "these credentials may not read it there"
+_NOT_READ = "these credentials cannot read it there"
 _MOST_NAMED = 3
 
 
@@ -68,7 +68,7 @@ def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str],
 
 def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
     namespace = namespace_of(plan)
-    asked = f"the caller may make, follow and delete jobs in namespace {namespace}"
+    asked = f"the caller may create, follow and delete jobs in namespace {namespace}"
     if not looked.missing_rights:
         yield ok("cluster rights", asked, "the cluster allows it")
         return
@@ -76,7 +76,7 @@ def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
         "aws eks associate-access-policy --policy-arn"
         " arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy --access-scope"
         f" type=namespace,namespaces={namespace} --cluster-name {looked.existing.eks or 'CLUSTER'}"
-        " --principal-arn YOUR_ROLE; a namespace that is not there somebody else has to make"
+        " --principal-arn YOUR_ROLE; if the namespace does not exist, an administrator must create it"
     )
     yield failed("cluster rights", asked, f"not allowed: {', '.join(looked.missing_rights)}", fix)
 
@@ -92,21 +92,26 @@ def _nodes(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
     fitting = [each for each in fitting if _bought_so(each, place.option)]
     if fitting and not any(set(each.taints) <= set(pod.tolerated(facts)) for each in fitting if each.takes_pods):
         kept = ", ".join(sorted({taint for each in fitting for taint in each.taints})) or "not ready, or cordoned"
-        fix = "free them, or keep them with taints that pods with chips pass: nvidia.com/gpu, aws.amazon.com/neuron"
+        fix = (
+            "free the nodes, or use only taints that pods with accelerators tolerate: nvidia.com/gpu, "
+            "aws.amazon.com/neuron"
+        )
         if not looked.cluster.pools:
-            yield failed("cluster nodes", asked, f"none of the {len(fitting)} takes the job's pods: {kept}", fix)
+            yield failed(
+                "cluster nodes", asked, f"none of the {len(fitting)} nodes accepts the job's pods: {kept}", fix
+            )
             return
     if len(fitting) >= place.nodes:
         yield ok("cluster nodes", asked, f"{len(fitting)} are there")
     elif cluster.pools:
-        got = f"{len(fitting)} are there; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may make more"
+        got = f"{len(fitting)} are there; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may add more"
         yield ok("cluster nodes", asked, got)
     elif _makes_again(plan, looked):
-        got = f"{len(fitting)} are up; its node group makes them again when the job comes"
+        got = f"{len(fitting)} are running; the node group adds the others when the job starts"
         yield ok("cluster nodes", asked, got)
     else:
         there = _there(cluster.nodes, cluster.types)
-        fix = "pin what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
+        fix = "set what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
         yield failed("cluster nodes", asked, f"{len(fitting)} are there; the cluster has {there}", fix)
 
 
@@ -151,7 +156,7 @@ def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]
         elif len(nodes) - len(less) >= plan.place.nodes:
             yield advice("node devices", asked, f"{len(nodes) - len(less)} do, {len(less)} do not", _PLUGINS[name])
         else:
-            why = ": pods would run over TCP" if name == EFA else ""
+            why = ": pods would use TCP instead of EFA" if name == EFA else ""
             got = f"{', '.join(less[:_MOST_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
             yield failed("node devices", asked, got, _PLUGINS[name])
     if pod.huge_pages_mib(facts) and all(each.allocatable.get(HUGE_PAGES, "0") == "0" for each in nodes):
@@ -163,10 +168,10 @@ def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
     asked = f"run.operator: {plan.request.run.operator or 'auto'}"
     served = ", ".join(each.value for each in looked.cluster.operators)
     if looked.operator in looked.cluster.operators:
-        yield ok("operator", asked, f"the job is a {JOB_KINDS[looked.operator].kind}; the cluster takes {served}")
+        yield ok("operator", asked, f"the job is a {JOB_KINDS[looked.operator].kind}; the cluster supports {served}")
     else:
         fix = "install the operator there, or run.operator: job, which every cluster has"
-        yield failed("operator", asked, f"the cluster takes {served}", fix)
+        yield failed("operator", asked, f"the cluster supports {served}", fix)
 
 
 def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
@@ -176,13 +181,15 @@ def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
     name, queues = target.queue.rpartition("/")[2], looked.cluster.queues
     asked = f"queue {name} in namespace {namespace}"
     if queues is None:
-        fix = "install Kueue (on HyperPod: task governance), or drop target.queue"
+        fix = "install Kueue (on HyperPod: task governance), or remove target.queue"
         yield failed("queue", asked, f"the cluster has no Kueue, or {_NOT_READ}", fix)
     elif name not in queues:
         near = nearest_name(name, queues) or f"queues there: {', '.join(sorted(queues)) or 'none'}"
         yield failed("queue", asked, "it is missing", f"target.queue: {near}")
     elif queues[name]:
-        yield advice("queue", asked, f"it lets nothing in now: {queues[name]}", "the queue's administrator resumes it")
+        yield advice(
+            "queue", asked, f"the queue admits no jobs now: {queues[name]}", "the queue's administrator resumes it"
+        )
     else:
         yield ok("queue", asked, "it is there")
     if target.priority is not None:
@@ -200,19 +207,22 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
     nodes, option = looked.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
         return
-    asked = "a component drains nodes on a spot notice: pods see no notice"
+    asked = "a component drains nodes on a spot notice (pods receive no notice)"
     alone = [each.name for each in nodes if not each.keeper]
     if not alone:
         keepers = ", ".join(sorted({each.keeper for each in nodes}))
-        also = "; Karpenter does with its interruption queue set" if "Karpenter" in keepers else ""
+        also = "; Karpenter does if its interruption queue is configured" if "Karpenter" in keepers else ""
         yield ok("spot notices", asked, f"{keepers}{also}")
     elif looked.cluster.drains:
-        yield ok("spot notices", asked, "AWS Node Termination Handler is there")
+        yield ok("spot notices", asked, "AWS Node Termination Handler is installed")
     else:
-        got = f"{len(alone)} nodes are unmanaged ({', '.join(alone[:_MOST_NAMED])}): each loss costs an interval"
-        fix = "install AWS Node Termination Handler (helm repo eks), or have Karpenter make the nodes"
+        got = (
+            f"{len(alone)} nodes are not managed ({', '.join(alone[:_MOST_NAMED])}): each lost node costs the "
+            "work since the last checkpoint"
+        )
+        fix = "install AWS Node Termination Handler (helm repo eks), or let Karpenter create the nodes"
         if looked.cluster.drains is None:
-            yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is there", fix)
+            yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is installed", fix)
         else:
             yield advice("spot notices", asked, got, fix)
 
@@ -226,22 +236,22 @@ def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
         yield _bound_role(plan, looked, asked)
         return
     if looked.lent:
-        yield ok("pods' role", asked, "one is granted; its permissions are known only when they start")
+        yield ok("pods' role", asked, "a role is granted; its permissions are checked only when the pods start")
         return
     fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
     if looked.lent is None:
-        yield unknown("pods' role", asked, "EKS could not be asked", fix)
+        yield unknown("pods' role", asked, "the EKS API could not be read", fix)
     else:
-        yield advice("pods' role", asked, "none is granted: they only have the nodes' role", fix)
+        yield advice("pods' role", asked, "no role is granted: the pods have only the nodes' role", fix)
 
 
 def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
     names, title = looked.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):
-        lent = "it is granted" if looked.lent else "a launch lends it to them"
-        return ok(title, asked, f"{lent}, for {own} alone")
-    got = f"it writes to {own} alone, and the job to {wanted}"
+        lent = "the role is granted" if looked.lent else "a launch grants the role to the pods"
+        return ok(title, asked, f"{lent}, for {own} only")
+    got = f"the role may write to {own} only, but the job writes to {wanted}"
     if f"{wanted}/".startswith(f"{names.store_uri}/"):
-        return failed(title, asked, got, "drop checkpoint.uri, or call the plan as that folder is called")
-    return advice(title, asked, got, "drop checkpoint.uri, or give the pods' role the rights to write there")
+        return failed(title, asked, got, "remove checkpoint.uri, or name the plan like that folder")
+    return advice(title, asked, got, "remove checkpoint.uri, or allow the pods' role to write there")

@@ -114,13 +114,13 @@ def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
         ImpossibleError: it does not say so.
     """
     if plan.request.checkpoint.foreign_store_uri is None:
-        hint = "name a place that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
+        hint = "set a URI that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
         if sandbox:
             made = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
             hint = f"{made}; or {hint}"
         raise ImpossibleError(
-            f"checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} says no place in S3 for the job's files, and only"
-            " a cluster that slipway deployed has a bucket of its own",
+            f"checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} gives no S3 location for the job's files; "
+            "only a cluster that Slipway deployed has its own bucket",
             hint=hint,
         )
 
@@ -136,7 +136,7 @@ def _stack(plan: Plan, session: Session) -> StackState | None:
         return None
     if found.status not in COMPLETE:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {plan.cluster_name}"
-        raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not whole: {found.status}", hint=hint)
+        raise ImpossibleError(f"target.cluster: cluster {plan.cluster_name} is not ready: {found.status}", hint=hint)
     return found
 
 
@@ -148,7 +148,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     found = eks.describe(session, below or named)
     if found is None:
         there = eks.names(session)
-        hint = nearest_name(named, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
+        hint = nearest_name(named, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {named} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",

@@ -52,8 +52,8 @@ def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connec
     found = eks.describe(session, name)
     if found is None:
         raise ImpossibleError(
-            f"there is no EKS cluster {name} in {session.region} any more",
-            hint="slipway report NAME shows what its run left",
+            f"EKS cluster {name} in {session.region} no longer exists",
+            hint="slipway report NAME shows the run",
         )
 
     def token() -> str:
@@ -155,8 +155,8 @@ def gone_where_removed(submission: Submission, environment: Mapping[str, str]) -
     except SlipwayError as problem:
         if not _removed(submission, environment):
             raise
-        message = f"cluster {submission.cluster} is gone: this is the state of the last check"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run left") from problem
+        message = f"cluster {submission.cluster} is gone: this is the last known state"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show the run") from problem
 
 
 def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
@@ -209,8 +209,8 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
         return environment
     found = attached(environment, environment.get("AWS_REGION", "us-east-1"))
     if found is None:
-        message = "the sandbox of this run has ended, and all that was in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what its run folder holds")
+        message = "the sandbox of this run has ended, with everything in it"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
     return found.process_environment(environment)
 
 
@@ -263,7 +263,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
 
     def stage(path: Path) -> str:
         if store is None:
-            raise ImpossibleError("no place in S3 for the job folder")
+            raise ImpossibleError("no S3 location for the job folder")
         staged = f"{STAGED_FOLDER}/{key}.tar.gz"
         store.send(path, staged)
         return f"{store.uri}/{staged}"

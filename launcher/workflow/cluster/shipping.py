@@ -110,7 +110,7 @@ def left_out_words(names: Sequence[str]) -> str:
     shown = ", ".join(name.encode(errors="replace").decode() for name in names[:SHOWN])
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     first = names[0].encode(errors="replace").decode()
-    return f"; left out as private: {shown}{more} (a line !{first} in .slipwayignore ships it)"
+    return f"; left out as private: {shown}{more} (add the line !{first} to .slipwayignore to ship it)"
 
 
 def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now: datetime, tell: Tell) -> Shipment:

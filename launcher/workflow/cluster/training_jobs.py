@@ -28,8 +28,8 @@ SETTLE_S = 15.0
 STOPPED_WITHIN_S = 180.0
 _CHUNK = 4_000_000
 _WAITING = {
-    "Starting": "SageMaker looks for instances",
-    "LaunchingMLInstances": "SageMaker looks for instances",
+    "Starting": "SageMaker is looking for instances",
+    "LaunchingMLInstances": "SageMaker is looking for instances",
     "PreparingTrainingStack": "SageMaker prepares instances",
     "Pending": "waiting for capacity",
 }
@@ -43,9 +43,10 @@ _RUNNING = {
     "Stopping": "stopping",
 }
 _LIMITS = {
-    "MaxRuntimeExceeded": "its time limit is over (run.time_limit_h): launch it again, and it resumes",
-    "MaxWaitTimeExceeded": "its time to wait for managed spot is over: launch it again, and it resumes, or take"
-    " purchase.option: on-demand",
+    "MaxRuntimeExceeded": "the job reached its time limit (run.time_limit_h): launch it again to resume",
+    "MaxWaitTimeExceeded": (
+        "the wait for managed spot is over: launch it again to resume, or set purchase.option: on-demand"
+    ),
 }
 """In plain words what SageMaker's secondary states say (botocore 1.44.5); one that is not here is taken as running."""
 _EXIT_CODE = re.compile(r"exit code:? (\d+)", re.IGNORECASE)
@@ -129,8 +130,8 @@ class TrainingJobs:
         Raises:
             ImpossibleError: always.
         """
-        message = f"training job {job.job}: its nodes take no shell, no command and no tunnel"
-        raise ImpossibleError(message, hint=f"slipway logs NAME -f shows what they print (log group {LOG_GROUP})")
+        message = f"training job {job.job}: its nodes accept no shell, command or tunnel"
+        raise ImpossibleError(message, hint=f"slipway logs NAME -f shows their output (log group {LOG_GROUP})")
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """Stop a job; where it is said, only while it waits for capacity, and then until it has stopped.
@@ -181,7 +182,7 @@ def facts_of(found: Mapping[str, Any]) -> JobFacts:
         state, word, reason = JobState.PENDING, "waiting", _WAITING[secondary]
     elif secondary in _INTERRUPTED:
         state, word = JobState.PENDING, "interrupted"
-        reason = "it was interrupted, and SageMaker looks for other instances"
+        reason = "it was interrupted; SageMaker is looking for other instances"
     else:
         state, word = JobState.RUNNING, _RUNNING.get(secondary, secondary)
         count = int(found.get("ResourceConfig", {}).get("InstanceCount", 1))

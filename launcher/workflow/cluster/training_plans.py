@@ -38,18 +38,30 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
     path, place = "purchase.training_plan", plan.place
     if state.status not in USABLE:
         message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"
-        yield error("training-plan-status", f"{path}.arn", message, "name one that is paid for and not over")
+        yield error(
+            "training-plan-status",
+            f"{path}.arn",
+            message,
+            "set the ARN of a training plan that is paid for and has not ended",
+        )
     target = target_of(place.target).planned_for
     if state.targets and target not in state.targets:
         message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {target}"
-        yield error("training-plan-for", f"{path}.arn", message, f"buy one with target {target}: they do not change")
+        yield error(
+            "training-plan-for",
+            f"{path}.arn",
+            message,
+            f"buy a training plan with target {target}: the target cannot be changed",
+        )
     wanted = ml_name(place.instance_type)
     if state.types and wanted not in state.types:
         message = f"the training plan has {', '.join(sorted(state.types))}, the plan file asks for {wanted}"
-        yield error("training-plan-type", "target.instance_type", message, "take the type that was bought")
+        yield error(
+            "training-plan-type", "target.instance_type", message, "set target.instance_type to the purchased type"
+        )
     if place.nodes > state.instances:
-        message = f"{place.nodes} nodes, but the training plan has {state.instances}"
-        yield error("training-plan-count", "target.nodes", message, f"take at most {state.instances}")
+        message = f"{place.nodes} nodes requested, but the training plan has {state.instances}"
+        yield error("training-plan-count", "target.nodes", message, f"set target.nodes to at most {state.instances}")
     if state.zones and place.az_id not in state.zones:
         got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))
         message = f"the training plan is in {zones}, the plan file is for {got}"

@@ -104,13 +104,13 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
 def _refuse(reading: Reading) -> None:
     if reading.checks.wrong:
         listed = "\n".join(f"  {each}" for each in reading.checks.wrong)
-        raise DeploymentFailedError(f"what was deployed is not what was planned:\n{listed}")
+        raise DeploymentFailedError(f"the deployment differs from the plan:\n{listed}")
 
 
 def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types are there; the types that none could read, with the reason."""
     there = {each.type for each in reading.found} - {"AWS::CDK::Metadata"}
-    unread = dict.fromkeys(there, "made, and nothing here reads it back")
+    unread = dict.fromkeys(there, "created, but Slipway has no check for it")
     for read, types in readback_of(reading.plan.place.target).readers:
         if there.isdisjoint(types):
             continue

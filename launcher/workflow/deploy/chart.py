@@ -77,7 +77,7 @@ def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell
                 found[each.name] = file.path.read_bytes()
                 downloads.forget(file)
     except AwsError as problem:
-        message = f"HyperPod's chart cannot be fetched: {problem.message}; nothing was deployed"
+        message = f"cannot fetch HyperPod's Helm chart: {problem.message}; nothing was deployed"
         raise ImpossibleError(message, hint=fetch_command(pins, Path("hyperpod-chart"))) from problem
     finally:
         downloads.close()

@@ -103,7 +103,7 @@ def refuse_update(found: Difference, cluster: str) -> None:
     if refused:
         raise ImpossibleError(
             f"cluster {cluster} cannot be changed in this way: the deployment would be rolled back",
-            hint=f"take the change back, or slipway down {cluster} and launch again, or give the plan another name",
+            hint=f"undo the change, or run slipway down {cluster} and launch again, or rename the plan",
             findings=refused,
         )
 
@@ -125,8 +125,8 @@ def _refuse_broken_exports(found: Difference) -> None:
             if used:
                 cluster = user.removeprefix("slipway-").rpartition("-")[0]
                 raise ImpossibleError(
-                    f"stack {user} uses {used[0]} of {change.name}, and {broken[used[0]]}: CloudFormation refuses that "
-                    "while it is used",
+                    f"stack {user} uses {used[0]} of {change.name}, and {broken[used[0]]}: CloudFormation "
+                    "refuses this while it is in use",
                     hint=f"slipway down {cluster} removes it, or revert the change",
                 )
 
@@ -153,8 +153,8 @@ def fleet_to_stop(found: Difference, plan: Plan, session: Session, tell: Tell) -
     tell(f"  {changed}: the compute fleet is stopped for this and started again afterwards")
     if nodes:
         tell(
-            f"  {nodes} running node{'s end' if nodes > 1 else ' ends'}: jobs on them go back to the queue and lose "
-            "what they did since their newest checkpoint"
+            f"  {nodes} running node{'s end' if nodes > 1 else ' ends'}: their jobs return to the queue and lose "
+            "the work since their newest checkpoint"
         )
     return Fleet(session=session, name=name, cluster=cluster)
 
@@ -247,8 +247,9 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
         facts += [f"plan {state.tags['slipway:plan']}"] if "slipway:plan" in state.tags else []
         facts += [f"of {owner}"] if (owner := owner_in(state.tags)) is not None else []
         raise ImpossibleError(
-            f"stack {name} is {state.status}{', ' if facts else ''}{', '.join(facts)}: another deployment is at it",
-            hint="wait until it is over and run this again; nothing was changed",
+            f"stack {name} is {state.status}{', ' if facts else ''}{', '.join(facts)}: another deployment is in "
+            "progress",
+            hint="wait until it ends and run this again; nothing was changed",
         )
 
 
@@ -343,10 +344,10 @@ def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]
 def difference_lines(found: Difference, context: DeployContext, region: str, words: Iterable[str]) -> Iterator[str]:
     """The difference in the plan's words, then stack by stack, then in dollars an hour."""
     first, *more = words
-    yield f"what changes: {first}"
+    yield f"changes: {first}"
     yield from (f"  {line}" for line in more)
     if found.unasked is not None:
-        yield f"  AWS is not asked what exists already ({found.unasked}): everything counts as new"
+        yield f"  Slipway cannot read what exists in AWS ({found.unasked}): all resources are listed as new"
     if not found.before:
         count = sum(len(each.resources) for each in found.stacks)
         stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
@@ -372,7 +373,7 @@ def _counts(stack: StackChange) -> str:
     counted = [f"{stack.count(each)} {each}" for each in Change if stack.count(each)]
     if counted:
         return ", ".join(counted)
-    return "no change" if stack.same else "its outputs alone"
+    return "no change" if stack.same else "its outputs only"
 
 
 def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:

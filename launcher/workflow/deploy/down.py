@@ -275,7 +275,7 @@ def _refuse_protected(going: list[StackState], region: str) -> None:
     for each in going:
         if each.protected:
             command = f"aws cloudformation update-termination-protection --region {region} --stack-name {each.name}"
-            message = f"stack {each.name} is protected against its removal, and not by slipway"
+            message = f"stack {each.name} has termination protection that Slipway did not set"
             raise ImpossibleError(message, hint=f"{command} --no-enable-termination-protection")
 
 
@@ -287,8 +287,8 @@ def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
         for suffix in suffixes
         if each.startswith("slipway-") and each.endswith(suffix)
     ]
-    hint = nearest_name(asked.cluster, there) or f"there: {', '.join(sorted(there)) or 'nothing'}"
-    message = f"nothing of a cluster or an endpoint {asked.cluster} is in {asked.region}"
+    hint = nearest_name(asked.cluster, there) or f"found: {', '.join(sorted(there)) or 'nothing'}"
+    message = f"{asked.region} has no resources of a cluster or an endpoint {asked.cluster}"
     return ImpossibleError(message, hint=f"{hint}; slipway cost lists every region, --region names one")
 
 

@@ -37,8 +37,8 @@ from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, syn
 from launcher.workflow.history.run_story import Story
 
 ROLLOUTS: Mapping[Rollout, str] = {
-    Rollout.ALL_AT_ONCE: "all at once beside the old one, for 15 minutes",
-    Rollout.CANARY: "with a part of the requests first",
+    Rollout.ALL_AT_ONCE: "all at once, beside the old version for 15 minutes",
+    Rollout.CANARY: "with part of the requests first",
     Rollout.ROLLING: "in steps",
 }
 IMAGE_LENGTH = 60
@@ -65,18 +65,18 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
         stack = stacks.find(session, serving_stack(name))
         state = find(session, decided.name)
     except SlipwayError as problem:
-        return Left(words=f"AWS cannot be asked whether the endpoint runs and is billed ({problem.message}): {ends}")
+        return Left(words=f"Slipway cannot read whether the endpoint runs and is billed ({problem.message}): {ends}")
     if stack is None:
         return Left(words=None)
     at_it = stack.status.endswith("_IN_PROGRESS") and stack.status != NOT_BEGUN
-    goes_on = f"CloudFormation goes on ({stack.status}), and " if at_it else ""
+    goes_on = f"CloudFormation continues ({stack.status}), and " if at_it else ""
     if state is not None:
         runs = f"endpoint {decided.name} runs, {state.status}{_rate(quoted, decided)}"
-        words = f"{goes_on}{runs}: slipway endpoint test {name} asks it, {ends}"
+        words = f"{goes_on}{runs}: slipway endpoint test {name} sends a request, {ends}"
     elif goes_on:
-        words = f"{goes_on}the endpoint may come up{_rate(quoted, decided)}: {ends}"
+        words = f"{goes_on}the endpoint may still start{_rate(quoted, decided)}: {ends}"
     else:
-        words = f"stack {stack.name} is left, {stack.status}, without its endpoint: {ends}"
+        words = f"stack {stack.name} remains ({stack.status}), without its endpoint: {ends}"
     return Left(words=words, stack=(stack.name, stack.status))
 
 
@@ -239,7 +239,7 @@ def ask_once(endpoint: ServedEndpoint, session: Session, tell: Tell) -> Reply:
         DeploymentFailedError: it was refused, stalled, broke off, or was answered without a token.
     """
     queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
-    tell("a real request, through its queue" if queued else "a real request, as a client sends it")
+    tell("sending a real request through its queue" if queued else "sending a real request, as a client does")
     reply = asker(endpoint, session)()
     tell(f"answered: {reply.input_tokens} tokens in, {reply.output_tokens} out, {reply.whole_s:.2f} s")
     return reply

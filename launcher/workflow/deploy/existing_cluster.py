@@ -100,14 +100,14 @@ def find(session: Session, cluster: str) -> StackState:
             for each in stacks.names(session)
             if each.startswith("slipway-") and each.endswith(suffix)
         ]
-        hint = nearest_name(cluster, there) or f"clusters there: {', '.join(sorted(there)) or 'none'}"
+        hint = nearest_name(cluster, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(
             f"target.cluster: no cluster {cluster} in {session.region}",
             hint=f"{hint}; without target.cluster the plan gets its own cluster",
         )
     if found.status not in COMPLETE:
         hint = f"wait, or repair it with slipway deploy FILE of the plan of {cluster}"
-        raise ImpossibleError(f"target.cluster: cluster {cluster} is not whole: {found.status}", hint=hint)
+        raise ImpossibleError(f"target.cluster: cluster {cluster} is not ready: {found.status}", hint=hint)
     return found
 
 
@@ -126,8 +126,8 @@ def refuse_unless_fits(plan: Plan, cluster: ClusterState) -> None:
     )
     asked = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}"
     raise ImpossibleError(
-        f"target.cluster: no queue of {plan.cluster_name} has {asked}; there are: {there or 'none'}",
-        hint="pin what the cluster has: target.instance_type, target.nodes, purchase.option",
+        f"target.cluster: no queue of {plan.cluster_name} has {asked}; available: {there or 'none'}",
+        hint="set what the cluster has: target.instance_type, target.nodes, purchase.option",
     )
 
 

@@ -42,7 +42,7 @@ def sandbox_for(
         return
     box = attached(environment, region)
     if box is not None:
-        tell("in the sandbox that stays: slipway sandbox status")
+        tell("in the running sandbox: slipway sandbox status")
         yield box
         return
     with ExitStack() as lasting:
@@ -147,9 +147,9 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     """HyperPod's chart and the layer with helm where they are there, else small ones of the sandbox's own."""
     found = there(options.environment)
     if found is not None:
-        options.tell("HyperPod's chart is in the cache: the sandbox renders it")
+        options.tell("the cache contains HyperPod's chart: the sandbox renders it")
         return found
-    options.tell("HyperPod's chart is not in the cache: the sandbox uses its own small chart")
+    options.tell("the cache does not contain HyperPod's chart: the sandbox uses its own small chart")
     return stand_ins()
 
 

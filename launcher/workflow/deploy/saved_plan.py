@@ -40,7 +40,9 @@ def save_plan(path: Path, priced: Priced, rank: int, quoted: Quote, environment:
         ImpossibleError: it has no price, its stacks cannot be synthesised, or the file cannot be written.
     """
     if quoted.usd is None:
-        raise ImpossibleError(f"candidate {rank} has no price, so that nothing could be held to it: {quoted.unpriced}")
+        raise ImpossibleError(
+            f"candidate {rank} has no price, so a later price could not be compared with it: {quoted.unpriced}"
+        )
     plan = document(quoted.plan.request)
     workdir = Path(priced.path).resolve().parent / quoted.plan.request.run.workdir
     plan["run"]["workdir"] = str(workdir.resolve())
@@ -82,7 +84,7 @@ def quoted_as_saved(saved: SavedPlan, quote: Callable[[str], Picked], environmen
     try:
         picked = quote(saved.digest)
     except NoSuchCandidateError as none:
-        message = f"the saved plan is {saved.digest[:12]}, and its file says another one: it was changed"
+        message = f"the saved plan is {saved.digest[:12]}, but its file has another digest: the file was changed"
         raise QuoteMismatchError(message, hint=AGAIN) from none
     refuse_if_moved(saved, picked, environment)
     return picked
@@ -108,8 +110,8 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
     found = _stack_hashes(quoted, saved.amounts, environment)
     moved = sorted(name for name in saved.stacks.keys() | found.keys() if saved.stacks.get(name) != found.get(name))
     if moved:
-        message = f"the stacks are not the ones that were saved: {', '.join(moved)} came out differently"
-        raise QuoteMismatchError(message, hint=f"another version of slipway makes other stacks; {AGAIN}")
+        message = f"the stacks are not the ones that were saved: {', '.join(moved)} differ"
+        raise QuoteMismatchError(message, hint=f"another version of Slipway creates other stacks; {AGAIN}")
 
 
 def _day(moment: datetime) -> str:

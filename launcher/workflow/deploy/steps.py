@@ -72,10 +72,13 @@ def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
         log_groups.delete(session, name)
     except AwsError as problem:
         fix = f"aws logs delete-log-group --region {plan.place.region} --log-group-name {name}"
-        message = f"log group {name} of an earlier cluster is in the way, and cannot be removed: {problem.message}"
+        message = (
+            f"log group {name} of an earlier cluster blocks the deployment, and Slipway cannot remove it: "
+            f"{problem.message}"
+        )
         raise ImpossibleError(message, hint=fix) from problem
     size = f"{left.stored_bytes / GIB:.3f} GiB"
-    tell(f"removed log group {name}, which EKS wrote after an earlier cluster was gone ({size})")
+    tell(f"removed log group {name}, which EKS wrote after an earlier cluster was deleted ({size})")
 
 
 CELLS = 6
@@ -413,7 +416,7 @@ def _control_outputs(
 ) -> Mapping[str, str]:
     with TemporaryDirectory(prefix="slipway-control-") as place:
         part = control_part(assembly, Path(place) / "cdk.out")
-        context.tell("control plane first: nodes start after its API has answered from here")
+        context.tell("control plane first: nodes start after its API has answered this computer")
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=part, now=now)
     return next(each for each in outputs.values() if "ClusterEndpoint" in each)
 

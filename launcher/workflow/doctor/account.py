@@ -38,7 +38,7 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
         if state == ACTIVE:
             yield ok("cost tag", asked, "active")
         elif state is None:
-            got = "billing has not seen it: it can be made active about a day after its first use"
+            got = "billing has not registered the tag: you can activate it about 1 day after its first use"
             yield unknown("cost tag", asked, got, fix)
         else:
             yield failed("cost tag", asked, f"{state}: the bill cannot be split by it", fix)
@@ -48,7 +48,9 @@ TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
 """How the tables are called that `report --billed --export` reads."""
 READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
 """The formats of files that it reads."""
-NO_EXPORT = "none: report --billed asks Cost Explorer, which has days and not hours, and no fee of a reservation"
+NO_EXPORT = (
+    "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
+)
 NEW_EXPORT = "aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, Compression GZIP"
 
 
@@ -65,12 +67,14 @@ def exports(subject: Subject) -> Iterator[Check]:
 
 def _export(each: DataExport, asked: str) -> Check:
     if each.status != data_exports.HEALTHY:
-        why = each.reason.lower().replace("_", " ") or "no reason is given"
+        why = each.reason.lower().replace("_", " ") or "no reason given"
         return advice("bill export", asked, f"{each.name} is {each.status.lower()}: {why}", NEW_EXPORT)
     if each.file_format == PARQUET and not readable():
-        return advice("bill export", asked, f"{each.name} writes {PARQUET}, which takes pyarrow to read", INSTALL)
+        return advice("bill export", asked, f"{each.name} writes {PARQUET}, which needs pyarrow to read", INSTALL)
     if each.file_format not in (READ, PARQUET):
-        return advice("bill export", asked, f"{each.name} writes {each.file_format}, which is not read", NEW_EXPORT)
+        return advice(
+            "bill export", asked, f"{each.name} writes {each.file_format}, which Slipway does not read", NEW_EXPORT
+        )
     return ok("bill export", asked, f"{each.name}: report NAME --billed --export {each.place}")
 
 
@@ -102,7 +106,7 @@ def region(subject: Subject) -> Iterator[Check]:
     name, asked = "region", f"{subject.region} is enabled"
     status = regions.opt_in_status(subject.session("ec2", region=subject.sessions.home), subject.region)
     if status is None:
-        yield failed(name, asked, "AWS has no such region, or not in this partition")
+        yield failed(name, asked, "AWS has no region of this name in this partition")
     elif status == NOT_OPTED_IN:
         fix = f"aws account enable-region --region-name {subject.region}"
         yield failed(name, asked, "the account has not opted in to it", fix)
@@ -128,7 +132,7 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
     if there:
         yield ok(name, asked, f"version {found}, bucket {bucket}")
     else:
-        why = "is gone" if there is False else "is not this account's to read"
+        why = "is gone" if there is False else "is not readable by this account"
         yield failed(name, asked, f"version {found}, but its bucket {bucket} {why}", fix)
 
 
@@ -143,7 +147,7 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
     )
     command = bootstrap_command(account, subject.region, names, qualified=qualifier is not None)
     first = f"{subject.policies_command} writes those policies first"
-    return f"{command}   ({first}; without them CloudFormation may do anything)"
+    return f"{command}   ({first}; without them, CloudFormation has full permissions)"
 
 
 def service_roles(subject: Subject) -> Iterator[Check]:
@@ -159,10 +163,10 @@ def service_roles(subject: Subject) -> Iterator[Check]:
             yield ok(name, asked, "it is")
         elif service == FSX:
             # The policies of `slipway policies` let CloudFormation make this one.
-            yield advice(name, asked, "not yet: CloudFormation makes it where it may", make_command(service))
+            yield advice(name, asked, "not yet: CloudFormation creates it if it has permission", make_command(service))
         elif target_of(plan.place.target).pods:
             # Node groups are Auto Scaling groups, whose own role may make it (AutoScalingServiceRolePolicy).
-            yield advice(name, asked, "not yet: EC2 Auto Scaling makes it", make_command(service))
+            yield advice(name, asked, "not yet: EC2 Auto Scaling creates it", make_command(service))
         else:
             yield failed(name, asked, "the account has never used this service", make_command(service))
 
@@ -246,6 +250,6 @@ ACCOUNT = (
     Examination("CDK and Node", "the CDK CLI can run here", programs),
     Examination("service role", "service-linked roles exist", service_roles),
     Examination("log retention", "shared log groups expire their events", shared_log),
-    Examination("advice", "limits and people to tell", boundary),
+    Examination("advice", "limits and recipients", boundary),
 )
 """What every plan needs, and an account without a plan."""

@@ -30,7 +30,7 @@ def offered(subject: Subject) -> Iterator[Check]:
         zones = regions.offering_zones(subject.session("ec2"), name)
         if not zones:
             fix = "target.region: any, and slipway plan FILE shows where it is offered"
-            yield failed("type offered", asked, f"{subject.region} does not offer it to this account", fix)
+            yield failed("type offered", asked, f"{subject.region} does not offer this type to this account", fix)
         elif subject.zone is not None and subject.zone not in zones:
             fix = f"target.az_id: one of {', '.join(sorted(zones))}"
             yield failed("type offered", asked, f"offered in {', '.join(sorted(zones))} alone", fix)
@@ -63,12 +63,12 @@ def reserved(subject: Subject) -> Iterator[Check]:
     if held is None:
         if option is PurchaseOption.CAPACITY_BLOCK and plan.request.target.cluster is None:
             fix = "slipway capacity FILE lists what is for sale; then purchase: {reservation: {id: cr-...}}"
-            yield failed("reservation", "purchase.reservation names the block", "the plan names none", fix)
+            yield failed("reservation", "purchase.reservation names the block", "the plan has no reservation", fix)
         return
     asked = f"{held.id}: {plan.place.nodes} x {plan.place.instance_type} in {subject.zone or subject.region}"
     found = reservation(subject.session("ec2"), held.id)
     if found is None:
-        fix = "name one of this account and region, or one that was shared with it"
+        fix = "use a reservation of this account and region, or one shared with it"
         yield failed("reservation", asked, f"no such reservation in {subject.region}", fix)
         return
     own = held_by_plan(subject, plan).in_reservation(held.id) if found.available < plan.place.nodes else 0
@@ -78,7 +78,9 @@ def reserved(subject: Subject) -> Iterator[Check]:
     free += f" and {own} of this plan's own cluster" if own else ""
     got = f"{found.state}, {free}, {window}"
     if against:
-        yield failed("reservation", asked, f"{got}: {'; '.join(against)}", "name one that fits, or change the plan")
+        yield failed(
+            "reservation", asked, f"{got}: {'; '.join(against)}", "use a reservation that fits, or change the plan"
+        )
     else:
         yield ok("reservation", asked, got)
         yield from _begins(subject, found.starts_at)
@@ -93,7 +95,7 @@ def _against(subject: Subject, plan: Plan, held: Reservation, found: Reservation
     if subject.zone is not None and found.az_id and found.az_id != subject.zone:
         yield f"the plan is for {subject.zone}"
     if found.total < plan.place.nodes:
-        yield f"{plan.place.nodes} nodes, and it has {found.total}"
+        yield f"{plan.place.nodes} nodes requested, but it has {found.total}"
     elif found.state == "active" and found.available + own < plan.place.nodes:
         yield f"{found.available} of its instances are free"
     if found.ends_at is not None and found.ends_at <= subject.now:
@@ -109,7 +111,7 @@ def _begins(subject: Subject, starts_at: datetime | None) -> Iterator[Check]:
     own = plan is not None and plan.request.target.cluster is None
     if own and rate is not None and starts_at is not None and starts_at > subject.now:
         got = before_it_begins(starts_at, subject.now, rate)
-        yield advice("begin", "what was bought has begun", got, "slipway launch FILE when it begins")
+        yield advice("begin", "the reservation has started", got, "run slipway launch FILE when it starts")
 
 
 def training_plan(subject: Subject) -> Iterator[Check]:
@@ -133,6 +135,6 @@ def training_plan(subject: Subject) -> Iterator[Check]:
 CAPACITY = (
     Examination("type offered", "the type is offered in the zone", offered),
     Examination("free addresses", "the subnets have room", addresses),
-    Examination("reservation", "what was reserved fits the plan", reserved),
+    Examination("reservation", "the reservation fits the plan", reserved),
     Examination("training plan", "the training plan fits the plan file", training_plan),
 )

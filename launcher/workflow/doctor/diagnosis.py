@@ -78,7 +78,7 @@ def refuse_unless_ready(
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
-    with stage(tell, "asking the account what a launch needs of it"):
+    with stage(tell, "checking the account for this launch"):
         found = examine(subject, examinations)
     if found.failed:
         errors: list[Finding] = [
@@ -87,7 +87,7 @@ def refuse_unless_ready(
         raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
     passed = sum(each.result is Outcome.OK for each in found.checks)
     unknown = [each for each in found.checks if each.result is Outcome.UNKNOWN]
-    tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not be made" if unknown else ""))
+    tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))
     for each in unknown:
         tell(f"  ? {each.name}: {each.asked}: {each.got}")
     return found

@@ -42,8 +42,8 @@ def machine_image(subject: Subject) -> Iterator[Check]:
     if state == AVAILABLE:
         yield ok("machine image", asked, state)
     else:
-        got = f"it is {state}" if state is not None else "none that this account sees"
-        yield failed("machine image", asked, got, "name one of this region, or share it with the account")
+        got = f"it is {state}" if state is not None else "no AMI that this account can read"
+        yield failed("machine image", asked, got, "use an AMI of this region, or share it with the account")
 
 
 def container_image(subject: Subject) -> Iterator[Check]:
@@ -56,7 +56,7 @@ def container_image(subject: Subject) -> Iterator[Check]:
         elif is_in_ecr(subject.session("ecr", region=image.region), image):
             yield ok("container image", asked, "it is there")
         else:
-            yield failed("container image", asked, "no such image", "push it, or name another")
+            yield failed("container image", asked, "no such image", "push it, or set another image")
 
 
 def _named_images(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -81,7 +81,7 @@ def readable(subject: Subject) -> Iterator[Check]:
                 continue
             raise
         if found is None and path != "checkpoint.uri":
-            yield failed("data", asked, "nothing is there", "upload it, or correct the prefix")
+            yield failed("data", asked, "no objects there", "upload it, or correct the prefix")
         else:
             yield ok("data", asked, f"{found} and more" if found is not None else "the bucket is there")
 
@@ -115,10 +115,10 @@ def free_names(subject: Subject) -> Iterator[Check]:
             yield ok("stack name", asked, f"{name} is free")
         elif OWN_TAG not in found.tags:
             yield failed(
-                "stack name", asked, "another owner's stack has this name", "choose another name in the plan file"
+                "stack name", asked, "a stack of another owner has this name", "choose another name in the plan file"
             )
         elif found.status.endswith("_IN_PROGRESS"):
-            yield failed("stack name", asked, f"{found.status}: another deployment is under way", "wait for its end")
+            yield failed("stack name", asked, f"{found.status}: another deployment is under way", "wait until it ends")
         elif found.status.endswith("ROLLBACK_FAILED") or found.status == "ROLLBACK_COMPLETE":
             fix = f"slipway down {plan.cluster_name}"
             yield failed("stack name", asked, f"{found.status}: CloudFormation will not update it", fix)
@@ -182,7 +182,7 @@ def groups(subject: Subject) -> Iterator[Check]:
     strict = target_of(plan.place.target).groups_name_themselves and facts.efa_interfaces > 0
     for name in plan.request.network.security_group_ids:
         asked = f"{name} is in {plan.request.network.vpc_id}"
-        asked += " and lets all traffic in and out to itself, which EFA needs" if strict else ""
+        asked += " and allows all traffic from and to itself, which EFA needs" if strict else ""
         found = security_group(subject.session("ec2"), name)
         yield _judged(plan, name, asked, found, strict=strict)
 
@@ -195,7 +195,7 @@ def _judged(plan: Plan, name: str, asked: str, found: GroupState | None, *, stri
     """
     title, region = "security group", plan.place.region
     if found is None:
-        return failed(title, asked, "no such group in the region", "name one that exists, or drop it")
+        return failed(title, asked, "no such group in the region", "use an existing group, or remove it")
     if found.vpc_id != plan.request.network.vpc_id:
         return failed(title, asked, f"it belongs to {found.vpc_id}", "name groups of that VPC")
     ways = {"ingress": found.lets_itself_in, "egress": found.lets_itself_out}
@@ -204,7 +204,7 @@ def _judged(plan: Plan, name: str, asked: str, found: GroupState | None, *, stri
         return ok(title, asked, "it is")
     rule = f"--region {region} --group-id {name} --ip-permissions 'IpProtocol=-1,UserIdGroupPairs=[{{GroupId={name}}}]'"
     fix = " && ".join(f"aws ec2 authorize-security-group-{way} {rule}" for way in lacking)
-    return failed(title, asked, f"it lacks the rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
+    return failed(title, asked, f"it has no rule for {' and '.join(lacking)}: HyperPod's nodes would fail", fix)
 
 
 def roles(subject: Subject) -> Iterator[Check]:
@@ -220,7 +220,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     title, asked = "role", f"{role.path} {role.name} exists, and {role.use.service} may assume it"
     if role.account != subject.account:
         yield failed(
-            title, asked, f"it is of account {role.account}, not of {subject.account}", "name one of this account"
+            title, asked, f"it is of account {role.account}, not of {subject.account}", "use a role of this account"
         )
         return
     try:
@@ -228,10 +228,12 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
     except AwsError as problem:
         if error_code(problem) != _NO_ROLE:
             raise
-        yield failed(title, asked, "no such role", "name one that exists, or drop it: the stack makes its own")
+        yield failed(
+            title, asked, "no such role", "use an existing role, or remove the key: the stack then creates its own"
+        )
         return
     if role.use.service in found.services:
-        yield ok(title, asked, "it is; conditions of its trust policy were not judged")
+        yield ok(title, asked, "yes; conditions of its trust policy were not evaluated")
     else:
         got = f"its trust policy names {', '.join(sorted(found.services)) or 'no service'}"
         actions = ["sts:AssumeRole", *(["sts:TagSession"] if role.use.service == _PODS else [])]

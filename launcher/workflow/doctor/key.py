@@ -95,7 +95,7 @@ def usable(subject: Subject) -> Iterator[Check]:
         fix = "aws kms cancel-key-deletion" if found.state == "PendingDeletion" else "aws kms enable-key"
         yield failed(name, asked, f"it is {found.state}", f"{fix} --region {subject.region} --key-id {arn}")
     elif not found.encrypts:
-        yield failed(name, asked, f"it is {found.spec} for {found.usage}", "the services take symmetric keys alone")
+        yield failed(name, asked, f"it is {found.spec} for {found.usage}", "the services accept symmetric keys only")
     else:
         yield ok(name, asked, f"{found.state}, {found.spec}")
 
@@ -111,7 +111,7 @@ def lets_in(subject: Subject) -> Iterator[Check]:
         missing = lacking(policy, each)
         asked = f"the key's policy lets {each.principals[0]} use it"
         if not missing:
-            yield ok("key policy", asked, "a statement does; its conditions were not judged")
+            yield ok("key policy", asked, "a statement allows it; its conditions were not evaluated")
             continue
         got, fix = f"it lacks {', '.join(missing)}: {each.why}", f"add the statement {each.sid} ({PAGE})"
         yield failed("key policy", asked, got, fix) if each.fatal else advice("key policy", asked, got, fix)
@@ -129,7 +129,7 @@ def volumes(subject: Subject) -> Iterator[Check]:
     name, asked = "volume key", f"the key of root volumes in {subject.region}"
     reset = f"aws ec2 reset-ebs-default-kms-key-id --region {subject.region}"
     if default is None and arn is None:
-        yield ok(name, asked, "the one that AWS keeps for EBS")
+        yield ok(name, asked, "the key that AWS manages for EBS")
     elif default is None or (arn is not None and default == arn):
         yield from _own_default(subject, row.title, arn, default)
     elif row.volume_key is VolumeKey.NAMED:
@@ -145,8 +145,8 @@ def _own_default(subject: Subject, title: str, arn: str | None, default: str | N
         yield ok(name, asked, "it is EBS's default in the region")
         return
     fix = f"aws ec2 modify-ebs-default-kms-key-id --region {subject.region} --kms-key-id {arn}"
-    got = f"{title} names no key for them: they get the one that AWS keeps for EBS"
-    yield advice(name, asked, got, f"{fix}   (for everything in the region that names no key)")
+    got = f"{title} names no key for them: they get the key that AWS manages for EBS"
+    yield advice(name, asked, got, f"{fix}   (applies to all volumes in the region without a key)")
 
 
 def _started_with(subject: Subject, role: str, default: str, asked: str) -> Iterator[Check]:
@@ -168,19 +168,19 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
             principals=(f"arn:{partition}:iam::{account}:root", account),
             actions=("kms:Decrypt", "kms:GenerateDataKey", "kms:CreateGrant", "kms:DescribeKey"),
             sid="Account",
-            why="the roles of the stacks, which do not exist yet, could not be let in by their own policies",
+            why="the key would not allow the roles of the stacks, which do not exist yet, by their own policies",
         ),
         Needed(
             principals=(f"logs.{subject.region}.{suffix}",),
             actions=USE,
             sid="Logs",
-            why="no log group can be made",
+            why="no log group can be created",
         ),
         Needed(
             principals=("cloudwatch.amazonaws.com",),
             actions=PUBLISH,
             sid="Alarms",
-            why="alarms would be lost in silence",
+            why="alarm notifications would be lost without an error",
             fatal=False,
         ),
     ]
@@ -190,7 +190,7 @@ def _needed(subject: Subject, plan: Plan) -> list[Needed]:
                 principals=("budgets.amazonaws.com",),
                 actions=PUBLISH,
                 sid="Alarms",
-                why="the budget's notices would be lost in silence",
+                why="budget notifications would be lost without an error",
                 fatal=False,
             )
         )
@@ -217,7 +217,7 @@ def _key(plan: Plan | None) -> str | None:
 
 KEYS = (
     Examination("key", "the plan's key can be used", usable),
-    Examination("key policy", "the key's policy lets the services in", lets_in),
+    Examination("key policy", "the key's policy allows the services", lets_in),
     Examination("volume key", "the key of root volumes", volumes),
 )
 """What encrypts."""

@@ -39,7 +39,9 @@ def left_running(
         found = [each for each in states if each is not None and each.status != NOT_STARTED]
         paid = costs(session, catalog, now, found)
     except SlipwayError as problem:
-        said = f"AWS cannot be asked what exists and is billed ({problem.message}): {command} looks, and removes it"
+        said = (
+            f"Slipway cannot read what exists in AWS and is billed ({problem.message}): {command} checks and removes it"
+        )
         return LeftRunning(lines=(said,))
     if not found:
         return LeftRunning(lines=(NOTHING,))
@@ -48,7 +50,7 @@ def left_running(
     total = f"${small(hourly(paid))} an hour" + (
         " and what is not known" if any((each.usd_per_hour is None) for each in paid) else ""
     )
-    goes_on = " (CloudFormation goes on by itself)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
+    goes_on = " (CloudFormation continues)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
     one = len(found) == 1
     exist = "1 stack exists and costs" if one else f"{len(found)} stacks exist and cost"
     summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"
@@ -84,7 +86,7 @@ def telling_what_is_left(
         try:
             left = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
         except KeyboardInterrupt:
-            tell(f"interrupted again before it was looked up what is billed: {_down(plan, sandbox=sandbox)} looks")
+            tell(f"interrupted again before the check of what is billed: {_down(plan, sandbox=sandbox)} checks")
             raise
         for line in left.lines:
             tell(line)
@@ -132,7 +134,7 @@ def _tell_of(
     for plan in {(each.cluster_name, each.place.region): each for each in plans}.values():
         region = plan.place.region
         left = left_running(plan, Session(environment=environment, region=region), catalog, datetime.now(UTC))
-        tell(f"cluster {plan.cluster_name} in {region}, which got no machines for the job: {left.lines[0]}")
+        tell(f"cluster {plan.cluster_name} in {region}, which got no instances for the job: {left.lines[0]}")
         for line in left.lines[1:]:
             tell(line)
 
@@ -140,5 +142,5 @@ def _tell_of(
 def _rate(cost: StackCost) -> str:
     """Dollars an hour with what they are of, or why nobody knows."""
     if cost.usd_per_hour is None:
-        return f"at a rate that is not known: {cost.note}"
+        return f"at an unknown rate: {cost.note}"
     return f"${small(cost.usd_per_hour)} an hour" + (f" ({cost.note})" if cost.note else "")

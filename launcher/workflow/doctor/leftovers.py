@@ -64,9 +64,9 @@ def foreign(training: StackState | None, *, network: bool, store: bool) -> Itera
         return
     subnet, uri = training.outputs.get("PrivateSubnetId"), training.outputs.get("StoreUri")
     if network and subnet is not None:
-        yield Kept(kind=KeptKind.NETWORK, name=subnet, reason="named by the plan, not made by it")
+        yield Kept(kind=KeptKind.NETWORK, name=subnet, reason="used by the plan, not created by it")
     if store and uri is not None:
-        yield Kept(kind=KeptKind.CHECKPOINTS, name=uri, reason="named by the plan, not made by it")
+        yield Kept(kind=KeptKind.CHECKPOINTS, name=uri, reason="used by the plan, not created by it")
 
 
 def used_network(session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]) -> Kept:
@@ -80,7 +80,7 @@ def used_network(session: Session, catalog: Catalog, region: str, network: Stack
     return Kept(
         kind=KeptKind.NETWORK,
         name=network.name,
-        reason=f"used by {', '.join(sorted(users))}; the price is of its NAT gateway and address",
+        reason=f"used by {', '.join(sorted(users))}; the price includes its NAT gateway and address",
         usd_per_month=None if unpriced else sum((each.usd for each in lines if each.usd is not None), Decimal(0)),
         unpriced=unpriced,
     )
@@ -131,7 +131,7 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Ke
         yield Kept(
             kind=KeptKind.CLUSTER,
             name=cluster,
-            reason=f"left behind by ParallelCluster's provider, and paid for: {command}",
+            reason=f"left by ParallelCluster's provider, and billed: {command}",
             unpriced="its nodes are not counted here",
         )
 
@@ -146,7 +146,7 @@ def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster:
         if each.volume_type == "gp3":
             kept = _priced(kept, catalog, region, "ebs.gp3-storage")
         elif each.kind in (KeptKind.VOLUME, KeptKind.LOAD_BALANCER):
-            kept = replace(kept, unpriced="its price is not known here")
+            kept = replace(kept, unpriced="its price is unknown")
         yield kept
 
 

@@ -51,16 +51,14 @@ def with_live_offers(
         ImpossibleError: the plan serves: what an endpoint runs on is not bought ahead.
     """
     if not isinstance(priced, TrainingPriced):
-        message = f"{priced.request.name} serves, and what an endpoint runs on is not bought ahead"
-        raise ImpossibleError(
-            message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} looks at its quota"
-        )
+        message = f"{priced.request.name} serves, and endpoint instances cannot be reserved ahead"
+        raise ImpossibleError(message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} checks its quota")
     answers = search(priced, environment=environment, say=say)
     for asked, reason in answers.unanswered:
         say(f"? {asked}: {reason}")
     offered = [each for each in answers.offers if each.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
-    say(f"{len(offered)} offers of this moment, {len(rows)} of them long enough")
+    say(f"{len(offered)} current offers, {len(rows)} of them long enough")
     return replace(
         priced,
         candidates=ranked([*priced.candidates, *rows]),

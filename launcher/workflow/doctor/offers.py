@@ -274,8 +274,8 @@ def capacity(
     """
     request, catalog = asked(path, now, options)
     if request.workload.serve is not None:
-        message = f"{request.name} serves, and what an endpoint runs on is not bought ahead"
-        raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} looks at its quota")
+        message = f"{request.name} serves, and endpoint instances cannot be reserved ahead"
+        raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} checks its quota")
     priced = price_job(path, request, catalog, now, options)
     answers = search(priced, environment=environment, say=say)
     judged = (_judged(priced, options, each) for each in answers.offers)

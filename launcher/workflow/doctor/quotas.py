@@ -43,12 +43,12 @@ def _judged(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quot
     name = f"quota {need.name or need.code}"
     if found is None:
         fix = f"aws service-quotas list-service-quotas --region {subject.region} --service-code {need.service}"
-        return unknown(name, asked, "the account lists no quota of that name", fix)
+        return unknown(name, asked, "the account has no quota of that name", fix)
     name = f"quota {found.name}"
     used = service_quotas.used(subject.session("cloudwatch"), found, subject.now)
     others = max(0.0, (used or 0.0) - own)
     free = found.value - others
-    got = f"{found.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is not counted")
+    got = f"{found.value:,.0f}" + (f", {used:,.0f} of it used" if used is not None else ", its use is unknown")
     got += f", {own:,} by this plan's own stacks" if used and own else ""
     if need.amount <= free:
         return ok(name, asked, got)
@@ -79,4 +79,4 @@ def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
     return next((each for each in known if words <= set(each.name.casefold().split())), None)
 
 
-QUOTAS = (Examination("quota", "room for what the plan starts", enough_quota),)
+QUOTAS = (Examination("quota", "quotas allow the plan", enough_quota),)

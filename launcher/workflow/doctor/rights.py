@@ -45,7 +45,7 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     yield judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
         if resources == EVERYTHING:
-            asked = f"{principal} may make the {len(actions)} calls of a launch that name no resource"
+            asked = f"{principal} may make the {len(actions)} calls of a launch without a resource"
             yield judged(subject, "rights", asked, simulated(session, principal, actions))
 
 
@@ -91,7 +91,7 @@ def _unless_let_in(
         return unknown(check.name, check.asked, f"{check.got}; its own policy was not read ({problem.message})")
     if missing:
         return check
-    return ok(check.name, check.asked, "its own policy names the caller; conditions were not judged")
+    return ok(check.name, check.asked, "its own policy names the caller; conditions were not evaluated")
 
 
 def kubernetes_access(subject: Subject) -> Iterator[Check]:
@@ -100,11 +100,13 @@ def kubernetes_access(subject: Subject) -> Iterator[Check]:
     if plan is None or not plan.request.security.kubernetes_access or plan.request.target.cluster is not None:
         return
     me = principal_of(subject)
-    asked = f"security.kubernetes_access lets {me} put jobs into the cluster"
+    asked = f"security.kubernetes_access allows {me} to submit jobs to the cluster"
     if me in plan.request.security.kubernetes_access:
-        yield ok("kubernetes access", asked, "it is named")
+        yield ok("kubernetes access", asked, "it is listed")
     else:
-        yield advice("kubernetes access", asked, "it is not named: a launch from here would be refused", f"add {me}")
+        yield advice(
+            "kubernetes access", asked, "it is not listed: the cluster would refuse a launch from here", f"add {me}"
+        )
 
 
 def execution_role(subject: Subject) -> Iterator[Check]:
@@ -117,9 +119,9 @@ def execution_role(subject: Subject) -> Iterator[Check]:
     principal = role_arn(session, name)
     (administrator,) = simulated(session, principal, [UNNEEDED])
     if administrator.allowed:
-        got = "it is an administrator: the bootstrap was given no policies"
+        got = "it is an administrator: the bootstrap has no custom policies"
         fix = f"{subject.policies_command} writes narrower ones and prints the bootstrap command"
-        yield advice("execution role", f"{name} may do what the stacks need and no more", got, fix)
+        yield advice("execution role", f"{name} has only the permissions that the stacks need", got, fix)
         return
     named = named_roles(plan.request, target_of(plan.place.target))
     account = replace(account, lists={"roles": tuple(each.arn for each in named)})
@@ -149,8 +151,10 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
         decisions += simulated(
             session, guard.role_arn, listed(each["Action"]), listed(each["Resource"])[:1], context or None
         )
-    asked = f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that it stops and tells with"
-    fix = "let the boundary or the organization's policy allow them, then slipway deploy FILE"
+    asked = (
+        f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"
+    )
+    fix = "allow these calls in the boundary or the organization's policy, then slipway deploy FILE"
     yield judged(subject, "guard", asked, decisions, fix=fix)
 
 
@@ -198,7 +202,7 @@ def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision
         shown += f" and {len(actions) - MOST_NAMED} more"
     if not certain:
         lacking = ", ".join(sorted({key for each in denied for key in each.missing}))
-        return unknown(name, asked, f"{shown}: depends on {lacking}, which a simulation does not have")
+        return unknown(name, asked, f"{shown}: depends on {lacking}, which the policy simulator does not evaluate")
     why = "an organization's policy" if any(each.by_organization for each in certain) else ""
     why = why or ("the permissions boundary" if any(each.by_boundary for each in certain) else "no policy allows it")
     fix = fix or f"{subject.policies_command} writes the policies"
@@ -209,7 +213,7 @@ STORE = Examination("store", "the caller may ship jobs", store_rights)
 RIGHTS = (
     Examination("rights", "the caller may deploy and follow", own_rights),
     STORE,
-    Examination("kubernetes access", "the caller may put jobs into the cluster", kubernetes_access),
+    Examination("kubernetes access", "the caller may submit jobs to the cluster", kubernetes_access),
     Examination("execution role", "CloudFormation has the permissions that the stacks need", execution_role),
-    Examination("guard", "the guard of a cluster that is deployed may stop it and tell", guard_rights),
+    Examination("guard", "the guard of a deployed cluster may stop it and notify", guard_rights),
 )

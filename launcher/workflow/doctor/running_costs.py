@@ -140,7 +140,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     if rate is None:
         notes.append("its quote had no rate of a node-hour")
     elif nodes is None:
-        notes.append("its guard has not counted yet")
+        notes.append("its guard has not counted nodes yet")
     else:
         notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}")
     known = rate is not None and nodes is not None
@@ -157,7 +157,7 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
     """What runs under a stack whose guard is not there (yet): ParallelCluster's instances, at the listed price."""
     counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
     if not counts:
-        return _Money(note=f"{stack.status}, and its guard is not there: what runs is not counted")
+        return _Money(note=f"{stack.status}, and it has no guard: running nodes are not counted")
     usd, missing = _priced(catalog, counts, session.region, managed=False)
     machines = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
     return _Money(usd_per_hour=usd, note="; ".join([f"{stack.status}: {machines} at the listed price", *missing]))
@@ -226,6 +226,6 @@ def _store(session: Session, catalog: Catalog, now: datetime, stack: StackState)
     metric = Metric(namespace="AWS/S3", name="BucketSizeBytes", dimensions=what, statistic="Average")
     size = latest(session, metric, now, within=STORED_WITHIN, period=STORED_PERIOD)
     if size is None:
-        return _Money(note="S3 has not reported its size: it does once a day")
+        return _Money(note="S3 has not reported its size yet: it reports once a day")
     monthly = Decimal(str(size / GIB)) * price.usd
     return _Money(usd_per_hour=monthly / Decimal(str(HOURS_PER_MONTH)), note=f"{size / GIB:,.1f} GiB")

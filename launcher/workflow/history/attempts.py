@@ -62,7 +62,7 @@ def budget_stop(events: Iterable[Mapping[str, Any]]) -> BudgetStop | None:
             last = event
     if last is None or last.get("event") != STOPPED:
         return None
-    return BudgetStop(reason=str(last.get("reason") or "the sum is used up"), checkpoint_step=step)
+    return BudgetStop(reason=str(last.get("reason") or "the spending limit is reached"), checkpoint_step=step)
 
 
 def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:

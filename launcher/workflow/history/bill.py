@@ -69,7 +69,7 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
     found = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
     good = [each for each in found if each.name.lower().endswith(SUFFIXES)]
     if not good:
-        raise UnreadableInputError(f"{place} holds no export: expected {', '.join(SUFFIXES)}")
+        raise UnreadableInputError(f"{place} contains no export: expected {', '.join(SUFFIXES)}")
     return _newest_versions(good)
 
 
@@ -107,8 +107,8 @@ def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
     names = exports_of(files)
     if len(names) > 1:
         listed = ", ".join(each or "files beside them" for each in names)
-        message = f"{place} holds {len(names)} exports, each with the whole bill: {listed}"
-        raise ImpossibleError(message, hint="name one of them")
+        message = f"{place} contains {len(names)} exports, each with the whole bill: {listed}"
+        raise ImpossibleError(message, hint="choose one of them")
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
 
 def _on_disk(place: Path) -> list[ExportFile]:
     if not place.exists():
-        raise UnreadableInputError(f"there is no {place}", hint="a file, a folder, or s3://BUCKET/PREFIX")
+        raise UnreadableInputError(f"{place} does not exist", hint="a file, a folder, or s3://BUCKET/PREFIX")
     paths = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
     root = place if place.is_dir() else place.parent
     return [_file(each, each.relative_to(root).as_posix()) for each in paths]
@@ -321,7 +321,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     """
     report = parse_report(folder.read_json("report.json"))
     if report.simulated:
-        raise ImpossibleError(f"{name} ran in the sandbox: AWS billed nothing for it")
+        raise ImpossibleError(f"{name} ran in the sandbox: AWS billed nothing for this run")
     plan, quote = folder.read_json("plan.json"), folder.read_json("quote.json")
     cluster = _cluster(plan)
     period = _period(folder, cluster, options.root, now)
@@ -329,7 +329,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     try:
         lines = quoted_lines(quote, hours)
     except ValueError as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
+        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
     tag = (TAG, cluster)
     rows = _from_export(options, tag, plan, period) if options.export else _from_cost_explorer(options, tag, period)
     told = reconcile(lines, rows, options.upfront)
@@ -371,10 +371,10 @@ def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> 
     if arrived is None:
         if ended is not None and now - ended > 2 * DAY:
             return (
-                f"nothing has been billed under this tag, {(now - ended).days} days after the run:"
+                f"{(now - ended).days} days after the run, nothing has been billed under this tag:"
                 " the tag may not be active (slipway doctor --billing)"
             )
-        return f"nothing has arrived yet: {late}, and a new tag shows a day after it was made active"
+        return f"nothing has arrived yet: {late}, and a new tag appears 1 day after its activation"
     if arrived >= until:
         return None
     end = f"{until:%H:%M}" if until.date() == arrived.date() else f"{until:%Y-%m-%d %H:%M}"
@@ -421,7 +421,7 @@ def _made(folder: RunFolder) -> datetime:
     try:
         return datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     except ValueError as problem:
-        raise UnreadableInputError(f"{folder.path} is no run folder: its name is no moment") from problem
+        raise UnreadableInputError(f"{folder.path} is not a run folder: its name is not a time") from problem
 
 
 def _made_or_none(folder: RunFolder) -> datetime | None:
@@ -449,13 +449,13 @@ def _cluster(plan: Mapping[str, Any]) -> str:
 
 def _notes(lines: Sequence[QuotedLine], plan: Mapping[str, Any], options: BillOptions, period: Period) -> Iterable[str]:
     if any(not each.confirmed for each in lines):
-        yield "? usage types marked so are from memory, not read in a public source"
+        yield "? usage types with this mark are from memory, not from a public source"
     if any(each.takes_fees for each in lines):
-        yield "the line item of a prepaid fee is not confirmed; a fee is taken as the machines' by its reservation's id"
+        yield "the line item of a prepaid fee is not confirmed; a fee is assigned to the nodes by its reservation's ID"
         if options.export is None:
             yield "Cost Explorer cannot report a fee by its reservation: use --export"
     target = plan.get("target")
     if isinstance(target, dict) and target.get("cluster"):
-        yield f"the job went to {target['cluster']}, which is billed as a whole: other jobs of it are in these rows"
+        yield f"the job ran on {target['cluster']}, which is billed as a whole: these rows include its other jobs"
     if options.export is None and period.begin.date() == period.end.date():
-        yield "Cost Explorer counts whole days: another run of the cluster began on this one and is in these rows"
+        yield "Cost Explorer counts whole days: these rows include another run of the cluster on the same day"

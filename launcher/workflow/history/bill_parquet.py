@@ -35,7 +35,7 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
         from pyarrow import parquet
     except ImportError as problem:
         hint = f"{INSTALL}, or make an export of Format TEXT_OR_CSV and Compression GZIP"
-        raise UnreadableInputError(f"{name} is a Parquet file, and reading one takes pyarrow", hint=hint) from problem
+        raise UnreadableInputError(f"{name} is a Parquet file, which needs pyarrow", hint=hint) from problem
     try:
         table = parquet.ParquetFile(file)
         names = table.schema_arrow.names

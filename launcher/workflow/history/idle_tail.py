@@ -67,7 +67,7 @@ def learn_tails(
         try:
             hours = _asked(found, plan_file.load(path / "plan.json").name, following or now, environment)
         except AwsError as problem:
-            tell(f"how long the nodes of {found.run} stayed cannot be asked, and no quote learns of it: {problem}")
+            tell(f"cannot read how long the nodes of {found.run} stayed, so later quotes cannot use it: {problem}")
             return
         except UnreadableInputError:
             continue  # what reads the plan names it
@@ -144,7 +144,7 @@ def _keep(folder: RunFolder, path: Path, found: Measurement, tell: Callable[[str
         folder.write_json(IN_RUN, measurement_document(found))
         add_measurement(path, found)
     except OSError as problem:
-        tell(f"{path.name} cannot be written, and the next quote does not know how long nodes stay: {problem}")
+        tell(f"{path.name} cannot be written, so the next quote cannot use how long nodes stay: {problem}")
     else:
         minutes = (found.idle_tail_h or 0.0) * 60
-        tell(f"the nodes of {found.run} stayed {minutes:.3g} minutes: kept in {path.name}, the next quote knows of it")
+        tell(f"the nodes of {found.run} stayed {minutes:.3g} minutes: stored in {path.name}, the next quote uses it")

@@ -43,7 +43,7 @@ def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
     try:
         return _entry(name, folder)
     except (ArithmeticError, KeyError, TypeError, ValueError) as problem:
-        raise UnreadableInputError(f"{folder.path} is no run: {problem}") from problem
+        raise UnreadableInputError(f"{folder.path} is not a run: {problem}") from problem
 
 
 def _entry(name: str, folder: RunFolder) -> LedgerEntry:

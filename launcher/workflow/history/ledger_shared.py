@@ -159,7 +159,9 @@ def _unread(
         if not _KEY.fullmatch(key) or key in known:
             continue
         if _moment(key) is None or each.bytes > LARGEST:
-            reason = f"{each.bytes:,} bytes, at most {LARGEST:,}" if _moment(key) else "its name begins with no date"
+            reason = (
+                f"{each.bytes:,} bytes, at most {LARGEST:,}" if _moment(key) else "its name does not begin with a date"
+            )
             say(f"left out: {store.uri}/{each.key}: {reason}")
             continue
         found[key] = each.modified

@@ -152,9 +152,9 @@ def _add(path: Path, found: Measurement, say: Callable[[str], None]) -> None:
     try:
         add_measurement(path, found)
     except OSError as problem:
-        say(f"{path.name} cannot be written, and the next quote does not know of this run: {problem}")
+        say(f"{path.name} cannot be written, so the next quote cannot use this run: {problem}")
     else:
-        say(f"measured {found.tokens_per_s.mid:,.0f} tokens/s: kept in {path.name}, the next quote knows of it")
+        say(f"measured {found.tokens_per_s.mid:,.0f} tokens/s: stored in {path.name}, the next quote uses it")
 
 
 class UnmeasuredError(UnreadableInputError):
@@ -171,7 +171,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     request = plan_file.load(folder.path / "plan.json")
     train = request.workload.train
     if train is None or train.model is None:
-        raise UnmeasuredError(f"{name}: the plan names no model", hint="workload.train.model, {params_b: ...} will do")
+        raise UnmeasuredError(f"{name}: the plan has no model", hint="workload.train.model, {params_b: ...} is enough")
     model, total, active = _model(request, catalog)
     metrics = folder.path / JOB_FOLDER / METRICS
     stack, told = train.stack or stack_of(train.method), list(points(folder))
@@ -247,7 +247,7 @@ def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
         return f"{model.params_b:g}B", model.params_b, model.active_params_b or model.params_b
     spec = catalog.find_model(model or "")
     if spec is None:
-        raise UnmeasuredError(f"the catalog does not know the model {model}", hint="give its dimensions")
+        raise UnmeasuredError(f"the catalog has no model {model}", hint="give its dimensions")
     return spec.name, spec.params_b, spec.active_params_b or spec.params_b
 
 
@@ -338,7 +338,7 @@ def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]])
 def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
     times = [moment(each["time"]) for each in events if isinstance(each.get("time"), str)]
     if not times:
-        raise UnmeasuredError("the run left no events", hint="slipway status NAME brings them from the cluster")
+        raise UnmeasuredError("the run has no events", hint="slipway status NAME fetches them from the cluster")
     return max(times).astimezone(UTC)
 
 

@@ -67,11 +67,11 @@ def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days
     if old:
         oldest = min(old, key=lambda option: option.as_of)
         count = f"{len(old)} of {len(options)} options"
-        message = f"{count} rest on rates older than {allowed} days, the oldest of {oldest.as_of}"
+        message = f"{count} use rates older than {allowed} days, the oldest of {oldest.as_of}"
         yield warning("old-price", "", message, REFRESH)
     derived = [option for option in options if option.basis not in LISTED]
     if derived:
-        message = f"{len(derived)} of {len(options)} options rest on derived rates: {derived[0].source}"
+        message = f"{len(derived)} of {len(options)} options use derived rates: {derived[0].source}"
         yield warning("derived-rate", "", message, "slipway prices refresh, or --accept-derived to choose among them")
 
 
@@ -83,7 +83,7 @@ def _not_covered(member: Member) -> str | None:
     if option not in COVERED:
         return f"its best option is {option.value.replace('-', ' ')}, which no commitment covers"
     if _on_demand(member, choice) is None:
-        return "its machines have no price on demand"
+        return "its instances have no on-demand price"
     return None
 
 

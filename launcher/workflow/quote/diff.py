@@ -95,15 +95,15 @@ def diff(
 
 def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, str]) -> tuple[Side, Side]:
     if Path(old).is_file() and (new is None or not Path(new).is_file()):
-        other = "nothing" if new is None else f"{new}, which is no file"
-        raise UnreadableInputError(f"{old} is one plan file, and is compared with {other}", hint=_HINT)
+        other = "nothing" if new is None else f"{new}, which is not a file"
+        raise UnreadableInputError(f"{old} is a plan file, which can only be compared with {other}", hint=_HINT)
     if new is not None and Path(old).is_file() and Path(new).is_file():
         return Side(name=old, texts={new: _text(Path(old))}), Side(name=new, texts={new: _text(Path(new))})
     if new is not None and Path(new).is_file():
         revision = _revision(old, folder, environment)
         place = Path(new).resolve()
         if not place.is_relative_to(folder.resolve()):
-            raise UnreadableInputError(f"{new} is not below {folder}, whose revisions are looked at", hint=_HINT)
+            raise UnreadableInputError(f"{new} is not below {folder}, whose revisions are compared", hint=_HINT)
         inside = place.relative_to(folder.resolve()).as_posix()
         texts = {inside: revision.read(inside)} if inside in revision.files() else {}
         return Side(name=old, texts=texts), Side(name=new, texts={inside: _text(Path(new))})
@@ -124,7 +124,7 @@ def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
 def _revision(text: str, folder: Path, environment: Mapping[str, str]) -> Revision:
     found = find_revision(text, folder, environment)
     if found is None:
-        message = f"{text} is no plan file, no folder and no git revision here"
+        message = f"{text} is not a plan file, a folder or a git revision here"
         raise UnreadableInputError(message, hint=_HINT)
     return found
 
@@ -196,13 +196,13 @@ def _mid(quoted: Quote | None) -> Decimal | None:
 
 def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
     if new is None:
-        yield "the plan is gone"
+        yield "the plan was removed"
         return
     if new.quoted is None:
         yield UNKNOWN_NOW
         yield new.reason
     if old is None:
-        yield "the plan is new"
+        yield "the plan was added"
         return
     if old.quoted is None:
         yield f"it had no total: {old.reason}"

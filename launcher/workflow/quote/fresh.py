@@ -156,7 +156,7 @@ def fresh_quote(
         by_hour = place.option is PurchaseOption.ON_DEMAND
         name = place.billed_name if by_hour else place.instance_type
         if report.gone(name, place.option.value, place.region, place.az_id):
-            gone = f"AWS gives no {place.option.value} price of {name} in {place.region} any more"
+            gone = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
             raise UnpricedError(gone, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))

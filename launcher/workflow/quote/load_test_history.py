@@ -42,7 +42,7 @@ def load_test_history(root: Path | None) -> LoadTestHistory:
         except UnreadableInputError as problem:
             message = f"the load test of {name} in {folder.path.name} is not used: {problem.message}"
             findings.append(
-                warning("load-test-unreadable", "", message, f"slipway endpoint load {name} writes it anew")
+                warning("load-test-unreadable", "", message, f"slipway endpoint load {name} measures it again")
             )
             continue
         if found is not None:

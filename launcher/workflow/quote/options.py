@@ -44,7 +44,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
     """
     count = sum(each.level is Level.ERROR for each in findings)
     if count:
-        message = f"{path} asks for something that cannot be done: {count} problem{'s' if count > 1 else ''}"
+        message = f"{path} contains an impossible request: {count} problem{'s' if count > 1 else ''}"
         raise ImpossibleError(message, findings=tuple(findings))
 
 

@@ -167,7 +167,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
             continue
         members.append(Member(path=path, priced=priced, wide=_wide(priced, path, now, options)))
     if problems:
-        raise ImpossibleError("a plan of the portfolio cannot be done", findings=problems)
+        raise ImpossibleError("a plan of the portfolio is impossible", findings=problems)
     return Portfolio(members=tuple(members), now=now)
 
 

@@ -49,8 +49,8 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
         except OSError:
             continue
         if _NEURON_TRAINER.search(text):
-            message = f"{name} trains with optimum.neuron, whose trainer refuses to resume from a checkpoint (0.4.5)"
-            hint = "after an interruption it begins at step 0: on-demand, or a trainer of neuronx-distributed"
+            message = f"{name} trains with optimum.neuron, which cannot resume from a checkpoint (0.4.5)"
+            hint = "after an interruption it starts at step 0: use on-demand, or a neuronx-distributed trainer"
             yield warning("trainer-cannot-resume", "run.command", message, hint)
 
 
@@ -157,6 +157,6 @@ def pick(priced: Priced, wanted: str | None) -> tuple[int, Quote]:
             # Offerings of two lengths for one plan: the first is the cheaper.
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
-        f"--pick {wanted}: no candidate with that rank or digest",
-        hint=f"ranks 1 to {count}, or the first {LEAST_DIGEST} letters of a digest or more",
+        f"--pick {wanted}: no candidate has this rank or digest",
+        hint=f"use a rank from 1 to {count}, or at least the first {LEAST_DIGEST} characters of a digest",
     )

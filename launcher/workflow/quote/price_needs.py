@@ -155,7 +155,7 @@ def _check(request: PlanRequest, catalog: Catalog) -> None:
         if region not in catalog.regions
     ]
     if found:
-        raise ImpossibleError(f"{request.name}: no prices can be asked for", findings=found)
+        raise ImpossibleError(f"{request.name}: there are no prices to request", findings=found)
 
 
 def _unknown(what: str, path: str, name: str, there: Collection[str]) -> Finding:

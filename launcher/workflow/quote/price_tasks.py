@@ -164,7 +164,7 @@ def _outcome(question: Question, ask: Ask) -> Answer | Exception:
         return ask(question)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         said = f"{type(problem).__name__}: {str(problem)[:80]}"
-        failure = AwsError(f"an answer of a shape that is not known, so no price is taken from it ({said})")
+        failure = AwsError(f"an answer of unknown format, so no price is read from it ({said})")
         failure.__cause__ = problem
         return failure
     except Exception as problem:  # noqa: BLE001 - handed to the waiting thread, which raises what it does not expect

@@ -116,7 +116,7 @@ def _check(catalog: Catalog, wanted: Wanted) -> None:
         if gone is not None and name not in there:
             raise UnreadableInputError(f"{name}: {gone.reason}", hint=f"slipway prices show --type {gone.name}")
         if name not in there:
-            raise UnreadableInputError(f"no instance type {name} in the catalog", hint=nearest_name(name, there))
+            raise UnreadableInputError(f"the catalog has no instance type {name}", hint=nearest_name(name, there))
 
 
 def _priced_types(store: Store) -> set[str]:

@@ -93,17 +93,17 @@ def refresh_file(
         questions = for_plan(request, catalog)
         _tell_fees(request, catalog, environment, now, say)
     if not questions:
-        raise ImpossibleError("no price is to be asked for in these regions", hint="name other regions")
+        raise ImpossibleError("there are no prices to request in these regions", hint="use other regions")
     try:
         every = (*questions, *bands_and_items(questions, catalog))
         return refresh(every, catalog=catalog, environment=environment, now=now, say=say)
     except NoAccountError:
-        say("  no AWS credentials: reading the files that AWS publishes for everybody")
+        say("  no AWS credentials: reading AWS's public price files")
     named = sorted({region for each in questions for region in each.regions})
     few = not only and not everywhere and len(named) > len(FIRST_REGIONS)
     chosen = [each for each in named if each in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
     if few:
-        say(f"  price files of {', '.join(chosen)} alone: --region names others, --all reads every region's")
+        say(f"  price files of {', '.join(chosen)} only: use --region for others, or --all for every region")
     files = public_files(questions, catalog, chosen)
     report = refresh_public(files, catalog=catalog, environment=environment, now=now, say=say)
     return replace(report, public=True, unasked=unasked(questions))
@@ -115,7 +115,7 @@ def _tell_fees(
     for target in (target_of(kind) for kind in request.target.kind or ()):
         if not target.fee_service:
             continue
-        by_hand = f"purchase.price_overrides takes your account's: {', '.join(target.fee_keys)}"
+        by_hand = f"set your account's price in purchase.price_overrides: {', '.join(target.fee_keys)}"
         folder = cache_folder(environment).parent / "feeds"
         for region in request.target.region or catalog.commercial(catalog.regions):
             what = f"  fees of {target.title} in {region}"
@@ -258,7 +258,7 @@ def _reachable(
     except CredentialsError:
         raise
     except AwsError as problem:
-        say(f"  {problem.message}: all regions are asked")
+        say(f"  {problem.message}: requesting all regions")
         return tuple(questions), ()
     left = [part for each in questions for part in (within((each,), usable) if each.kind in REGIONAL else (each,))]
     return tuple(left), tuple(sorted(wanted - usable))
@@ -321,7 +321,7 @@ class _Run:
         missing = [each for each in asked if each.key not in kept]
         if len(missing) < len(asked):
             have = len(asked) - len(missing)
-            self.say(f"  {have} of {len(asked)} answers are kept from the refresh that did not finish")
+            self.say(f"  {have} of {len(asked)} answers are reused from the unfinished refresh")
         self.total = len(missing)
         with stage(self.say, self._questions) as self.asking:
             self._ask({each: _known(each, catalog) for each in missing})
@@ -354,7 +354,9 @@ class _Run:
                         if isinstance(problem, AwsError):
                             self._fail(question, problem)
         except KeyboardInterrupt:
-            self.say(f"  interrupted: what came is kept, the same command goes on from there ({self._place})")
+            self.say(
+                f"  interrupted: received prices are stored, the same command continues from there ({self._place})"
+            )
             raise
 
     def _count(self, question: Question, answer: Answer, before: Mapping[Key, Known]) -> None:

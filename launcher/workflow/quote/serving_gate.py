@@ -30,15 +30,17 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
     if plan.place.option is PurchaseOption.BEDROCK:
         message = f"{plan.name} on Bedrock is called, not deployed: there is nothing to deploy"
         raise ImpossibleError(
-            message, hint=_other(priced, f"{command(priced, 'compare')} says what machines would cost")
+            message, hint=_other(priced, f"{command(priced, 'compare')} shows what instances would cost")
         )
     if Runs.SERVING not in target_of(plan.place.target).deployed:
         kind = plan.place.target
-        message = f"target.kind: {kind}: {plan.name} is pods of a cluster that exists, which slipway does not deploy"
+        message = (
+            f"target.kind: {kind}: {plan.name} serves from pods of an existing cluster, which Slipway does not deploy"
+        )
         by_hand = f"{command(priced, 'render', '-o', 'DIR')} writes the manifests for kubectl apply -f DIR"
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
-        message = f"target.cluster: an endpoint runs in no cluster, got {plan.request.target.cluster}"
+        message = f"target.cluster: an endpoint does not run in a cluster, got {plan.request.target.cluster}"
         raise ImpossibleError(message, hint="drop target.cluster")
     served = ServingDeployment(plan=plan, catalog=priced.catalog, images=load_images())
     found = deployment_findings(served, load_serving())
@@ -74,8 +76,8 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
         say(f"against the verdict ({DESPITE}): {verdict.text}")
         return
     why = "".join(f"\n  {each}" for each in verdict.reasons)
-    flips = f"it turns round with {verdict.flips[0]}; " if verdict.flips else ""
+    flips = f"it changes with {verdict.flips[0]}; " if verdict.flips else ""
     raise ImpossibleError(
         f"the verdict is against it: {verdict.text}{why}",
-        hint=f"{flips}{command(priced, 'compare')} shows all of it; {DESPITE} deploys it all the same",
+        hint=f"{flips}{command(priced, 'compare')} shows the comparison; {DESPITE} deploys the plan anyway",
     )

@@ -104,12 +104,12 @@ def sweep_request(
     names = [each.key for each in axes]
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
-        raise UnreadableInputError(f"--sweep {twice} is given twice", hint="give all its values in one")
+        raise UnreadableInputError(f"--sweep {twice} is given twice", hint="put all its values into one option")
     count = 1
     for each in axes:
         count *= len(each.values)
     if count > MOST_POINTS:
-        raise UnreadableInputError(f"--sweep makes {count} points, at most {MOST_POINTS} are priced", hint="drop some")
+        raise UnreadableInputError(f"--sweep makes {count} points, at most {MOST_POINTS} are allowed", hint="drop some")
     points = []
     for values in product(*(each.values for each in axes)):
         chosen = dict(zip(names, values, strict=True))
@@ -132,7 +132,7 @@ def _axis(text: str) -> Axis:
     try:
         values = tuple(dict.fromkeys(safe_yaml.loads(word) for word in words))
     except (safe_yaml.YamlError, TypeError) as problem:
-        raise UnreadableInputError(f"--sweep {name}: {rest!r} is no list of plain values") from problem
+        raise UnreadableInputError(f"--sweep {name}: {rest!r} is not a list of plain values") from problem
     return Axis(key=name.strip(), values=values)
 
 

@@ -20,11 +20,13 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
     if request.workload.train is None or not run.command:
         return ()
     if not root.is_dir():
-        return (warning("no-workdir", "run.workdir", f"no folder {run.workdir} beside the plan: a launch is refused"),)
+        return (
+            warning("no-workdir", "run.workdir", f"no folder {run.workdir} beside the plan: a launch would be refused"),
+        )
     if script is None or run.setup or (root / script).exists():
         return ()
     message = f"{script} is not in {run.workdir}: a launch is refused"
-    return (warning("no-script", "run.command", message, "put your trainer there, or name its folder in run.workdir"),)
+    return (warning("no-script", "run.command", message, "put your trainer there, or set run.workdir to its folder"),)
 
 
 def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: Mapping[str, str]) -> None:
@@ -50,9 +52,12 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     if script is None or run.setup or script in work.names:
         return
     if (work.root / script).exists():
-        message = f"{script} is in {work.root} and is not shipped"
-        hint = f"a line !{script} in .slipwayignore ships it; .gitignore and .slipwayignore leave out what they name"
+        message = f"{script} is in {work.root} but is not shipped"
+        hint = (
+            f"add the line !{script} to .slipwayignore to ship it; files in .gitignore and .slipwayignore are "
+            "not shipped"
+        )
     else:
-        message = f"{script} is not in {work.root}, the folder that is shipped with the job"
-        hint = "put your trainer there, or name its folder in run.workdir and its script in run.command"
+        message = f"{script} is not in {work.root}, the folder shipped with the job"
+        hint = "put your trainer there, or set run.workdir to its folder and run.command to its script"
     raise ImpossibleError(f"run.command: {message}", hint=hint)

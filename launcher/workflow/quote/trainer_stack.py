@@ -69,7 +69,7 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
             where = ", ".join(f"{each} ({named[each]})" for each in known)
             message = f"auto is {stack} here: the job uses {where}"
             workload = replace(request.workload, train=replace(train, stack=stack))
-            said = info("stack-inferred", "workload.train.stack", message, "name another stack if it trains otherwise")
+            said = info("stack-inferred", "workload.train.stack", message, "set another stack if the job uses one")
             return replace(request, workload=workload), (said,)
     return request, ()
 

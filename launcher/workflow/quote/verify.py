@@ -21,11 +21,11 @@ from launcher.model.verification import Verification, VerifiedLine
 from launcher.pricing.compute import COMMITTED
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
-NO_SPOT = "spot has no list price, which AWS's calculator starts from"
-COMMITMENT = "a commitment's rate is in no estimate of usage"
-NO_TYPE = "its usage type is not known"
+NO_SPOT = "AWS's calculator uses list prices, and spot has none"
+COMMITMENT = "an estimate of usage does not include the rate of a commitment"
+NO_TYPE = "its usage type is unknown"
 NOT_LISTED = "the Price List has no such usage type in the region"
-NO_PRICE = "the quote has no price of it"
+NO_PRICE = "the quote has no price for it"
 MACHINES = ("BoxUsage:", "Cluster:", "Host:")
 
 
@@ -50,7 +50,7 @@ def verify(
     reasons = {number: _reason(each, option) for number, each in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
-    say(f"asking the Price List for {sum(not each for each in reasons.values())} usage types of {region}")
+    say(f"requesting from the Price List: {sum(not each for each in reasons.values())} usage types of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
             found = known.billed(line)
@@ -62,7 +62,7 @@ def verify(
                 reasons[number] = _not_one(found)
     if not usages:
         listed = "; ".join(dict.fromkeys(each for each in reasons.values() if each))
-        raise ImpossibleError("AWS's calculator can be asked about no line of this quote", hint=listed)
+        raise ImpossibleError("AWS's calculator supports no line of this quote", hint=listed)
     account = caller(sessions.session(sessions.home, "sts")).account
     home = sessions.session(price_calculator.HOME, "bcm-pricing-calculator")
     answers = price_calculator.estimated(home, account, f"slipway-{quote['digest'][:12]}", usages, wait)
@@ -124,12 +124,12 @@ def _not_one(found: Sequence[tuple[str, str]]) -> str:
     """Why a line is asked about under none of what the list has for it.
 
     >>> _not_one([("A", "x"), ("A", "y")])
-    'the Price List has it as A x, A y, which cost apart: which of them it is, is not known'
+    'the Price List has it as A x, A y, with different prices: Slipway cannot tell which one applies'
     """
     if not found:
         return NOT_LISTED
     listed = ", ".join(f"{usage_type} {operation}".strip() for usage_type, operation in found)
-    return f"the Price List has it as {listed}, which cost apart: which of them it is, is not known"
+    return f"the Price List has it as {listed}, with different prices: Slipway cannot tell which one applies"
 
 
 def _is_billed_as(product: Product, usage_type: str) -> bool:

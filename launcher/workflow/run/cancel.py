@@ -36,12 +36,10 @@ def cancel_run(
     submission = recorded(folder)
     if submission is None and _serves(folder):
         raise ImpossibleError(
-            f"{name} is an endpoint and has no job: nothing is cancelled", hint=f"slipway down {name} removes it"
+            f"{name} is an endpoint without a job: nothing is cancelled", hint=f"slipway down {name} removes it"
         )
     if submission is None:
-        raise ImpossibleError(
-            f"{name} has no job on a cluster", hint="a launch with its own sandbox ends with its command (Ctrl-C)"
-        )
+        raise ImpossibleError(f"{name} has no job on a cluster", hint="stop a launch with its own sandbox with Ctrl-C")
     with closing(reached(submission, environment)) as way:
         source = way.source
         found = look_again(folder, source)
@@ -59,8 +57,8 @@ def cancel_run(
         while (facts := source.facts(found.submitted)) is not None and not facts.state.final:
             if clock() > end:
                 raise DeploymentFailedError(
-                    f"job {found.job} is cancelled and has not ended after {PATIENCE_S:.0f} s: {facts.word}",
-                    hint=f"slipway status {name} looks again",
+                    f"job {found.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
+                    hint=f"run slipway status {name} to check again",
                 )
             sleep(LOOK_S)
     return run_state(name, folder, environment)

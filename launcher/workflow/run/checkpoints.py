@@ -30,7 +30,7 @@ from launcher.records.submission import recorded
 AGENT, DCP = "agent", "dcp"
 SLIPWAY = "slipway"
 """The layout of a manifest that names none: `step-N` or `checkpoint-N`, as every earlier version stored them."""
-_SHARED = "it was removed but for the files that a newer one shares with it"
+_SHARED = "it was removed, except files that a newer checkpoint shares"
 
 
 def place_of(folder: RunFolder) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
     job = folder.rendered / "job.json"
     uri = folder.read_json("rendered/job.json")["checkpoint"]["uri"] if job.is_file() else None
     if uri is None:
-        raise ImpossibleError("the run keeps no checkpoints", hint="name the place itself: s3://bucket/prefix")
+        raise ImpossibleError("the run keeps no checkpoints", hint="give the store itself: s3://bucket/prefix")
     return str(uri), region
 
 
@@ -165,7 +165,7 @@ def _of_torch(
         key = f"{folder}/{path}"
         size = sizes.get(key)
         if ".." in path.split("/") or path.startswith("/"):
-            return replace(known, reason=f"its {DCP_METADATA_NAME} names a path outside: {path}")
+            return replace(known, reason=f"its {DCP_METADATA_NAME} names a path outside the checkpoint: {path}")
         if size is None:
             reason = reason or f"{path} is missing"
         elif size < least:
@@ -185,13 +185,13 @@ def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
         for each in found:
             if each.whole:
                 return each
-        raise ImpossibleError("no whole checkpoint is there")
+        raise ImpossibleError("the store has no complete checkpoint")
     for each in found:
         if each.step == step and each.whole:
             return each
         if each.step == step:
-            raise ImpossibleError(f"step {step} is not whole: {each.reason}", hint=f"whole steps: {there}")
-    raise ImpossibleError(f"no checkpoint of step {step}", hint=f"whole steps: {there}")
+            raise ImpossibleError(f"step {step} is not complete: {each.reason}", hint=f"complete steps: {there}")
+    raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {there}")
 
 
 def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) -> tuple[str, ...]:

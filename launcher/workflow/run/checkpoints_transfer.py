@@ -145,7 +145,7 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
             hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
         )
     if any(step_of_folder_key(key) is None for key in wanted):
-        raise ImpossibleError("what is to be deleted is not all of checkpoints")
+        raise ImpossibleError("the objects to delete are not all checkpoints")
     marks = [key for key in wanted if key.endswith(("/manifest.json", "/.metadata"))]
     rest = sorted(set(wanted) - set(marks))
     try:

@@ -24,7 +24,7 @@ from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed, DeployTarget
 
-UNREACHED = "is its API private? launch from within its network, or name the context of a tunnel in target.context"
+UNREACHED = "is its API private? launch from its network, or set target.context to the context of a tunnel"
 LOCAL = "local"
 """The `target.ssh_host` that stands for this machine."""
 
@@ -83,7 +83,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
     facts = context.instances[plan.place.instance_type]
     refuse_unless_well(plan, checks(plan, facts, looked), tell)
-    tell(f"cluster {plan.cluster_name} exists: nothing is provisioned, and its own cost is in no line of the quote")
+    tell(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
     if found.lender is not None and not looked.lent:
         pause = (lambda _: None) if target.box is not None else time.sleep

@@ -107,12 +107,12 @@ class _Disruption(Undisturbed):
     tell: Callable[[str], None]
     due_at: float | None = None
     saved: bool = False
-    not_played: str = "the job ended before its command began"
+    not_played: str = "the job ended before its command started"
 
     def command_started(self) -> None:
         if self.due_at is None and not self.saved:
             self.due_at = time.monotonic() + self.after_s + WITHOUT_CHECKPOINT_S
-            words = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command began"
+            words = f"{self.after_s + WITHOUT_CHECKPOINT_S:g} s after its command started"
             self.not_played = f"the job ended earlier than {words}, and stored no checkpoint until then"
 
     def first_checkpoint(self) -> None:
@@ -125,13 +125,13 @@ class _Disruption(Undisturbed):
             return False
         self.not_played = ""
         if not self.saved:
-            self.tell("no whole checkpoint has come: the interruption is played all the same")
+            self.tell("no whole checkpoint has come: simulating the interruption anyway")
         return True
 
     def victim(self) -> str | None:
         nodes = self.watch.facts.nodes if self.watch.facts is not None else ()
         if not nodes:
-            self.not_played = "it found the job on no node"
+            self.not_played = "the job ran on no node"
         return nodes[0] if nodes else None
 
 
@@ -148,10 +148,10 @@ class _Interruption(_Disruption):
             node = self.victim()
             if node is None:
                 return
-            self.tell(f"EC2 takes {node} back: two minutes' notice")
+            self.tell(f"EC2 reclaims {node}: 2 minutes' notice")
             loss = self.box.lose_node(self.cluster, node, notice_s=NOTICE_S)
-            left = "after the job had left it" if loss.drained else "with the job still on it"
-            self.tell(f"{loss.node} is gone with its disk, {left}; another node takes its place")
+            left = "after the job had left the node" if loss.drained else "with the job still running on the node"
+            self.tell(f"{loss.node} and its disk are lost, {left}; another node replaces it")
         except (SlipwayError, RuntimeError, OSError) as problem:
             self.failure = problem
 
@@ -171,7 +171,7 @@ class _Interruption(_Disruption):
 
     def _raise(self) -> None:
         if self.failure is not None:
-            raise DeploymentFailedError(f"the interruption could not be played: {self.failure}") from self.failure
+            raise DeploymentFailedError(f"cannot simulate the interruption: {self.failure}") from self.failure
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class _NodeFailure(_Disruption):
             "interrupted", time=lost_at, attempt=attempt, ended_by=NODE_LOST, exit_code=None, node=node
         )
         self.box.replace_node(self.cluster, node)
-        self.tell(f"HyperPod's automatic recovery has brought another machine for {node}, with an empty disk")
+        self.tell(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,5 +212,5 @@ class _JobInterruption(_Disruption):
     def check(self, follower: Follower) -> None:
         del follower
         if self.is_due() and self.victim() is not None:
-            self.tell("SageMaker takes the instances back, without notice")
+            self.tell("SageMaker reclaims the instances without notice")
             self.box.interrupt_job(self.watch.job.job)

@@ -134,13 +134,13 @@ def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterato
     yield Kept(
         kind=KeptKind.CLUSTER,
         name=plan.cluster_name,
-        reason="it was there before this plan and is not its to take down",
+        reason="it existed before this plan, so the plan does not remove it",
     )
     if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") is not None:
         yield Kept(
             kind=KeptKind.NAMESPACE,
             name=f"{namespace}, service account {account}",
-            reason="others' jobs may use them too, and they cost nothing",
+            reason="other jobs may use them too, and they cost nothing",
         )
     uri = checkpoint_uri(plan, found.names)
     yield Kept(
@@ -181,8 +181,8 @@ def remove_jobs(
             while left := jobs.left(each.submitted):
                 if clock() > end:
                     raise DeploymentFailedError(
-                        f"{each.kind} {each.submitted.job} is deleted and has not gone: {', '.join(left)}",
-                        hint="the same command looks again; a finalizer is its own controller's to take off",
+                        f"{each.kind} {each.submitted.job} was deleted but still exists: {', '.join(left)}",
+                        hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
     _take_back(found, environment, tell)

@@ -214,7 +214,7 @@ class Sated:
             self.watch.source.cancel(self.watch.job)
         except SchedulerError as problem:
             self.asked_at = None
-            self.tell(f"{problem.message}; asked again")
+            self.tell(f"{problem.message}; trying again")
         else:
             self.over = True
-            self.tell(f"step {follower.step}: enough is measured, the job is cancelled")
+            self.tell(f"step {follower.step}: the measurement is complete, cancelling the job")

@@ -102,7 +102,7 @@ def event_words(event: dict[str, object]) -> str | None:
         again = f"tried again in {event['retry_in_s']} s, training goes on"
         return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
     if kind == "notice" and event.get("source") == "budget":
-        return f"{begin}: the guard says that the budget is used up ({event.get('detail')}): it saves and leaves"
+        return f"{begin}: the guard reports that the budget is used up ({event.get('detail')}): it saves and ends"
     if kind in ENDINGS:
         return f"{begin} {kind}, exit {event.get('exit_code')}"
     if kind in _TROUBLES:
@@ -113,8 +113,8 @@ def event_words(event: dict[str, object]) -> str | None:
 
 def _restored(event: dict[str, object]) -> str:
     if event.get("source") == "own":
-        return f" begins where step {event['step']} is the newest checkpoint: {event.get('reason')}"
-    origin = "taken over on its node" if event.get("source") == "node" else "restored from S3"
+        return f" starts with step {event['step']} as the newest checkpoint: {event.get('reason')}"
+    origin = "found on its node" if event.get("source") == "node" else "restored from S3"
     return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
 
 
@@ -129,10 +129,10 @@ _WORDS: dict[str, Callable[[dict[str, object]], str]] = {
     ),
     "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
     "checkpoint-layout": lambda event: f": its checkpoints are of layout {event['layout']}",
-    "read-back": lambda event: f": step {event['step']} is read back from S3 in {event['seconds']} s",
+    "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({event.get('source')})",
-    "rebalance-recommended": lambda _: ": EC2 recommends to leave this instance, an interruption has become likelier",
-    "hung": lambda event: f": no step for {event['minutes']} minutes, it is ended",
+    "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
+    "hung": lambda event: f": no step for {event['minutes']} minutes, the agent ends it",
 }
 
 
@@ -206,7 +206,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     """
     plan = quoted.plan
     if plan.request.workload.train is None:
-        raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE makes the cluster alone")
+        raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE creates the cluster only")
     if options.fresh:
         refuse_fresh(plan)
     if not options.sandbox:
@@ -223,7 +223,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     if report.stopped is not None:
         raise DeploymentFailedError(f"the job was {report.stopped.words}")
     if report.status is not RunStatus.SUCCEEDED:
-        hint = f"slipway logs {plan.name} shows what it printed"
+        hint = f"slipway logs {plan.name} shows its output"
         raise DeploymentFailedError(f"the job {report.status.words}", hint=hint)
     _refuse_an_unproven_run(story, report, options)
     return folder, report
@@ -231,7 +231,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
 
 def _refuse_an_unproven_run(story: Story, report: Report, options: LaunchOptions) -> None:
     """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then."""
-    unproven = [f"the interruption was not played: {story.not_played}"] if story.not_played else []
+    unproven = [f"the interruption was not simulated: {story.not_played}"] if story.not_played else []
     if report.stored is not None and not report.stored.count:
         unproven.append("the job stored no checkpoint: an interruption would lose all its work")
         unproven += report.stored.troubles
@@ -282,7 +282,7 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
             story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
-            options.tell(f"the job goes on{rate}")
+            options.tell(f"the job continues{rate}")
             for way in ("attach", "cancel", *(("down",) if deploys(plan) else ())):
                 options.tell(f"next: slipway {way} {plan.name}")
         raise
@@ -463,7 +463,7 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
     cluster = str(submission.head_node.host)
     found = Beginning(plan=plan, session=session, cluster=cluster, tell=tell, waits=waits)
     if wait_s := found.left_s:
-        tell(f"the nodes come in {spoken(wait_s)}, when what was bought begins: follow until then")
+        tell(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
     found.done = not wait_s
     return found
 

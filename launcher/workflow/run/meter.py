@@ -47,7 +47,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     try:
         hold(quote, _PLACE)
     except ValueError as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
+        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
     kind, region, name = quote["target"], quote["region"], quote["instance_type"]
     if quote["purchase_option"] != PurchaseOption.SPOT or kind not in set(TargetKind) or not region or not name:
         return None
@@ -70,7 +70,7 @@ def _asked(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow
         return SpotNow(usd_per_hour=None, note=f"not read: {problem.message}")
     of_zone = [each for each in rates if zone in (None, each.key.zone)]
     if not of_zone:
-        return SpotNow(usd_per_hour=None, note=f"EC2 has none for {zone or session.region}")
+        return SpotNow(usd_per_hour=None, note=f"EC2 has no spot price for {zone or session.region}")
     found = max(of_zone, key=lambda each: each.usd)
     where = "" if zone is not None or len(of_zone) == 1 else f", in {found.key.zone}, the dearest zone"
     return SpotNow(usd_per_hour=found.usd * Decimal(nodes), note=f"{found.note}{where}")
@@ -162,7 +162,7 @@ def terms(folder: RunFolder) -> Terms:
             rates=parse_rates(quote.get("rates")),
         )
     except (ArithmeticError, ValueError) as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is no quote: {problem}") from problem
+        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
 
 
 def quoted_figures(folder: RunFolder) -> dict[str, float]:

@@ -25,7 +25,7 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> It
     """
     submission = recorded(folder)
     if submission is None:
-        hint = "a launch with its own sandbox cannot be entered; run slipway sandbox start first"
+        hint = "you cannot enter a launch with its own sandbox; run slipway sandbox start first"
         raise ImpossibleError(f"{name} has no job on a cluster", hint=hint)
     with gone_where_removed(submission, environment), closing(reached(submission, environment)) as way:
         found = look_again(folder, way.source)

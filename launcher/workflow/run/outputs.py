@@ -23,7 +23,7 @@ def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
     found = {each.key.split("/")[1]: each for each in stored if each.key == manifest_key(each.key.split("/")[1])}
     if not found:
         raise ImpossibleError(
-            f"no outputs in {store.uri}", hint="run.outputs names them; they are stored when the command has ended"
+            f"no outputs in {store.uri}", hint="set run.outputs; outputs are stored when the command has ended"
         )
     newest = max(found.values(), key=lambda each: each.modified) if run is None else found.get(run)
     if newest is None:

@@ -154,7 +154,7 @@ class Fallback:
         priced = self.candidates()
         rank = self._next(priced)
         if rank is None:
-            self.options.tell("no capacity yet, and the gate allows no other candidate: the job keeps waiting")
+            self.options.tell("no capacity yet, and the gate allows no other candidate: the job continues to wait")
             return False
         self.options.tell(f"no capacity yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
         return True
@@ -204,7 +204,9 @@ def launch_plan(
         SlipwayError: it was refused, or a step failed.
     """
     if options.interrupt_after_s is not None and not options.sandbox:
-        raise UnreadableInputError("--interrupt-after plays an interruption in the sandbox", hint="add --sandbox")
+        raise UnreadableInputError(
+            "--interrupt-after simulates an interruption and needs --sandbox", hint="add --sandbox"
+        )
     refuse_missing_trainer(path, plan_file.load(path), options.environment)
     saved = saved_plan_of(path, asked, wanted)
     # A saved plan is carried out as it is.

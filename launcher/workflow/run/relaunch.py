@@ -42,8 +42,8 @@ def refuse_fresh(plan: Plan) -> None:
     if plan.request.checkpoint.mode not in _KEPT:
         mode = plan.request.checkpoint.mode.value
         raise ImpossibleError(
-            f"--fresh: checkpoint.mode is {mode}, and Slipway keeps no checkpoints that a job would go on from",
-            hint="drop --fresh; with mode own, name another place in checkpoint.uri",
+            f"--fresh: checkpoint.mode is {mode}, so Slipway stores no checkpoints to resume from",
+            hint="remove --fresh; with mode own, set another checkpoint.uri",
         )
 
 
@@ -66,14 +66,14 @@ def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str
         if mine not in (None, _signed(first)):
             first.put(_OWNER, str(mine).encode())
     except AwsError as problem:
-        tell(f"warning: the owner of this run is not recorded beside its checkpoints: {problem.message}")
+        tell(f"warning: cannot record the owner of this run beside its checkpoints: {problem.message}")
     if key is not None:
         first.put(_POINTER, key.encode())
         return f"/{FRESH_FOLDER}/{key}"
     try:
         return _newest(first)
     except AwsError as problem:
-        tell(f"warning: whether a launch with --fresh began elsewhere is not known: {problem.message}")
+        tell(f"warning: cannot read whether a launch with --fresh uses another prefix: {problem.message}")
         return ""
 
 
@@ -132,7 +132,7 @@ def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | Non
     try:
         found = run_state(name, before, context.environment)
     except SlipwayError as problem:
-        context.tell(f"warning: whether run {before.path.name} of this plan still runs is not known: {problem.message}")
+        context.tell(f"warning: whether run {before.path.name} of this plan still runs is unknown: {problem.message}")
         return None
     if found.status not in GOING_ON or found.submission is None:
         return None
@@ -156,12 +156,12 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
         store = Objects.at(session, uri)
         run, newest = writer(store, now), next((each for each in survey(store) if each.whole), None)
     except SlipwayError as problem:
-        yield f"warning: what {uri or 'the store'} holds of earlier launches is not known: {problem.message}"
+        yield f"warning: what {uri or 'the store'} contains from earlier launches is unknown: {problem.message}"
         return
     if run is not None and not fresh:
         yield (
-            f"warning: {run} writes checkpoints there now: while it does, this job is refused"
-            f" (slipway status {plan.name}, slipway cancel {plan.name}): {uri}"
+            f"warning: {run} writes to this checkpoint store now: until it ends, this job is refused (slipway "
+            f"status {plan.name}, slipway cancel {plan.name}): {uri}"
         )
     if mine is not None and mine != theirs:
         yield f"warning: {theirs} launched this plan last, not {mine}: this job resumes from that run"

@@ -75,12 +75,12 @@ def _removed(
     try:
         found = survey(asked, session, catalog, erase=True)
         if any(each.deployed_at is not None and each.deployed_at < begun for each in found.going):
-            raise ImpossibleError("it was there before the spike began")
+            raise ImpossibleError("it existed before the spike started")
         removal = take_down(found, session, catalog, tell)
     except SlipwayError as problem:
         left = left_running(plan, session, catalog, datetime.now(UTC))
         return () if left.lines == (NOTHING,) else (f"{name} was not removed: {problem.message}", *left.lines)
-    tell(f"removed what the spike made in {region}: {', '.join(name for name, _ in removal.stacks)}")
+    tell(f"removed what the spike created in {region}: {', '.join(name for name, _ in removal.stacks)}")
     for kept in removal.kept:
         tell(f"stays: {kept.kind.value} {kept.name}: {kept.reason}")
     return ()
@@ -130,9 +130,7 @@ class SpikePlans:
         """
         facts, request = self.catalog.instance_types.get(instance_type), self.request
         if facts is None or facts.accelerator is None:
-            raise ImpossibleError(
-                f"{instance_type} is no type with accelerators", hint="slipway prices show lists them"
-            )
+            raise ImpossibleError(f"{instance_type} has no accelerators", hint="slipway prices show lists them")
         hours, nodes = minutes / MINUTES_PER_HOUR, self._nodes(instance_type)
         ending = f"-spike-{instance_type.partition('.')[0]}"
         run, uri = request.run, request.checkpoint.uri
@@ -165,7 +163,7 @@ class SpikePlans:
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=load_training())
         count = next((each for each in COUNTS if estimator.work(instance_type, each).misfit is None), None)
         if count is None:
-            raise ImpossibleError(f"the job fits no number of {instance_type} up to {COUNTS[-1]}")
+            raise ImpossibleError(f"the job does not fit on {instance_type}, up to {COUNTS[-1]}")
         return count
 
     def beside(self, found: Measurement) -> Spiked:
@@ -206,8 +204,8 @@ def spike(
     request, catalog = asked(path, clock(), price)
     train = request.workload.train
     if train is None or train.model is None:
-        hint = "workload.train.model, where {params_b: ...} will do"
-        raise ImpossibleError(f"{request.name} has no job whose rate means anything without a model", hint=hint)
+        hint = "workload.train.model, where {params_b: ...} is enough"
+        raise ImpossibleError(f"{request.name} has no model, so a training rate cannot be measured", hint=hint)
     plans = SpikePlans(path=path, request=request, train=train, catalog=catalog)
     measured: list[Spiked] = []
     unmeasured: list[tuple[str, str]] = []
@@ -251,7 +249,7 @@ def _removed_after(
         yield
     except KeyboardInterrupt:
         if not options.sandbox and _folders(made.name, options.root, begun):
-            options.tell(f"next: slipway down {made.name} --checkpoints removes what the spike has made")
+            options.tell(f"next: slipway down {made.name} --checkpoints removes what the spike created")
         raise
     except SlipwayError:
         left += _remove(made, begun, catalog, options)

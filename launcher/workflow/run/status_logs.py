@@ -27,7 +27,7 @@ def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], s
     try:
         run_state(name, folder, environment, say)
     except UnreachableError as problem:
-        say(f"{problem.message}; these are the logs of the last check")
+        say(f"{problem.message}; these are the last known logs")
 
 
 def follow_logs(

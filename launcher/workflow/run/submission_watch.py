@@ -187,7 +187,7 @@ class RemoteWatch:
             if self.over and facts.reason:
                 self.tell(f"job {self.job.job} failed: {facts.reason}")
             if self.over and facts.keeps_nodes and self.source.cancel(self.job):
-                self.tell(f"job {self.job.job} was cancelled: its other pods waited for the one that failed")
+                self.tell(f"job {self.job.job} was cancelled: its other pods waited for the failed pod")
             return
         self.failed_at = None
         self.over = facts.state.final

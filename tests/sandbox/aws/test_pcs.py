@@ -239,7 +239,7 @@ class TestJobs:
         said = []
         DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
         assert len(nodes()) == 2
-        assert said == ["node group nodes of small was stopped: its nodes may come again"]
+        assert said == ["node group nodes of small was stopped: its nodes can start again"]
         DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, said.append)
         assert len(said) == 1
 

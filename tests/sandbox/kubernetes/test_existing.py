@@ -129,7 +129,7 @@ def test_nodes_that_a_job_must_not_use_are_none(node, examined, cluster):
     node("n1", taints=({"key": "team", "value": "b", "effect": "NoSchedule"},))
     node("n2")
     cluster.cordon("n2")
-    assert "none of the 2 takes the job's pods" in examined()["cluster nodes"][1]
+    assert "none of the 2 nodes accepts the job's pods" in examined()["cluster nodes"][1]
 
 
 def test_karpenter_may_make_the_nodes(cluster, connection, examined):
@@ -154,7 +154,7 @@ def test_nodes_whose_devices_nobody_shows_are_refused(node, examined, name):
     node("n2", room=room)
     result, got = examined()["node devices"]
     assert (result, "n1, n2 show fewer" in got) == (Outcome.FAILED, True)
-    assert ("over TCP" in got) is ("efa" in name)
+    assert ("use TCP" in got) is ("efa" in name)
 
 
 def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(node, examined):
@@ -212,7 +212,7 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, exami
     for name in ("n1", "n2"):
         node(name, labels={"karpenter.sh/capacity-type": "spot"})
     result, got = examined(**spot)["spot notices"]
-    assert (result, "2 nodes are unmanaged (n1, n2)" in got) == (Outcome.ADVICE, True)
+    assert (result, "2 nodes are not managed (n1, n2)" in got) == (Outcome.ADVICE, True)
     plugin = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

@@ -116,7 +116,7 @@ def test_a_store_without_any_says_so(slipway, s3):
     code, out, _ = slipway("list", URI)
     assert (code, "no checkpoint yet" in out) == (0, True)
     code, _, err = slipway("restore", URI)
-    assert (code, "no whole checkpoint is there" in err) == (5, True)
+    assert (code, "the store has no complete checkpoint" in err) == (5, True)
 
 
 def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(agent, slipway, s3, tmp_path):
@@ -144,7 +144,7 @@ def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
     code, _, err = slipway("restore", URI, "--step", "2", "-o", "here")
     assert (code, "is there already" in err) == (5, True)
     code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
-    assert (code, "whole steps: 3, 2, 1" in err) == (5, True)
+    assert (code, "complete steps: 3, 2, 1" in err) == (5, True)
 
 
 def manifest(s3, step, layout, paths, **options):
@@ -235,7 +235,7 @@ def test_prune_keeps_what_the_kept_ones_point_to(agent, slipway, s3, tmp_path):
         (9, "its upload did not finish"),
         (4, None),
         (3, None),
-        (1, "it was removed but for the files that a newer one shares with it"),
+        (1, "it was removed, except files that a newer checkpoint shares"),
     ]
     assert slipway("verify", URI, "--step", "3")[0] == slipway("verify", URI, "--step", "4")[0] == 0
     code, out, _ = slipway("prune", URI, "--keep", "2", "--yes")

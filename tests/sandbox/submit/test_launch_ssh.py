@@ -146,7 +146,7 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     with pytest.raises(DeclinedError):
         far.launch(far.root / "plan.yaml", approve=decline, second=asked.append)
     assert asked == ["submit a second job of far beside it"]
-    assert "writes checkpoints there now: while it does, this job is refused" in far.told[-2]
+    assert "writes to this checkpoint store now: until it ends, this job is refused" in far.told[-2]
     assert far.told[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
 
 
@@ -169,5 +169,5 @@ def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
 
 
 def test_over_ssh_a_place_for_checkpoints_must_be_known(far):
-    with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto says no place in S3"):
+    with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto gives no S3 location"):
         far.launch(far.plan(["true"], uri="auto"))

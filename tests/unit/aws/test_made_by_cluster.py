@@ -90,6 +90,6 @@ def test_down_says_what_it_costs_and_why_it_stays(session, made):
     kept = list(made_in_kubernetes(session, load(), REGION, OWN))
     dollars, unknown = [each for each in kept if each.kind is KeptKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
-    assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is not known here")
+    assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")
     assert all(each.reason.endswith(f"--region {REGION}") for each in kept)
     assert all("holds the network" in each.reason for each in kept if each.kind is not KeptKind.VOLUME)

@@ -71,7 +71,7 @@ def of(text, line):
         (EMBED.replace(', price_overrides: {ml.inf2.xlarge/on-demand: "0.95"}', "") + OVER, None, ""),
         (CHAT.replace("on-demand, price", "bedrock, price").replace("instance_type: g6e.2xlarge", ""), 5, "nothing to"),
         (EMBED.replace("sagemaker-endpoint", "eks"), 5, "target.kind: eks"),
-        (EMBED.replace("target: {", "target: {cluster: pod, "), 5, "an endpoint runs in no cluster, got pod"),
+        (EMBED.replace("target: {", "target: {cluster: pod, "), 5, "an endpoint does not run in a cluster, got pod"),
         (of(EMBED, "min_instances: 0").replace("us-west-2", "eu-west-3"), 5, "eu-west-3"),
         (of(EMBED, "deployment: canary"), 5, "canary replaces a part of the instances"),
         (EMBED.replace("tensor_parallel: 2", "tensor_parallel: 12"), 5, "12 is no degree of tensor parallelism"),
@@ -143,7 +143,7 @@ def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(o
     said = " ".join(err.split())
     assert "against the verdict (--despite-verdict): Do not deploy" in said
     assert "endpoint slipway-chat: 1 x ml.g6e.2xlarge, on demand, in us-east-1" in said
-    assert "AWS is not asked what exists already" in said
+    assert "Slipway cannot read what exists in AWS" in said
     assert "resources in 1 new stack; an hour costs $2.80 while all nodes run" in said
     assert "would run: " in said
     (folder,) = [each for each in Path(".slipway/runs/chat").iterdir() if not each.is_symlink()]

@@ -68,7 +68,7 @@ def test_a_folder_that_was_only_deployed_has_no_job(folder, slipway):
     served = plan_file.load(ROOT / "examples" / "serve" / "pinned" / "embedding-inf2.yaml")
     folder.write_json("plan.json", document(served))
     code, _, err = slipway("cancel", "tiny", "--yes")
-    assert (code, "is an endpoint and has no job: nothing is cancelled" in err, "slipway down tiny" in err) == (
+    assert (code, "is an endpoint without a job: nothing is cancelled" in err, "slipway down tiny" in err) == (
         5,
         True,
         True,

@@ -64,7 +64,7 @@ class TestRefusals:
             (
                 {"purchase": PLANNED, "target": {"instance_type": "g5.48xlarge"}},
                 "no-training-plan",
-                "not sold in training plans",
+                "not available in training plans",
             ),
             ({"target": {"instance_type": "trn1.2xlarge", "nodes": 1}}, "not-on-hyperpod", "trn1.32xlarge"),
             ({"target": {"fallback_types": ["p5en.48xlarge"]}}, "hyperpod-fallback", "target.instance_type"),

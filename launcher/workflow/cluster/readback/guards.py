@@ -41,9 +41,9 @@ def topic(reading: Reading) -> None:
         if each["Effect"] == "Allow" and each.get("Condition")
         for service in each.get("Principal", {}).get("Service", [])
     }
-    checks.equal("services that may publish", PUBLISHERS, frozenset(allowed))
+    checks.equal("services allowed to publish", PUBLISHERS, frozenset(allowed))
     refused = [each.get("Condition", {}).get("Bool", {}) for each in state.statements if each["Effect"] == "Deny"]
-    checks.holds("topic takes TLS only", {"aws:SecureTransport": "false"} in refused)
+    checks.holds("topic accepts TLS only", {"aws:SecureTransport": "false"} in refused)
     wanted = {each for each in plan.request.guardrails.notify if not _is_topic(each)}
     checks.equal("subscribers", frozenset(wanted), frozenset(each for _, each in state.subscribers))
 
@@ -69,7 +69,7 @@ def guard(reading: Reading) -> None:
     if reading.deployed_now:
         wanted["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
     checks.equal("guard", wanted, {key: state.environment.get(key) for key in wanted})
-    checks.equal("guard's failed calls are repeated", 0, functions.retries(reading.session, name))
+    checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
     checks.equal("guard tells", told(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
         each.arn
@@ -97,7 +97,7 @@ def event_rules(reading: Reading) -> None:
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
         wanted |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
         ids = {one for each in found for one in each.pattern.get("detail", {}).get("capacity-reservation-id", [])}
-        checks.equal("block whose end is announced", {reservation.id}, ids)
+        checks.equal("block with an end notice", {reservation.id}, ids)
     checks.equal("events listened to", wanted, {one for each in found for one in each.pattern.get("detail-type", [])})
 
 
@@ -137,8 +137,6 @@ def budget(reading: Reading) -> None:
     (name,) = reading.ids("AWS::Budgets::Budget")
     state = budgets.describe(reading.session, reading.account, name)
     limit = reading.plan.request.budget.max_usd
-    reading.checks.equal(
-        "budget of a month, $", None if limit is None else limit.normalize(), state.limit_usd.normalize()
-    )
+    reading.checks.equal("monthly budget, $", None if limit is None else limit.normalize(), state.limit_usd.normalize())
     tag = f"user:slipway:cluster${reading.plan.cluster_name}"
     reading.checks.equal("budget counts", frozenset((tag,)), state.tags)

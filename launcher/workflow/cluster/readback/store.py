@@ -20,7 +20,7 @@ def checkpoint_buckets(reading: Reading) -> None:
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
     checks.equal("checkpoint bucket expires", {"Key": STORE_TAG, "Value": SUPERSEDED}, tag)
     checks.holds("checkpoint bucket aborts uploads", "AbortIncompleteMultipartUpload" in rules.get("incomplete", {}))
-    checks.holds("checkpoint bucket takes a manifest once", bucket.manifests_once)
+    checks.holds("checkpoint bucket accepts each manifest once", bucket.manifests_once)
     checks.equal("checkpoint bucket's own key", request.storage.kms_key_arn, bucket.kms_key)
     logs = next((each for each in made if each != bucket.name), None) if request.storage.access_log else None
     checks.equal("checkpoint bucket's access log", logs, bucket.logs_to)
@@ -30,4 +30,4 @@ def checkpoint_buckets(reading: Reading) -> None:
 def _closed(reading: Reading, what: str, bucket: BucketState) -> None:
     reading.checks.holds(f"{what} blocks public access", bucket.public_access_blocked)
     reading.checks.holds(f"{what} is encrypted", bucket.encryption is not None)
-    reading.checks.holds(f"{what} takes TLS only", bucket.tls_only)
+    reading.checks.holds(f"{what} accepts TLS only", bucket.tls_only)

@@ -95,8 +95,8 @@ def node_group(reading: Reading) -> None:
     group = reading.main.outputs["NodeSecurityGroupId"]
     rules = networks.security_group_rules(reading.session, group)
     for way in ("in", "out"):
-        checks.holds(f"nodes let all traffic {way} among themselves (EFA)", networks.lets_all_from(rules[way], group))
-    checks.holds("nodes are open to nobody else", not any(rule.get("IpRanges") for rule in rules["in"]))
+        checks.holds(f"nodes allow all traffic {way} among themselves (EFA)", networks.lets_all_from(rules[way], group))
+    checks.holds("nodes accept no other traffic", not any(rule.get("IpRanges") for rule in rules["in"]))
 
 
 def endpoint_group(reading: Reading) -> None:
@@ -144,7 +144,7 @@ def role_boundaries(reading: Reading) -> None:
     wanted = {reading.plan.request.security.permissions_boundary_arn}
     reading.checks.equal("boundary of the roles", wanted, {each.boundary_arn for each in made})
     entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
-    reading.checks.holds("roles are for services alone", all(each.services for each in made if each.name != entry))
+    reading.checks.holds("roles are for services only", all(each.services for each in made if each.name != entry))
     if entry:
         found = roles.rights(reading.session, entry)
         given = {arn for each in found if "iam:PassRole" in _actions([each]) for arn in _listed(each["Resource"])}

@@ -153,7 +153,7 @@ class TestState:
 
     def test_the_last_trouble_of_its_log_is_told(self, runtime, session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
-        with pytest.raises(DeploymentFailedError, match="is Failed; its log: ERROR out of memory"):
+        with pytest.raises(DeploymentFailedError, match="is Failed; log: ERROR out of memory"):
             state_of(served("small", session), session)
 
     def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, session):
@@ -177,7 +177,7 @@ class TestState:
 
     def test_one_that_its_guard_has_deleted_is_told(self, runtime, session):
         runtime.gone = True
-        with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} is gone, and its stack"):
+        with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
             settled(served("small", session), session, print)
 
     def test_it_is_waited_for_and_told_of_at_every_change(self, runtime, session):
@@ -200,7 +200,7 @@ class TestState:
 
     def test_one_that_is_not_deployed_is_told(self, runtime, session):
         runtime.deployed = False
-        with pytest.raises(ImpossibleError, match="there is no stack slipway-small-serving"):
+        with pytest.raises(ImpossibleError, match="stack slipway-small-serving does not exist"):
             served("small", session)
 
 

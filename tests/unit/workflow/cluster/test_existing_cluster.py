@@ -89,7 +89,7 @@ def test_the_ways_in_name_region_node_login_and_queue():
     assert ways["ssh, within a minute"].endswith("ec2-user@i-0123456789abcdef0")
     assert "--instance-id i-0123456789abcdef0 --instance-os-user ec2-user" in ways["ssh, a key first"]
     assert "--partition trn1-32xlarge" in ways["a shell on a node, there"]
-    assert "sbatch job.sbatch" in ways["the job, there"]
+    assert "sbatch job.sbatch" in ways["the job, from there"]
 
 
 def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():

@@ -147,7 +147,7 @@ class TestJobs:
             (tmp_path / name).chmod(0o755)
         refuse_job(plan, {"PATH": str(tmp_path)})
         elsewhere = replace(plan.request, target=replace(plan.request.target, cluster="shared"))
-        with pytest.raises(ImpossibleError, match="another plan"):
+        with pytest.raises(ImpossibleError, match="only to the plan's own HyperPod cluster"):
             refuse_job(replace(plan, request=elsewhere), {"PATH": str(tmp_path)})
 
     def test_the_controller_that_runs_is_asked_for(self, plan, aws):
@@ -173,7 +173,7 @@ class TestJobs:
         assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
         assert (node.via, node.user) == ("session", "ubuntu")
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, asked)
-        with pytest.raises(DeploymentFailedError, match="no controller"):
+        with pytest.raises(DeploymentFailedError, match="the controller of"):
             controller(plan, outputs, session)
 
 

@@ -116,7 +116,7 @@ def test_a_job_of_the_same_submission_is_the_one_that_an_earlier_call_created():
 
 def test_a_name_that_another_submission_has_is_refused():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags("other"))
-    with pytest.raises(DeploymentFailedError, match="of another submission") as refused:
+    with pytest.raises(DeploymentFailedError, match="to another submission") as refused:
         _create(session(sagemaker=api), REQUEST, JOB.key)
     assert refused.value.exit_code == 6
     assert source(api).find(JOB.key, JOB.folder) is None
@@ -186,5 +186,5 @@ def test_a_log_group_that_is_not_there_yet_holds_nothing():
 
 
 def test_nobody_enters_the_nodes():
-    with pytest.raises(ImpossibleError, match="take no shell"):
+    with pytest.raises(ImpossibleError, match="accept no shell"):
         source(Api()).nodes(JOB)

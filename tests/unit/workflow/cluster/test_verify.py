@@ -77,7 +77,7 @@ def test_a_type_without_a_reader_is_named(sns):
     client, _ = sns
 
     assert _read(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
-        "AWS::XRay::Group": "made, and nothing here reads it back"
+        "AWS::XRay::Group": "created, but Slipway has no check for it"
     }
 
 
@@ -93,7 +93,7 @@ def test_every_difference_is_gathered(sns):
     publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
     assert asked.checks.wrong == [
         "topic: planned slipway p5-spot, found another",
-        f"services that may publish: planned {publishers}, found none",
-        "topic takes TLS only: planned yes, found no",
+        f"services allowed to publish: planned {publishers}, found none",
+        "topic accepts TLS only: planned yes, found no",
     ]
     assert asked.checks.agreed == ["subscribers: none"]

@@ -80,7 +80,7 @@ def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account, tmp_path):
 def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account, tmp_path):
     account.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
 
-    with pytest.raises(ImpossibleError, match="is in the way") as refused:
+    with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
         removed(account, tmp_path)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
 

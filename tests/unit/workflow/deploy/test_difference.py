@@ -108,7 +108,7 @@ def test_an_update_lists_what_is_replaced_first_and_counts(account, session, tmp
     wanted["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
     found = difference_of(assembly(tmp_path / "cdk.out", training=wanted), session)
     told = [line.strip() for line in difference_lines(found, context(account, []), REGION, ["in words"])]
-    assert told[:2] == ["what changes: in words", "slipway-team-training: 1 new, 1 replaced"]
+    assert told[:2] == ["changes: in words", "slipway-team-training: 1 new, 1 replaced"]
     assert told[2].split() == ["replaced", "AWS::SNS::Topic", "Topic:", "TopicName"]
     assert told[3].split() == ["new", "AWS::SNS::Topic", "More"]
 
@@ -198,7 +198,7 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(account,
     there(account, "slipway-team-training", topics(TopicName="unused"))
     made = assembly(tmp_path / "cdk.out", network=topics(TopicName="new") | {"Outputs": export}, training=user)
     found, told = difference_of(made, session), []
-    with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses that"):  # noqa: SIM117
+    with pytest.raises(ImpossibleError, match="Topic is replaced: CloudFormation refuses this"):  # noqa: SIM117
         with agreed(found, quoted, context(account, told), ["in words"]):
             pytest.fail("it was deployed")
     assert any("1 replaced" in line for line in told)
@@ -236,7 +236,7 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
     shown_only(
         made, Session(environment=account.environment, region=REGION), context(account, told), ["in words"], quoted.plan
     )
-    assert any("AWS is not asked what exists already" in line for line in told)
+    assert any("Slipway cannot read what exists in AWS" in line for line in told)
     assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in told
     with pytest.raises(AwsError):
         difference_of(made, Session(environment=account.environment, region=REGION))

@@ -51,7 +51,7 @@ def rate(asked):
 def test_an_endpoint_costs_what_it_may_scale_to(look, rate):
     left = look()
     assert left.words == (
-        f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} asks it, {REMOVES}"
+        f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
     )
     assert left.stack == (STACK, "CREATE_COMPLETE")
 
@@ -63,18 +63,18 @@ def test_one_that_an_update_failed_on_stands_as_before(look):
 def test_cloudformation_that_goes_on(look, rate):
     going = look(stack="UPDATE_IN_PROGRESS", status="Updating")
     assert going.words.startswith(
-        f"CloudFormation goes on (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
+        f"CloudFormation continues (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
     )
     coming = look(stack="CREATE_IN_PROGRESS", gone=True)
     assert coming.words == (
-        f"CloudFormation goes on (CREATE_IN_PROGRESS), and the endpoint may come up, {rate}: {REMOVES}"
+        f"CloudFormation continues (CREATE_IN_PROGRESS), and the endpoint may still start, {rate}: {REMOVES}"
     )
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
 def test_a_stack_without_its_endpoint(look, status):
     left = look(stack=status, gone=True)
-    assert left.words == f"stack {STACK} is left, {status}, without its endpoint: {REMOVES}"
+    assert left.words == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
 def test_nothing_is_nothing(look):
@@ -85,6 +85,6 @@ def test_nothing_is_nothing(look):
 def test_who_cannot_ask_says_so(asked):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     left = left_behind(asked[0], asked[1], Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
-    assert left.words.startswith("AWS cannot be asked whether the endpoint runs and is billed (")
+    assert left.words.startswith("AWS does not answer whether the endpoint runs and is billed (")
     assert left.words.endswith(f": {REMOVES}")
     assert left.stack is None

@@ -84,7 +84,7 @@ def test_a_file_that_says_another_plan_is_refused(saved):
         priced = price(saved, NOW, PriceOptions())
         return Picked(priced, *pick(priced, digest))
 
-    with pytest.raises(QuoteMismatchError, match="its file says another one"):
+    with pytest.raises(QuoteMismatchError, match="its file has another digest"):
         quoted_as_saved(kept, quoted, os.environ)
 
 
@@ -148,7 +148,7 @@ def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
     # Another rate than the saved one: it stands in the stacks, which are compared at the saved one.
     cheaper = picked(written(tmp_path, usd="40", more=", nodes: 1"))
     moved = {name: "0" * 64 if "network" in name else each for name, each in kept.stacks.items()}
-    with pytest.raises(QuoteMismatchError, match="slipway-kept-network came out differently") as told:
+    with pytest.raises(QuoteMismatchError, match="slipway-kept-network differ") as told:
         refuse_if_moved(replace(kept, stacks=moved), cheaper, os.environ)
     assert "training" not in told.value.message
     assert kept.amounts == {"usd_per_hour": Decimal(50)}

@@ -93,7 +93,7 @@ def test_the_first_spot_request_of_an_account_needs_a_role(account, examined, pl
     on_eks = plan()
     on_eks = replace(on_eks, place=replace(on_eks.place, target=TargetKind.EKS))
     (check,) = named(examined(on_eks), "service role")
-    assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling makes it")
+    assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling creates it")
 
 
 def test_a_region_that_the_account_has_not_opted_in_to(account, examined, plan):
@@ -319,7 +319,7 @@ class TestGuard:
 
     def test_it_may_do_what_its_policies_say(self, examined, deployed):
         (found,) = named(examined(deployed), "guard")
-        asked = "the guard of probe may make the 2 calls that it stops and tells with"
+        asked = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (found.result, found.asked) == (Outcome.OK, asked)
 
     def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, account, examined, deployed):

@@ -41,7 +41,7 @@ def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(accoun
     (check,) = named(examined(plan()), "type offered")
     assert (check.result, check.fix) == (Outcome.FAILED, "target.az_id: one of use2-az3")
     account.canned["ec2.DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": []}
-    assert "does not offer it" in named(examined(plan()), "type offered")[0].got
+    assert "does not offer this type" in named(examined(plan()), "type offered")[0].got
 
 
 def test_a_reservation_that_fits(account, examined, plan):
@@ -65,7 +65,7 @@ def test_a_block_that_begins_later_has_its_cost_until_then(account, examined, pl
         ({"State": "expired"}, "it is expired"),
         ({"InstanceType": "p5e.48xlarge"}, "the plan asks for p5.48xlarge"),
         ({"AvailabilityZoneId": "use2-az2"}, "the plan is for use2-az1"),
-        ({"TotalInstanceCount": 1}, "2 nodes, and it has 1"),
+        ({"TotalInstanceCount": 1}, "2 nodes requested, but it has 1"),
         ({"AvailableInstanceCount": 1}, "1 of its instances are free"),
         ({"EndDate": NOW}, "it is over"),
     ],
@@ -91,7 +91,7 @@ def test_an_image_must_be_there_and_available(account, examined, plan):
     account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
     account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
     (check,) = named(examined(plan(text)), "machine image")
-    assert (check.result, check.got) == (Outcome.FAILED, "none that this account sees")
+    assert (check.result, check.got) == (Outcome.FAILED, "no AMI that this account can read")
     account.canned["ec2.DescribeImages"] = {"Images": [{"ImageId": "ami-0123456789abcdef0", "State": "available"}]}
     assert named(examined(plan(text)), "machine image")[0].result is Outcome.OK
 
@@ -122,7 +122,7 @@ def test_data_is_there_or_not(account, examined, plan):
     assert named(examined(plan(text)), "data")[0].got == "no such bucket"
     s3 = client(account, "s3")
     s3.create_bucket(Bucket="corpus-of-team", CreateBucketConfiguration={"LocationConstraint": REGION})
-    assert named(examined(plan(text)), "data")[0].got == "nothing is there"
+    assert named(examined(plan(text)), "data")[0].got == "no objects there"
     s3.put_object(Bucket="corpus-of-team", Key="a/part-1", Body=b"x")
     assert named(examined(plan(text)), "data")[0].result is Outcome.OK
 

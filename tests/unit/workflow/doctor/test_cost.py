@@ -127,7 +127,7 @@ def test_what_is_not_known_is_said_and_never_nothing(account, surveyed):
     stack(account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     found = of(surveyed(), "training")
     assert (found.usd_per_hour, found.usd_so_far) == (None, None)
-    assert "its guard is not there" in found.note
+    assert "it has no guard" in found.note
     assert "whose cost is not known" in page(surveyed(), 100)[1]
 
 

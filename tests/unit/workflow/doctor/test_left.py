@@ -56,7 +56,7 @@ def test_machines_that_run_before_their_guard_is_there_are_counted(account, left
 def test_a_look_that_fails_is_said_with_the_command(account, left):
     account.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
     (line,) = left().lines
-    assert "cannot be asked" in line
+    assert "cannot read what exists" in line
     assert "slipway down probe --region us-east-2" in line
 
 
@@ -86,8 +86,8 @@ def test_a_second_interruption_leaves_the_command_at_least(account, plan):
     ):
         raise KeyboardInterrupt
     (said,) = told
-    assert said.startswith("interrupted again before it was looked up what is billed")
-    assert said.endswith(": slipway down probe --region us-east-2 --sandbox looks")
+    assert said.startswith("interrupted again before the check of what is billed")
+    assert said.endswith(": slipway down probe --region us-east-2 --sandbox checks")
 
 
 def test_a_story_that_ends_well_tells_nothing(account, plan):
@@ -111,7 +111,7 @@ class TestEarlierAttempts:
             raise DeclinedError("nothing was done")
         (head, _) = told
         assert head.startswith(
-            "cluster probe in us-east-2, which got no machines for the job: 1 stack exists and costs"
+            "cluster probe in us-east-2, which got no instances for the job: 1 stack exists and costs"
         )
         assert head.endswith("slipway down probe --region us-east-2 removes it")
 

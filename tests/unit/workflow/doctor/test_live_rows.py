@@ -55,7 +55,7 @@ def test_a_block_on_offer_is_a_row_at_its_fee(asked):
     assert len(after.candidates) == len(before.candidates) + 2
     totals = [each.usd for each in after.candidates if each.usd is not None]
     assert totals == sorted(totals)
-    assert told[-1].startswith("2 offers of this moment")
+    assert told[-1].startswith("2 current offers")
     text = " ".join(" ".join(page(after, 120, everything=True, called=True)).split())
     assert "cb-00000000000000001" in text
     assert "nothing was spent" in text
@@ -87,5 +87,5 @@ def test_an_endpoint_has_none(asked):
         "input_tokens: 500, output_tokens: 100, requests_per_s: 1}}\n"
         "target: {kind: sagemaker-endpoint, instance_type: g6e.2xlarge, region: us-east-1}\n"
     )
-    with pytest.raises(ImpossibleError, match="not bought ahead"):
+    with pytest.raises(ImpossibleError, match="cannot be reserved ahead"):
         asked(text)

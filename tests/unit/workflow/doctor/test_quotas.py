@@ -66,7 +66,7 @@ def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(ac
     }
     (check,) = of(examined(plan()), "P5 Spot")
     assert check.result is Outcome.FAILED
-    assert check.got == "192, its use is not counted"
+    assert check.got == "192, its use is unknown"
     assert check.fix == (
         "aws service-quotas request-service-quota-increase --region us-east-2 --service-code ec2 "
         "--quota-code L-C4BD4855 --desired-value 384"

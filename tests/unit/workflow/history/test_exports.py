@@ -252,7 +252,7 @@ def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install pyarrow" in refusal(lambda path: (path / "a.parquet").write_bytes(b"PAR1"))
-    assert "holds no export" in refusal(lambda path: None)
+    assert "contains no export" in refusal(lambda path: None)
     assert "no column" in refusal(lambda path: (path / "a.csv").write_text("a,b\n1,2\n"))
     assert "cannot read a.csv.gz" in refusal(lambda path: (path / "a.csv.gz").write_bytes(b"no gzip"))
 

@@ -105,7 +105,7 @@ def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch
     assert len(waits) >= 2
     reasons = {each["names"][0]: each["reason"] for each in found["lines"]}
     assert "no such usage type" in reasons["S3 checkpoints" if "S3 checkpoints" in reasons else "NAT data"]
-    assert reasons["guard and its messages"] == "its usage type is not known"
+    assert reasons["guard and its messages"] == "its usage type is unknown"
 
 
 def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account, plan, slipway):
@@ -126,7 +126,7 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account
     found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     gateway = next(each for each in found["lines"] if each["names"][0] == "NAT gateway")
     assert gateway["aws_usd"] is None
-    assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, which cost apart" in gateway["reason"]
+    assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, with different prices" in gateway["reason"]
 
 
 @pytest.mark.parametrize("apart, code", [(1.009, 0), (1.02, 5), (0.98, 5)])
@@ -136,7 +136,7 @@ def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, 
     Calculator(account, rates | {P5: rates[P5] * apart})
     ended = slipway("quote", path, "--verify-with-aws")
     assert ended.code == code
-    assert "not compared, its usage type is not known: guard and its messages" in " ".join(ended.out.split())
+    assert "not compared, its usage type is unknown: guard and its messages" in " ".join(ended.out.split())
     assert ("does not hold" in " ".join(ended.out.split())) is bool(code)
 
 
@@ -156,7 +156,7 @@ def test_spot_is_not_asked_about_and_the_rest_is(account, plan, slipway):
     path = plan("spot")
     Calculator(account, {HEAD: 0.192})
     found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
-    assert "no list price" in found["lines"][0]["reason"]
+    assert "AWS's calculator uses list prices" in found["lines"][0]["reason"]
     (head,) = [each for each in found["lines"] if each["aws_usd"] is not None]
     assert head["names"] == ["head node m6i.xlarge"]
 

@@ -60,10 +60,10 @@ def edit(path, old, new):
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("chat.yaml", "absent.yaml", "compared with absent.yaml, which is no file"),
-        ("chat.yaml", None, "chat.yaml is one plan file, and is compared with nothing"),
-        ("chat.yaml", "jobs", "compared with jobs, which is no file"),
-        ("absent.yaml", "chat.yaml", "absent.yaml is no plan file, no folder and no git revision"),
+        ("chat.yaml", "absent.yaml", "compared with absent.yaml, which is not a file"),
+        ("chat.yaml", None, "chat.yaml is a plan file, which can only be compared with nothing"),
+        ("chat.yaml", "jobs", "compared with jobs, which is not a file"),
+        ("absent.yaml", "chat.yaml", "absent.yaml is not a plan file, a folder or a git revision"),
         ("main", "../outside.yaml", "is not below"),
     ],
 )
@@ -111,8 +111,8 @@ def test_what_prices_did_shows_when_the_old_side_is_priced_of_another_day(reposi
 def test_plans_come_and_go(repository):
     (repository / "chat.yaml").rename(repository / "talk.yaml")
     found = {each.file: each for each in changed("main").plans}
-    assert found["chat.yaml"].why == ("the plan is gone",)
-    assert found["talk.yaml"].why == ("the plan is new",)
+    assert found["chat.yaml"].why == ("the plan was removed",)
+    assert found["talk.yaml"].why == ("the plan was added",)
     assert found["chat.yaml"].old_usd == found["talk.yaml"].new_usd
     assert changed("main").usd_change == 0
 
@@ -138,7 +138,7 @@ def test_a_plan_that_cannot_be_any_more_is_beyond_every_policy(repository):
 
 @pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
 def test_what_is_no_side_is_refused(repository, old):
-    with pytest.raises(UnreadableInputError, match="no git revision"):
+    with pytest.raises(UnreadableInputError, match="or a git revision"):
         changed(old)
 
 
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_an_error_after_and_none_before(repository
         ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "broken"], cwd=repository, check=True
     )
     (repository / "jobs" / "job.yaml").write_text(TRAIN, encoding="utf-8")
-    assert changed("HEAD").plans[0].why == ("the plan is new",)
+    assert changed("HEAD").plans[0].why == ("the plan was added",)
 
 
 @pytest.mark.parametrize("usd,percent,refused", [("1", None, True), (None, 1.0, True), ("99999", 500.0, False)])

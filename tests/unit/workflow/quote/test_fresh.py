@@ -84,7 +84,7 @@ def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(aws, qu
 
 def test_a_price_that_aws_no_longer_gives_is_refused(aws, quoted):
     aws.spot = []
-    with pytest.raises(UnpricedError, match="any more"):
+    with pytest.raises(UnpricedError, match="no longer publishes"):
         quoted("spot")
 
 

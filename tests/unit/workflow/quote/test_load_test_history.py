@@ -197,7 +197,7 @@ class TestBroken:
         [
             ("{", "cannot read"),
             ("[]", "must hold a JSON object, got list"),
-            ('{"schema": "slipway.load/1", "measured_tokens_per_s": NaN}', "NaN is no JSON"),
+            ('{"schema": "slipway.load/1", "measured_tokens_per_s": NaN}', "NaN is not JSON"),
             ("3", "must hold a JSON object, got int"),
             ('{"schema": "slipway.load/2"}', "schema must be slipway.load/1, got 'slipway.load/2'"),
             ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "batch_size must be a whole number"),

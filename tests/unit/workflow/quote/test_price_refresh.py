@@ -175,7 +175,7 @@ class TestFailures:
         report, said = run(*ALL, now=NOW + timedelta(minutes=5))
         assert aws.operations() == ["DescribeSavingsPlansOfferingRates"]
         assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
-        assert said[0] == "  4 of 5 answers are kept from the refresh that did not finish"
+        assert said[0] == "  4 of 5 answers are reused from the unfinished refresh"
 
     def test_expired_credentials_stop_everything_and_what_came_is_kept(self, aws, run, catalog):
         aws.always["DescribeSpotPriceHistory"] = EXPIRED
@@ -195,7 +195,7 @@ class TestFailures:
 
         with pytest.raises(KeyboardInterrupt):
             refresh(ALL, catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=say)
-        assert said[-1].startswith("  interrupted: what came is kept")
+        assert said[-1].startswith("  interrupted: received prices are stored")
         report, _ = run(*ALL, now=NOW + timedelta(minutes=1))
         assert report.whole
         assert report.resumed >= 2
@@ -266,7 +266,7 @@ class TestRegions:
     def test_where_they_cannot_be_listed_all_are_asked(self, aws, run):
         aws.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
         report, said = run(*self.questions())
-        assert said[0] == "  describe the regions: UnauthorizedOperation: not you: all regions are asked"
+        assert said[0] == "  describe the regions: UnauthorizedOperation: not you: requesting all regions"
         assert report.asked == 3
 
     def test_one_region_is_asked_without_looking(self, aws, run):
@@ -351,7 +351,7 @@ class TestForPlans:
 
     def test_nothing_left_to_ask_for_is_told(self, aws, path, tmp_path):
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
-        with pytest.raises(ImpossibleError, match="no price is to be asked for"):
+        with pytest.raises(ImpossibleError, match="there are no prices to request"):
             refresh_file(path, ["us-west-2"], environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
 
     def test_a_launch_refreshes_by_the_request(self, aws, path, tmp_path, catalog):

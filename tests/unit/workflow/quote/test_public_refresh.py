@@ -343,7 +343,7 @@ def test_a_file_that_is_not_there_is_told_with_its_address(site, run):
 def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(site, tmp_path):
     said = []
     report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=said.append)
-    assert any("price files of us-east-1, us-east-2, us-west-2 alone" in line for line in said)
+    assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in said)
     asked = {path.split("/")[6] for path, _, _ in site.asked if path.startswith("/offers")}
     assert asked == {"us-east-1", "us-east-2", "us-west-2", "index.json"}
     assert report.failures

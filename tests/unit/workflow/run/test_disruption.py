@@ -108,8 +108,8 @@ def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_
 @pytest.mark.parametrize(
     "calls,why",
     [
-        ([], "the job ended before its command began"),
-        (["command_started"], "the job ended earlier than 38 s after its command began, and stored no checkpoint"),
+        ([], "the job ended before its command started"),
+        (["command_started"], "the job ended earlier than 38 s after its command started, and stored no checkpoint"),
         (["command_started", "first_checkpoint"], "the job ended earlier than 8 s after its first whole checkpoint"),
     ],
     ids=["no start", "no checkpoint", "a checkpoint"],
@@ -130,4 +130,4 @@ def test_a_job_on_no_node_says_so(clock: Clock) -> None:
     disruption.first_checkpoint()
     clock.now += 9
     disruption.check(None)
-    assert disruption.finish() == "it found the job on no node"
+    assert disruption.finish() == "the job ran on no node"

@@ -9,7 +9,7 @@ def test_where_a_checkpoint_came_from() -> None:
     event: dict[str, object] = {"event": "restored", "attempt": 2, "step": 40, "bytes": 43_000_000}
     in_s3, on_node = event_words({**event, "source": "store"}), event_words({**event, "source": "node"})
     assert in_s3 == "attempt 2 resumes from step 40, restored from S3 (43,000,000 bytes)"
-    assert on_node == "attempt 2 resumes from step 40, taken over on its node (43,000,000 bytes)"
+    assert on_node == "attempt 2 resumes from step 40, found on its node (43,000,000 bytes)"
 
 
 def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
@@ -24,7 +24,7 @@ def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
             "failures": failures,
         }
         tell_event(event, told.append)
-    words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; tried again in 1.5 s, training goes on"
+    words = "attempt 1: step 8 is not in S3 yet: 503 SlowDown; trying again in 1.5 s, training continues"
     assert told == [words] * 5
 
 
@@ -32,7 +32,7 @@ def test_an_upload_that_goes_on_failing_is_told_ever_more_rarely() -> None:
     "event, words",
     [
         ({"event": "hung", "minutes": 30, "step": 4}, "no step for 30 minutes"),
-        ({"event": "rebalance-recommended", "source": "rebalance"}, "likelier"),
+        ({"event": "rebalance-recommended", "source": "rebalance"}, "risk of interruption"),
         ({"event": "restore-retry", "error": "503"}, "restore-retry: 503"),
         ({"event": "uploader-failed", "error": "KeyError(1)"}, "uploader-failed: KeyError(1)"),
         ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),

@@ -113,7 +113,7 @@ class TestObstacles:
 
         told = []
         assert not self.fallback(priced, told, obstacle)._another()
-        assert told[-1].endswith("the job keeps waiting")
+        assert told[-1].endswith("the job continues to wait")
 
 
 @pytest.mark.parametrize("kind, minutes", [("eks", 30), ("hyperpod-slurm", 150), ("hyperpod-eks", 150)])

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.server
 
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 GONE = Refused("InvalidInstanceId", "Instances not in a valid state for account")
-NO_STACK = "cluster x is gone: this is the state of the last check"
+NO_STACK = "cluster x is gone: this is the last known state"
 
 
 @pytest.fixture

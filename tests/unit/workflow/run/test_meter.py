@@ -136,7 +136,7 @@ def test_what_is_not_known_is_left_out(run):
 
 
 def test_a_damaged_quote_is_a_sentence(run):
-    with pytest.raises(UnreadableInputError, match="is no quote"):
+    with pytest.raises(UnreadableInputError, match="is not a quote"):
         meter_of(run(quote=QUOTE | {"hours": 5}), NOW)
 
 
@@ -198,8 +198,8 @@ class TestSpotNow:
 
     def test_a_zone_without_a_price_is_a_word(self, run, aws):
         found = meter_of(run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
-        assert found.spot.note == "EC2 has none for use2-az9"
-        assert "spot now: EC2 has none for use2-az9" in line(found, bar=False)
+        assert found.spot.note == "EC2 has no spot price for use2-az9"
+        assert "spot now: EC2 has no spot price for use2-az9" in line(found, bar=False)
 
     def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, run, monkeypatch):
         monkeypatch.setattr("launcher.workflow.run.meter._kept", {})

@@ -66,7 +66,7 @@ class TestPlans:
     def test_the_smallest_number_that_fits(self, plans):
         big = plans(workload={"train": TRAIN | {"model": "llama-3.1-70b"}})
         assert big.plan("p4d.24xlarge", 30).target.nodes.minimum > 1
-        with pytest.raises(ImpossibleError, match="is no type with accelerators"):
+        with pytest.raises(ImpossibleError, match="has no accelerators"):
             big.plan("m6i.large", 30)
 
     def test_of_an_open_plan_the_cheapest_gpu_and_the_cheapest_trainium(self, plans, tmp_path):
@@ -116,7 +116,10 @@ class TestEnough:
             sated.check(follower)
         assert looked == [10, 20, 20]
         assert watch.source.asked == ["job 7", "job 7"]
-        assert said == ["the head node is silent; asked again", "step 20: enough is measured, the job is cancelled"]
+        assert said == [
+            "the head node is silent; trying again",
+            "step 20: the measurement is complete, cancelling the job",
+        ]
 
     def test_without_a_wish_nothing_is_asked(self):
         watch, follower = Watch(), Follower()
