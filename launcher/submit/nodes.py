@@ -101,7 +101,7 @@ def free_port(here: int) -> Iterator[socket.socket]:
         try:
             listener.bind(("127.0.0.1", here))
         except OSError as problem:
-            hint = "--local PORT takes another one of this machine"
+            hint = "--local PORT sets another port of this computer"
             raise ImpossibleError(f"port {here} of this machine: {problem.strerror}", hint=hint) from problem
         listener.listen()
         yield listener

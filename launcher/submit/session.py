@@ -120,7 +120,7 @@ class SessionShell:
     def __post_init__(self) -> None:
         """Refuse what would not be one word of a command, and a machine without the programs."""
         if not _USER.fullmatch(self.user):
-            raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
+            raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
         refuse_without_programs(self.target, self.region, self.environment)
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:

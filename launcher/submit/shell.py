@@ -120,7 +120,7 @@ class Frame:
         if found is None:
             began = f"{self.mark} begin" in out
             last = " | ".join(err.strip().splitlines()[-3:])
-            what = "the answer was cut off" if began else "there was no answer"
+            what = "the answer was incomplete" if began else "there was no answer"
             raise CutOffError(f"{where}: {what}" + (f": {last}" if last else ""))
         return Answer(code=int(found[2]), out=found[1], err=err)
 
@@ -141,7 +141,7 @@ if [ ! -d "$target" ]; then
     trap 'rm -rf "$fresh" "$fresh.tar.gz"' EXIT
     {source} >"$fresh.tar.gz"
     printf '%s  %s\\n' {digest} "$fresh.tar.gz" | sha256sum --check --status || {{
-        echo "the archive that came is not the one that was sent" >&2
+        echo "the received archive differs from the one that was sent" >&2
         exit 1
     }}
     tar -xzf "$fresh.tar.gz" --no-same-owner -C "$fresh"
@@ -160,7 +160,7 @@ def unpacking_from(uri: str, folder: str, archive: Path) -> str:
         SchedulerError: the address is none of S3.
     """
     if not _URI.fullmatch(uri):
-        raise SchedulerError(f"no place in S3: {uri!r}")
+        raise SchedulerError(f"not an S3 location: {uri!r}")
     return unpacking(folder, f"aws s3 cp --only-show-errors {shlex.quote(uri)} -", archive)
 
 
@@ -173,7 +173,7 @@ def placed(answer: Answer, folder: str, where: str) -> str:
     lines = answer.out.strip().splitlines()
     if answer.code != 0 or not lines:
         reason = " | ".join(filter(None, answer.err.strip().splitlines()[-6:])) or f"exit {answer.code}"
-        raise SchedulerError(f"{where}: the job folder {folder} cannot be put there: {reason}")
+        raise SchedulerError(f"{where}: cannot create the job folder {folder}: {reason}")
     return lines[-1]
 
 

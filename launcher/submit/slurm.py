@@ -104,8 +104,8 @@ class Slurm:
             there = ", ".join(sorted({line.partition(" ")[0] for line in answer.out.split("\n") if line.strip()}))
             raise NoPartitionError(
                 f"{self.shell.name}: no partition {wanted} and no node with the feature {instance_type}, "
-                f"there are: {there or 'none'}",
-                hint=f"name a partition {wanted}, or give its nodes Feature={instance_type} in slurm.conf",
+                f"available: {there or 'none'}",
+                hint=f"create a partition {wanted}, or set on its nodes Feature={instance_type} in slurm.conf",
             )
         return found
 
@@ -123,7 +123,7 @@ class Slurm:
         """
         found = self._submission(key, folder, script, partition=partition, only_look=False)
         if found is None:
-            raise SchedulerError(f"{self.shell.name}: the job is neither taken nor refused")
+            raise SchedulerError(f"{self.shell.name}: Slurm neither accepted nor refused the job")
         return found
 
     def find(self, key: str, folder: str) -> Submitted | None:
@@ -169,7 +169,7 @@ class Slurm:
                 raise SchedulerError(f"{self.shell.name}: {what}: {_reason(answer)}")
             return Submitted(job=slurm_output.submitted(answer.out), key=key, folder=folder)
         raise UnreachableError(
-            f"{problem.message}; after {TRIES} tries it is not known whether the job was taken", hint=problem.hint
+            f"{problem.message}; after {TRIES} tries it is unknown whether Slurm accepted the job", hint=problem.hint
         ) from problem
 
     def facts(self, job: Submitted) -> JobFacts | None:
@@ -225,7 +225,7 @@ class Slurm:
         state = "--state=PENDING " if only_pending else ""
         answer = self.shell.run(f"scancel {state}--name={words['key']} {words['job']}")
         if answer.code != 0 and "invalid job id" not in answer.err.lower():
-            raise SchedulerError(f"{self.shell.name}: job {job.job} is not cancelled: {_reason(answer)}")
+            raise SchedulerError(f"{self.shell.name}: job {job.job} could not be cancelled: {_reason(answer)}")
         return True
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
@@ -294,4 +294,4 @@ def _chunk(line: str) -> Chunk | None:
     try:
         return Chunk(data=base64.b64decode(packed, validate=True), size=int(size))
     except (binascii.Error, ValueError) as error:
-        raise UnreachableError(f"a piece of a file came damaged: {line[:60]!r}") from error
+        raise UnreachableError(f"received a damaged part of a file: {line[:60]!r}") from error

@@ -215,5 +215,5 @@ def _numbered(prefix: str, part: str) -> Iterable[str]:
     low = _number(first)
     high = _number(last) if dash else low
     if low is None or high is None or high - low >= MOST_HOSTS:
-        raise SchedulerError(f"Slurm names nodes that cannot be told: {prefix[:100]!r} with {part[:100]!r}")
+        raise SchedulerError(f"Slurm lists node names that cannot be parsed: {prefix[:100]!r} with {part[:100]!r}")
     return (f"{prefix}{number:0{len(first)}}" for number in range(low, high + 1))

@@ -31,8 +31,8 @@ _OPTIONS = {
 """They are on the command line, where the person's configuration cannot loosen them."""
 _CLOSE_S = 10.0
 _REFUSALS = {
-    "Host key verification failed": "look at the host's key and accept it once: ssh {host}",
-    "Permission denied": "load a key that the host knows into ssh-agent (ssh-add), or name it in ~/.ssh/config",
+    "Host key verification failed": "check the host's key and accept it once: ssh {host}",
+    "Permission denied": "load a key that the host accepts into ssh-agent (ssh-add), or set it in ~/.ssh/config",
     "Could not resolve hostname": "target.ssh_host is a host name, an address, or a Host of ~/.ssh/config",
 }
 """What ssh says when it certainly ran nothing, and the way out."""

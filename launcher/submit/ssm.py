@@ -78,7 +78,7 @@ class SsmShell:
     def __post_init__(self) -> None:
         """Refuse a user name that a command line would not take for one."""
         if not _USER.fullmatch(self.user):
-            raise SchedulerError(f"no user name of a Linux machine: {self.user!r}")
+            raise SchedulerError(f"not a valid Linux user name: {self.user!r}")
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
         """Run a bash script in the user's login shell, and wait for its outcome with growing pauses."""
@@ -128,7 +128,7 @@ class SsmShell:
     def _answer(self, frame: Frame, found: Invocation) -> Answer:
         if found.details in _NEVER_RAN:
             hint = "aws ssm describe-instance-information shows whether its agent is online"
-            raise SchedulerError(f"{self.name}: the command did not reach it: {found.details}", hint=hint)
+            raise SchedulerError(f"{self.name}: the command did not arrive: {found.details}", hint=hint)
         if len(found.out) >= OUTPUT_LIMIT:
             raise UnreachableError(f"{self.name}: the answer is longer than {OUTPUT_LIMIT:,} characters")
         return frame.answer(found.out, found.err or found.details, self.name)

@@ -248,7 +248,7 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
         what = f"{folder} is a file" if folder.exists() else f"no folder {folder}"
         raise ImpossibleError(
             f"run.workdir: {what}",
-            hint="name the folder of your trainer; the path is taken from the plan file's own folder",
+            hint="set run.workdir to the folder of your trainer; the path is relative to the plan file",
         )
     root = folder.resolve()
     git = git_state(root, environment)
@@ -406,15 +406,15 @@ def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
         largest = sorted(sizes, key=lambda name: -sizes[name])[:_SHOWN]
         listed = ", ".join(f"{_printable(name)} {sizes[name] / _MIB:,.0f} MiB" for name in largest)
         message = (
-            f"holds {total / _MIB:,.0f} MiB in {len(sizes):,} files, allowed are {MAX_BYTES // _MIB} MiB in "
+            f"holds {total / _MIB:,.0f} MiB in {len(sizes):,} files, allowed: {MAX_BYTES // _MIB} MiB in "
             f"{MAX_FILES:,}; the largest: {listed}"
         )
         hint = (
-            "keep data in S3 and checkpoints out of the folder; .gitignore and .slipwayignore leave out what they name"
+            "keep data in S3 and checkpoints outside the folder; files in .gitignore and .slipwayignore are not shipped"
         )
         found.append(error("workdir-too-large", "run.workdir", message, hint))
     if not sizes:
-        found.append(error("workdir-empty", "run.workdir", "holds no file that would be shipped"))
+        found.append(error("workdir-empty", "run.workdir", "contains no file to ship"))
     if found:
         raise ImpossibleError(f"{root} cannot be shipped", findings=found[: 4 * _SHOWN])
 
@@ -427,8 +427,8 @@ def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
         if stat.S_ISLNK(status.st_mode):
             target = path.readlink()
             if target.is_absolute() or not path.resolve().is_relative_to(root):
-                way_out = "put a copy in its place, or ignore it"
-                return (f"is a link that leads out of the folder, to {target}", way_out), 0
+                way_out = "replace it with a copy, or ignore it"
+                return (f"is a link to a target outside the folder, {target}", way_out), 0
             return None, 0
         if not stat.S_ISREG(status.st_mode):
             return ("is neither a file nor a link", "remove it, or ignore it in .gitignore"), 0
@@ -461,5 +461,5 @@ def _write(root: Path, names: Iterable[str], packed: gzip.GzipFile) -> None:
                     archive.addfile(member, content)
             except OSError as problem:
                 raise ImpossibleError(
-                    f"run.workdir: {name} changed or went away while it was packed: {problem}", hint="run it again"
+                    f"run.workdir: {name} changed or was deleted while it was packed: {problem}", hint="run it again"
                 ) from problem

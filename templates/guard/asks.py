@@ -38,6 +38,7 @@ def tell_stuck(guard: "Guard", stuck: list[str]) -> None:
         minutes = f"{guard.settings.hung / timedelta(minutes=1):g}"
         guard.tell(
             "pods cannot start",
-            f"for {minutes} minutes and longer, and count as idle:\n" + "\n".join(new) + "\nMend them, or end their"
-            " job: slipway cancel NAME",
+            f"for {minutes} minutes and longer, and count as idle:\n"
+            + "\n".join(new)
+            + "\nFix them, or cancel their job: slipway cancel NAME",
         )

@@ -124,9 +124,9 @@ class EksGuard(Guard):
         self.tell(
             "nodes stopped",
             f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs wait as Pending.\n"
-            f"Make them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
+            f"Start them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
             f" --region {self.settings.region} --scaling-config desiredSize={sizes['maxSize']}\n"
-            f"Control plane, system node and network cost on: slipway down {self.settings.cluster}",
+            f"Control plane, system node and network are still billed: slipway down {self.settings.cluster}",
         )
 
     def tell_what_stays(self, group: Mapping[str, Any]) -> None:
@@ -137,8 +137,8 @@ class EksGuard(Guard):
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             issues = "; ".join(each["message"] for each in group.get("health", {}).get("issues", []))
             self.tell(
-                "nodes stayed after the stop",
-                f"its node group is to have no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"
-                f" {len(left)}: {', '.join(left[:10])}. {issues or 'EKS names no reason'}\nEnd them by hand: aws ec2"
+                "nodes still run after the stop",
+                f"its node group should have had no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"
+                f" {len(left)}: {', '.join(left[:10])}. {issues or 'EKS gives no reason'}\nEnd them by hand: aws ec2"
                 f" terminate-instances --region {self.settings.region} --instance-ids {' '.join(left[:10])}",
             )

@@ -111,5 +111,5 @@ class EndpointGuard(Guard):
         self.tell(
             "endpoint deleted",
             f"{reason}. The endpoint {self.settings.name} is being deleted with {its(count, 'instances')}; requests"
-            f" fail from now on.\nMake it again: slipway down {self.settings.cluster}, then slipway deploy",
+            f" fail from now on.\nCreate it again: slipway down {self.settings.cluster}, then slipway deploy",
         )

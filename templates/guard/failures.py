@@ -73,7 +73,7 @@ def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again:
         mark = {"MetricName": TOLD, "Dimensions": dimensions, "Timestamp": now, "Value": 1}
         cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=[mark])
     except (BotoCoreError, ClientError) as problem:
-        print(f"what is told cannot be remembered: {problem}")  # noqa: T201 - the function's log
+        print(f"cannot record which notifications were sent: {problem}")  # noqa: T201 - the function's log
         return timedelta(minutes=now.minute, seconds=now.second) < EVERY
     return True
 

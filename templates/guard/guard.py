@@ -49,11 +49,14 @@ JOB_STILL = "JobStillMinutes"
 SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
 """What names the cluster in the service that runs it."""
 NOTICES = {
-    "EC2 Spot Instance Interruption Warning": "AWS takes {instance} back in two minutes",
-    "EC2 Instance Rebalance Recommendation": "{instance} is at elevated risk of being taken back",
+    "EC2 Spot Instance Interruption Warning": "AWS reclaims {instance} in 2 minutes",
+    "EC2 Instance Rebalance Recommendation": "{instance} has a higher risk of interruption",
 }
 FIELD = re.compile(r"\{([^}]+)\}")
-BLOCK_ENDS = "Capacity Block ends", "{capacity-reservation-id} ends at {end-date}; its nodes go from 30 minutes before"
+BLOCK_ENDS = (
+    "Capacity Block ends",
+    "{capacity-reservation-id} ends at {end-date}; AWS takes its nodes back from 30 minutes before",
+)
 ANNOUNCED = {
     "CloudWatch Alarm State Change": ("head node in trouble", "the head node is in trouble: {state.reason}"),
     # AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends.
@@ -175,15 +178,15 @@ class Guard:
         nodes = self.attempt("count its nodes", self.nodes)
         began = self.attempt("read when it was deployed", self.deployed_at)
         count = None if nodes is None else len(nodes)
-        values = self.attempt("add up what it has cost", lambda: self.figures(nodes, began)) or {}
+        values = self.attempt("calculate its cost", lambda: self.figures(nodes, began)) or {}
         if began is not None:
             self.attempt("watch its time", lambda: self.watch_time(began, count))
         self.attempt("watch its budget", lambda: self.watch_sum(count))
         folder = None if self.settings.folder is None else Folder(self.client("s3"), self.settings.folder)
         if nodes is not None and not self.ended:
-            self.attempt("look for idle nodes", lambda: self.watch_idle(nodes, began, folder))
+            self.attempt("check for idle nodes", lambda: self.watch_idle(nodes, began, folder))
         if folder is not None:
-            self.attempt("pass on what jobs say", lambda: folder.pass_on(self.now, self.tell))
+            self.attempt("forward reports of jobs", lambda: folder.pass_on(self.now, self.tell))
         self.tell_failures()
         if nodes is not None:
             values["RunningNodes"] = count
@@ -224,7 +227,7 @@ class Guard:
         """What people can do where the guard cannot."""
         rate, cluster = self.settings.usd_per_node_hour, self.settings.cluster
         costs = "" if rate is None else f" at ${rate:,.2f} an hour for each node"
-        return f"Until then nothing else may end what runs{costs}. By hand: slipway down {cluster}"
+        return f"Until then, nothing else may stop the nodes{costs}. By hand: slipway down {cluster}"
 
     def end(self, reason: str, count: int | None) -> None:
         """Stop the nodes, once a look: a refusal is told, and the next look tries again."""
@@ -241,7 +244,7 @@ class Guard:
             self.watch_job(beats, len(nodes), folder)
         elif self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
-            idle = f"its {len(nodes)} nodes have done nothing for {minutes} minutes"
+            idle = f"its {len(nodes)} nodes have been idle for {minutes} minutes"
             if not self.settings.prepaid:
                 self.end(idle, len(nodes))
             elif folder is not None:
@@ -396,8 +399,8 @@ class Guard:
             minutes = round(limit.settle.total_seconds() / 60)
             self.tell(
                 "stopped at the budget",
-                f"{reason}: it resumes from its last checkpoint.\nIts job is told to save and leave, and does not come"
-                f" back; {its(count, 'nodes')} end in {minutes} minutes.",
+                f"{reason}: it can resume from its last checkpoint.\nIts job is told to save and end, and does "
+                f"not restart; {its(count, 'nodes')} end in {minutes} minutes.",
             )
         elif self.now >= told_at + limit.settle and count != 0:
             self.end(reason, count)
@@ -414,9 +417,9 @@ class Guard:
         hours = f"{self.settings.ttl / timedelta(hours=1):g}"
         if end - WARNING <= self.now < end - WARNING + EVERY:
             what = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
-            self.tell("time is nearly over", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
+            self.tell("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {what}")
         if self.now >= end and not self.settings.prepaid:
-            self.end(f"its {hours} hours are over", count)
+            self.end(f"its {hours} hours have ended", count)
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether every node has done nothing for the idle time, where there is one; a young node says nothing."""
@@ -486,11 +489,11 @@ class Guard:
         )
         self.tell(
             "compute fleet stopped",
-            f"{reason}. Its compute fleet is being stopped with {its(count, 'nodes')}; jobs go back into the queue and"
-            " wait.\n"
+            f"{reason}. Its compute fleet is being stopped with {its(count, 'nodes')}; jobs return to the queue "
+            "and wait.\n"
             f"Start it again: pcluster update-compute-fleet --cluster-name {self.settings.name}"
             f" --region {self.settings.region} --status START_REQUESTED\n"
-            f"Head node, file systems and network cost on: slipway down {self.settings.cluster}",
+            f"Head node, file systems and network are still billed: slipway down {self.settings.cluster}",
         )
 
     def end_what_stays(self, status: str, since: datetime | None) -> None:
@@ -504,7 +507,7 @@ class Guard:
             self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.tell(
-                "nodes stayed after the stop",
+                "nodes still run after the stop",
                 f"its fleet is {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
                 f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates them"
                 " itself. ParallelCluster's daemon on the head node may hang: look at"

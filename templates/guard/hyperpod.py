@@ -39,7 +39,7 @@ class HyperPodGuard(Guard):
     """One call of the guard of a HyperPod cluster, at the moment `now`."""
 
     prepaid = "the nodes of a training plan are left"
-    waits = "jobs go back into the queue and wait"
+    waits = "jobs return to the queue and wait"
     costs_on = "Controller, file system and network"
     queued = QUEUED
     """The metric that says how much there is to do."""
@@ -69,7 +69,7 @@ class HyperPodGuard(Guard):
         super().watch_time(began, count)
         ends = self.settings.ends
         if ends is not None and ends - WARNING <= self.now < ends - WARNING + EVERY:
-            self.tell("training plan ends", f"HyperPod takes its instances back from {ends:%Y-%m-%d %H:%M} UTC")
+            self.tell("training plan ends", f"HyperPod reclaims its instances from {ends:%Y-%m-%d %H:%M} UTC")
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether no job has been in the queue for the idle time, where there is one.
@@ -128,8 +128,8 @@ class HyperPodGuard(Guard):
             self.tell(
                 "workers stopped",
                 f"{reason}. {its(gone, 'workers').capitalize()} are being deleted; {self.waits}.\n"
-                f"Make them again: the command in the stack's output StartFleet\n"
-                f"{self.costs_on} cost on: slipway down {self.settings.cluster}",
+                f"Start them again: the command in the stack's output StartFleet\n"
+                f"{self.costs_on} are still billed: slipway down {self.settings.cluster}",
             )
         if problem is not None and not gone:
             raise problem

@@ -81,9 +81,9 @@ class PcsGuard(Guard):
             )
         self.tell(
             "nodes stopped",
-            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs go back into the queue and wait.\n"
-            "Let them come again: the command in the stack's output StartFleet\n"
-            f"Controller, login node, file system and network cost on: slipway down {self.settings.cluster}",
+            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs return to the queue and wait.\n"
+            "Start them again: the command in the stack's output StartFleet\n"
+            f"Controller, login node, file system and network are still billed: slipway down {self.settings.cluster}",
         )
 
     def end_what_stays(self, status: str, since: datetime | None) -> None:
@@ -97,7 +97,7 @@ class PcsGuard(Guard):
             self.ec2.terminate_instances(InstanceIds=left[start : start + INSTANCES_A_CALL])
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.tell(
-                "nodes stayed after the stop",
+                "nodes still run after the stop",
                 f"its node groups are {status} since {since or 'an unknown time'} and had {len(left)} nodes still:"
                 f" {', '.join(left[:10])}{' and more' if len(left) > len(left[:10]) else ''}. The guard terminates"
                 " them itself.",

@@ -47,7 +47,7 @@ class Reserved(NamedTuple):
         since = ran_until if self.begins is None else max(ran_until, self.begins)
         if now - since < window or (self.ends is not None and now >= self.ends):
             return ""
-        return f"none of the {self.nodes} machines that are reserved for it has run since {since:%Y-%m-%d %H:%M} UTC"
+        return f"none of the {self.nodes} reserved nodes has run since {since:%Y-%m-%d %H:%M} UTC"
 
 
 def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:

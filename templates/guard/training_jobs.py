@@ -92,6 +92,6 @@ class TrainingJobGuard(Guard):
         if names:
             self.tell(
                 "training job stopped",
-                f"{reason}. {', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and ends."
-                f" Launch the plan again to resume.",
+                f"{reason}. {', '.join(names)} is being stopped with {its(count, 'instances')}: it saves and "
+                "ends. Launch the plan again to resume.",
             )

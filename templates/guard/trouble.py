@@ -27,14 +27,14 @@ FRESH = timedelta(minutes=15)
 """A node of a job writes every five minutes: one that has not for so long runs none."""
 SUBJECTS = {
     "checkpoint-dropped": ("checkpoint dropped", "checkpoints are not in the store"),
-    "checkpoint-removed": ("files removed", "files were removed from a node whose disk had no room"),
-    "checkpoints-not-recognised": ("checkpoints not recognised", "what jobs write is not stored"),
-    "forecast": ("cost forecast", "jobs will not cost what they were quoted"),
+    "checkpoint-removed": ("files removed", "files were removed from a node with a full disk"),
+    "checkpoints-not-recognised": ("checkpoints not recognised", "the files that jobs write are not stored"),
+    "forecast": ("cost forecast", "the cost of jobs will differ from the quote"),
     "no-checkpoint-yet": ("no checkpoint yet", "jobs have written no checkpoint"),
     "signal-not-handled": ("signal not handled", "trainers do not save when they are interrupted"),
 }
 """Subject and first line for each event of a job's agent."""
-OTHERWISE = ("word of a job", "jobs want this to be heard")
+OTHERWISE = ("report of a job", "a job reports a problem")
 
 
 class Said(NamedTuple):
@@ -100,8 +100,8 @@ class Folder:
         Raises:
             ClientError: the store takes no mark, or nobody could be told.
         """
-        costs = "at a rate that the guard was not told" if usd_per_hour is None else f"${usd_per_hour:,.2f} an hour"
-        text = f"{idle}: {costs}, paid for whatever runs. A plan with target.cluster: {cluster} uses them."
+        costs = "at a rate that the guard does not know" if usd_per_hour is None else f"${usd_per_hour:,.2f} an hour"
+        text = f"{idle}: {costs}, billed even when idle. A plan with target.cluster: {cluster} uses them."
         self.once(f"idle-{now:%Y-%m-%d}", now, lambda: tell("reserved nodes idle", text))
 
     def said(self) -> list[Said]:
@@ -175,7 +175,7 @@ def parsed(text: str) -> tuple[str, str]:
         event, job, attempt, reason, at = (plain(document[key]) for key in ("event", "job", "attempt", "reason", "at"))
         what = f", {plain(document['what'])}" if document["what"] is not None else ""
     except (ValueError, TypeError, KeyError, RecursionError):
-        return "", f"what is no word of a job's agent: {plain(text)}"
+        return "", f"not a report of a job's agent: {plain(text)}"
     return event, f"job {job}, attempt {attempt}{what}: {reason} ({at})"
 
 

@@ -170,7 +170,7 @@ def unpack(archive: Path, folder: Path) -> None:
         for member in packed.getmembers():
             parts = Path(member.name).parts
             if member.name.startswith("/") or ".." in parts or not (member.isreg() or member.isdir()):
-                end_run(f"slipway: {member.name} is no file of a job folder")
+                end_run(f"slipway: {member.name} is not a file of a job folder")
             place = folder / member.name
             if member.isdir():
                 place.mkdir(parents=True, exist_ok=True)
@@ -223,7 +223,7 @@ for number in range(1, tries + 1):
     except UnfetchedError as problem:
         why = str(problem)
     except (OSError, LookupError, ValueError) as problem:
-        why = f"slipway: the job's files cannot be fetched: {type(problem).__name__}: {problem}"
+        why = f"slipway: cannot fetch the job's files: {type(problem).__name__}: {problem}"
     print(f"{why} (try {number} of {tries})", flush=True)
     if number < tries:
         time.sleep(pause_s)

@@ -59,8 +59,8 @@ def efa_problem(wanted: int, found: int) -> str:
     if found >= wanted:
         return ""
     return (
-        f"this pod was to have {wanted} EFA interfaces and has {found}; it stops here: without them a job runs over"
-        " TCP, and nothing says so (is aws-efa-k8s-device-plugin on the node?)"
+        f"this pod needs {wanted} EFA interfaces and has {found}; it stops, because without them the job "
+        "would use TCP without an error (is aws-efa-k8s-device-plugin on the node?)"
     )
 
 
@@ -98,7 +98,7 @@ def secrets_problem(own: MutableMapping[str, str], wanted: Mapping[str, str], bo
         try:
             own.update(secrets(wanted, boto3))
         except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: what is not read is not there
-            why = f"the job's secrets cannot be read: {problem} (try {number} of {tries})"
+            why = f"cannot read the job's secrets: {problem} (try {number} of {tries})"
         else:
             return ""
         print(f"slipway: {why}", flush=True)

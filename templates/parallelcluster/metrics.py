@@ -102,7 +102,7 @@ def running_jobs(last: frozenset[str]) -> frozenset[str]:
     try:
         return frozenset(said(squeue, *words, "--format=%A").split())
     except (OSError, subprocess.SubprocessError) as problem:
-        print(f"metrics.py: Slurm does not say what it runs: {problem}", file=sys.stderr)  # noqa: T201 - the log
+        print(f"metrics.py: Slurm does not report its jobs: {problem}", file=sys.stderr)  # noqa: T201 - the log
         return last
 
 

@@ -64,7 +64,7 @@ def unpacked(archive: Path, folder: Path) -> None:
     with tarfile.open(archive, "r:gz") as packed:
         for member in packed.getmembers():
             if member.name.startswith("/") or ".." in Path(member.name).parts:
-                message = f"{member.name} lies outside of the job folder"
+                message = f"{member.name} is outside the job folder"
                 raise ValueError(message)
             place = fresh / member.name
             content = packed.extractfile(member) if member.isreg() else None
@@ -143,10 +143,10 @@ def main() -> int:
     try:
         unpacked(CHANNEL / "job.tar.gz", folder)
     except (OSError, tarfile.TarError, ValueError) as problem:
-        return failed(f"the job folder cannot be unpacked: {problem}", BAD_JOB)
+        return failed(f"cannot unpack the job folder: {problem}", BAD_JOB)
     code = starter.run(folder / "fetch_work.py", folder)
     if code:
-        return failed("the command's folder cannot be fetched: see the log of this node", code)
+        return failed("cannot fetch the command's folder: see the log of this node", code)
     for _ in range(MOST_STARTS):
         code = starter.run(folder / "kubernetes" / "start.py", folder)
         if code == 0 or starter.leaving:

@@ -111,7 +111,7 @@ def main() -> int:
         unpack(fresh / "archive", fresh / "work")
         (fresh / "work").rename(target)
     except (Refusal, OSError, tarfile.TarError, EOFError) as problem:
-        print(f"slipway: the command's folder cannot be fetched: {problem}", file=sys.stderr)
+        print(f"slipway: cannot fetch the command's folder: {problem}", file=sys.stderr)
         return BAD_JOB if isinstance(problem, Refusal) else 1
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

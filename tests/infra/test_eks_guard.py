@@ -151,7 +151,7 @@ class TestWhatStays:
             made.stop("its time is over", 1)
             assert len(told) == count
         subject, text = told[0]
-        assert subject == "nodes stayed after the stop"
+        assert subject == "nodes still run after the stop"
         assert stays in text
         assert "a pod cannot be evicted" in text
 

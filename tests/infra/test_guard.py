@@ -106,7 +106,7 @@ class TestTime:
         assert aws.fleet == "STOP_REQUESTED"
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: compute fleet stopped"
-        assert "its 48 hours are over. Its compute fleet is being stopped with its 2 nodes" in text
+        assert "its 48 hours have ended. Its compute fleet is being stopped with its 2 nodes" in text
         assert "pcluster update-compute-fleet --cluster-name slipway-tiny --region us-east-2" in text
         guard_of(age_h=48.2, TTL_HOURS="48").watch()
         assert aws.messages == []
@@ -132,7 +132,7 @@ class TestTime:
         guard = guard_of(age_h=60, TTL_HOURS="48")
         guard.watch()
         ((subject, text),) = aws.messages
-        assert subject == "slipway tiny: nodes stayed after the stop"
+        assert subject == "slipway tiny: nodes still run after the stop"
         assert f"its fleet is STOPPING since {asked} and had 2 nodes still" in text
         assert all(each in text for each in stays)
         assert guard.nodes() == []
@@ -144,7 +144,7 @@ class TestTime:
     def test_people_are_warned_half_an_hour_before_once(self, aws, guard_of):
         for age in (47.4, 47.52, 47.62):
             guard_of(age_h=age, TTL_HOURS="48").watch()
-        assert [subject for subject, _ in aws.messages] == ["slipway tiny: time is nearly over"]
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: time to live ends soon"]
         assert aws.fleet == "RUNNING"
 
     def test_a_prepaid_block_is_left_running(self, aws, guard_of):
@@ -190,7 +190,7 @@ class TestIdleness:
             aws.busy(each, 0.1)
         assert watch() == "STOP_REQUESTED"
         ((_, text),) = aws.messages
-        assert "its 2 nodes have done nothing for 60 minutes" in text
+        assert "its 2 nodes have been idle for 60 minutes" in text
 
     def test_one_busy_rank_on_one_node_keeps_all(self, aws, watch):
         first, second = aws.nodes(2)
@@ -247,7 +247,7 @@ class TestNotices:
         guard.pass_on(self.notice(ours))
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: interruption notice"
-        assert text == f"cluster tiny in us-east-2: AWS takes {ours} back in two minutes"
+        assert text == f"cluster tiny in us-east-2: AWS reclaims {ours} in 2 minutes"
 
     def test_lambda_calls_it_with_the_schedule_and_with_notices(self, aws, module, monkeypatch):
         settings = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": aws.stack, "TOPICS": aws.topic}
@@ -273,7 +273,7 @@ class TestNotices:
         (
             "Capacity Block Expiration Warning",
             {"capacity-reservation-id": "cr-1", "end-date": "2026-11-21 11:30:00"},
-            "cr-1 ends at 2026-11-21 11:30:00; its nodes go from 30 minutes before",
+            "cr-1 ends at 2026-11-21 11:30:00; AWS takes its nodes back from 30 minutes before",
         ),
         (
             "SageMaker HyperPod Cluster Node Health Event",

@@ -85,13 +85,13 @@ def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws
     look(0, idle, **block)
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
-    assert "its 2 nodes have done nothing for 60 minutes: $62.93 an hour, paid for whatever runs" in text
+    assert "its 2 nodes have been idle for 60 minutes: $62.93 an hour, paid for whatever runs" in text
     assert aws.fleet == "RUNNING"
     look(1, idle, **block)
     assert aws.messages == []
     look(288, idle, PREPAID="true")
     ((_, text),) = aws.messages
-    assert "at a rate that the guard was not told" in text
+    assert "at a rate that the guard does not know" in text
 
 
 RESERVED = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464", "RESERVED_NODES": "2"}
@@ -106,7 +106,7 @@ def test_a_block_of_which_no_machine_is_there_is_told_once_a_day_with_its_price(
     look(9, old, **RESERVED, **window)
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
-    assert "none of the 2 machines that are reserved for it has run since 2026-11-20 11:30 UTC: $62.93 an hour" in text
+    assert "none of the 2 reserved nodes has run since 2026-11-20 11:30 UTC: $62.93 an hour" in text
     assert "paid for whatever runs. A plan with target.cluster: tiny uses them." in text
     for later in (10, 300):
         look(later, old, **RESERVED, **window)
@@ -164,7 +164,7 @@ def test_each_kind_has_a_message_of_its_own(aws, store, look):
     found = dict(aws.messages)
     assert set(found) == {DROPPED, "slipway tiny: cost forecast"}
     assert found["slipway tiny: cost forecast"].endswith(
-        "jobs will not cost what they were quoted:\n"
+        "the cost of jobs will differ from the quote:\n"
         "job tiny, attempt 1: $120 at the end, the budget is $100 (2026-11-20T10:00:00.000Z)"
     )
 
@@ -223,8 +223,8 @@ def test_whatever_a_node_writes_there_is_told_in_a_short_line(aws, store, look, 
     say(store, 1, body=body)
     look()
     ((subject, text),) = aws.messages
-    assert subject == "slipway tiny: word of a job"
-    assert "what is no word of a job's agent" in text
+    assert subject == "slipway tiny: report of a job"
+    assert "not a report of a job's agent" in text
     assert len(text) < 600
     assert not any("/trouble/" in key for key in left(store))
 

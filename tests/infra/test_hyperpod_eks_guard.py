@@ -129,4 +129,4 @@ def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):  # noqa:
     ((subject, text),) = aws.messages
     assert "workers stopped" in subject
     assert "their pods wait as Pending" in text
-    assert "Control plane, system node and network cost on" in text
+    assert "Control plane, system node and network are still billed" in text

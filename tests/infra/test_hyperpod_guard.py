@@ -91,7 +91,7 @@ class TestTime:
         watch(age_h=48.1, TTL_HOURS="48")
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers stopped"
-        assert "its 48 hours are over. Its 2 workers are being deleted" in text
+        assert "its 48 hours have ended. Its 2 workers are being deleted" in text
         assert "StartFleet" in text
 
     def test_those_that_stay_are_named(self, aws, watch):

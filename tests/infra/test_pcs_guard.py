@@ -121,17 +121,17 @@ def test_a_stop_sets_every_group_of_jobs_to_none(guard):
     lists(stub, ("p5-48xlarge", {"most": 4}), ("g5-xlarge", {"most": 4}))
     expects_stop(stub, "p5-48xlarge")
     expects_stop(stub, "g5-xlarge")
-    made.stop("its 2 hours are over", 4)
+    made.stop("its 2 hours have ended", 4)
     ((subject, text),) = said
     assert subject == "nodes stopped"
-    assert "its 2 hours are over" in text
+    assert "its 2 hours have ended" in text
     assert "StartFleet" in text
 
 
 def test_what_is_stopped_is_not_stopped_again(guard):
     made, stub, said = guard
     lists(stub, ("p5-48xlarge", {"most": 0}), ("g5-xlarge", {"most": 4, "status": "DELETING"}))
-    made.stop("its 2 hours are over", 0)
+    made.stop("its 2 hours have ended", 0)
     assert said == []
 
 
@@ -139,7 +139,7 @@ def test_nodes_that_stay_are_ended(guard):
     made, stub, said = guard
     stays, login = machine(), machine("login")
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
-    made.stop("its 2 hours are over", 1)
+    made.stop("its 2 hours have ended", 1)
     states = {
         each["InstanceId"]: each["State"]["Name"]
         for one in client("ec2").describe_instances()["Reservations"]
@@ -147,7 +147,7 @@ def test_nodes_that_stay_are_ended(guard):
     }
     assert states[stays] == "terminated"
     assert states[login] == "running"
-    assert [subject for subject, _ in said] == ["nodes stayed after the stop"]
+    assert [subject for subject, _ in said] == ["nodes still run after the stop"]
 
 
 def test_a_refusal_is_not_swallowed(guard):
@@ -155,11 +155,11 @@ def test_a_refusal_is_not_swallowed(guard):
     lists(stub, ("p5-48xlarge", {"most": 4}))
     stub.add_client_error("update_compute_node_group", "ConflictException", "the group is UPDATING")
     with pytest.raises(made.pcs.exceptions.ConflictException):
-        made.stop("its 2 hours are over", 4)
+        made.stop("its 2 hours have ended", 4)
 
 
 def test_a_cluster_that_is_gone_has_nothing_to_stop(guard):
     made, stub, said = guard
     stub.add_client_error("list_compute_node_groups", "ResourceNotFoundException", "no such cluster")
-    made.stop("its 2 hours are over", None)
+    made.stop("its 2 hours have ended", None)
     assert said == []

@@ -125,7 +125,7 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
         guard = module.TrainingJobGuard(settings, lambda _: service, datetime(2026, 11, 20, tzinfo=UTC))
         assert len(guard.nodes()) == 2
         assert not guard.all_idle(guard.nodes())
-        guard.stop("its 3 hours are over", 2)
+        guard.stop("its 3 hours have ended", 2)
         assert service.stopped == ["own-1", "own-2"]
 
 

@@ -213,7 +213,7 @@ class TestInOrder:
         pod.watched(datetime.now(UTC) + timedelta(hours=72, minutes=5))
         assert pod.counts()["workers"] == (0, 0)
         ((_, text),) = pod.messages()
-        assert "its 72 hours are over" in text
+        assert "its 72 hours have ended" in text
         pod.wait(job, JobState.PENDING)
         pod.start_fleet()
         pod.wait(job, JobState.COMPLETED)

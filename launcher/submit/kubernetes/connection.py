@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 30
 """Of an answer: a list of pods has some 10 kB a pod."""
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 _HINTS = {
-    401: "the cluster does not know these credentials: an access entry of EKS lets a role in",
+    401: "the cluster does not accept these credentials: an EKS access entry grants a role access",
     403: "these credentials may not do that: associate AmazonEKSEditPolicy with the role's access entry",
 }
 

@@ -27,19 +27,19 @@ _OF_JOB = {
 """Reasons of a Job's condition (k8s.io/api, batch/v1/types.go); others have words of their own."""
 _OF_POD = {
     "Evicted": "was evicted from {node}",
-    "NodeLost": "was lost with {node}, which answers no more",
+    "NodeLost": "was lost with {node}, which stopped responding",
     "Terminated": "ended with {node}, which was shut down",
     "NodeShutdown": "ended with {node}, which was shut down",
     "Shutdown": "ended with {node}, which was shut down",
-    "Preempting": "had to make room on {node} for a critical pod",
+    "Preempting": "was evicted from {node} for a critical pod",
     "DeadlineExceeded": "was active for longer than it may be",
 }
 """Reasons of a pod's status (kubernetes, pkg/kubelet/eviction, nodeshutdown, preemption, and pkg/util/node)."""
 _DISRUPTED = {
-    "PreemptionByScheduler": "had to make room on {node} for a pod of a higher priority",
-    "DeletionByTaintManager": "was taken off {node} because of a taint",
+    "PreemptionByScheduler": "was evicted from {node} for a pod of higher priority",
+    "DeletionByTaintManager": "was evicted from {node} because of a taint",
     "EvictionByEvictionAPI": "was evicted from {node} through the API, as by a drain",
-    "DeletionByPodGC": "was lost with {node}, which is gone",
+    "DeletionByPodGC": "was lost with {node}, which no longer exists",
     "TerminationByKubelet": "was ended by {node}: too few resources, a shutdown, or a critical pod",
 }
 """Reasons of a pod's condition DisruptionTarget (Kubernetes documentation, "Disruptions", of Kubernetes 1.34)."""
@@ -57,14 +57,14 @@ def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], even
         events: what was said of pods of its namespace.
 
     >>> of_job({"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}, [], [])
-    'it failed more often than run.retries allows; none of its pods is there any more to say why'
+    'it failed more often than run.retries allows; no pod is left that shows the reason'
     """
     reason, message = str(condition.get("reason", "")), _plain(str(condition.get("message", "")))
     judged = reason == "PodFailurePolicy"
-    own = f"another try would not mend it: {message}" if judged else _OF_JOB.get(reason, message)
+    own = f"a retry would not help: {message}" if judged else _OF_JOB.get(reason, message)
     last = of_pods(pods) or of_events(events)
     if not (last or pods or judged):
-        last = "none of its pods is there any more to say why"
+        last = "no pod is left that shows the reason"
     return "; ".join(each for each in (own, last) if each)
 
 
@@ -72,10 +72,10 @@ def of_code(code: int) -> str:
     """Why a job has failed whose agents have counted its failures.
 
     >>> of_code(3), of_code(127)
-    ('it failed more often than run.retries allows; ended with exit 3', 'another try would not mend it: exit 127')
+    ('it failed more often than run.retries allows; ended with exit 3', 'a retry would not help: exit 127')
     """
     if code in NEVER_AGAIN:
-        return f"another try would not mend it: exit {code}"
+        return f"a retry would not help: exit {code}"
     return f"{_OF_JOB['BackoffLimitExceeded']}; {_end({'reason': 'Error'}, code)}"
 
 
@@ -165,7 +165,7 @@ def _end(ended: Mapping[str, Any], code: int) -> str:
     if code > _LARGEST and code - _LARGEST in set(Signals):
         return f"was ended by {Signals(code - _LARGEST).name} (exit {code})"
     if code == INTERRUPTED:
-        return f"was told to go, saved and left (exit {code})"
+        return f"received a stop signal, saved and ended (exit {code})"
     more = ", ".join(each for each in ("" if reason == "Error" else reason, message) if each)
     return f"ended with exit {code}" + (f" ({more})" if more else "")
 
@@ -231,7 +231,7 @@ class KubernetesJobs:
         name = str(documents[-1]["metadata"]["name"])
         found = self.connection.ask("GET", f"{self._path()}/{name}")
         if found["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
-            text = f"{self.connection.name}: there is a {self.kind} {name} that is not of this submission"
+            text = f"{self.connection.name}: there is a {self.kind} {name} that belongs to another submission"
             raise SchedulerError(text, hint="launch again: a new submission has its own name")
         return Submitted(job=name, key=key, folder=f"{self.namespace}/{name}")
 
@@ -283,7 +283,7 @@ class KubernetesJobs:
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """What the files of a job hold from an offset on, as its pods have kept them."""
         if self.kept is None:
-            raise SchedulerError(f"{self.connection.name}: where job {job.job} keeps its files is not known")
+            raise SchedulerError(f"{self.connection.name}: the location of the files of job {job.job} is unknown")
         return {name: journal.read(self.kept, name, offset, _CHUNK) for name, offset in offsets.items()}
 
     def log_name(self, job: Submitted) -> str:
@@ -411,7 +411,7 @@ class KubernetesJobs:
             return words.held(job, self._workload(job))
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
         found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
-        return words.of_events(found["items"]) or ("its pods are being made" if not pods else "")
+        return words.of_events(found["items"]) or ("its pods are being created" if not pods else "")
 
     def _why_failed(self, name: str, condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
         events = []

@@ -72,7 +72,7 @@ class PodNodes:
                 return 0
             return next(int(each["message"]) for each in status["details"]["causes"] if each["reason"] == "ExitCode")
         except (KeyError, TypeError, ValueError, StopIteration) as problem:
-            why = message(said) or "the session was cut off"
+            why = message(said) or "the session was interrupted"
             raise SchedulerError(
                 f"{self.connection.name}: {why}", hint="slipway status NAME shows its state"
             ) from problem

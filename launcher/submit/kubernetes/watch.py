@@ -49,7 +49,7 @@ class Watch:
                     if over():
                         return
             except UnreachableError as problem:
-                self.say(f"{problem.message}; looking again")
+                self.say(f"{problem.message}; trying again")
                 self.sleep(pause)
                 pause = min(_LONGEST_PAUSE_S, 2 * pause)
             except RefusedError as refused:

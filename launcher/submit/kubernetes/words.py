@@ -21,7 +21,7 @@ UNHEALTHY = "sagemaker.amazonaws.com/node-health-status"
 """HyperPod's taint of a node that its health checks have not passed, or no longer pass."""
 CHECKED = "health checks: "
 """What begins the words of a pod that waits for nodes under HyperPod's health checks: they are there."""
-ON_ITS_WAY = ("being placed", "its image is pulled and its files are fetched")
+ON_ITS_WAY = ("being placed", "its image and its files are being downloaded")
 """What is said of a pod that waits for nothing."""
 _DEVICES = {
     "nvidia.com/gpu": "GPUs",
@@ -76,10 +76,10 @@ def unplaced(message: str) -> str:
     taints = _TAINT.findall(message)
     for count, key, _ in taints:
         if key == UNHEALTHY:
-            return f"{CHECKED}HyperPod tries {count} of {nodes} nodes before they get jobs"
+            return f"{CHECKED}HyperPod tests {count} of {nodes} nodes before they accept jobs"
     found += [f"taint {key}{f'={value}' if value else ''} on {count} of {nodes}" for count, key, value in taints]
-    found += [f"{count} of {nodes} nodes are not of the wanted kind" for count in _SELECTOR.findall(message)]
-    found += [f"{count} of {nodes} nodes take no pods (cordoned)" for count in _CORDONED.findall(message)]
+    found += [f"{count} of {nodes} nodes do not match the job's node selector" for count in _SELECTOR.findall(message)]
+    found += [f"{count} of {nodes} nodes accept no pods (cordoned)" for count in _CORDONED.findall(message)]
     return f"no capacity: {'; '.join(found)}" if found else message
 
 
@@ -110,7 +110,7 @@ def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> s
         if not queue:
             return "it is suspended"
         why = _unadmitted(workload or {})
-        return f"quota: queue {queue} has not let it in{f': {why}' if why else ''}"
+        return f"quota: queue {queue} has not admitted it{f': {why}' if why else ''}"
     return ""
 
 
@@ -119,18 +119,18 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
 
     >>> said = "pod set main: insufficient unused quota for nvidia.com/gpu in flavor a, 8 more needed"
     >>> _unadmitted({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
-    '8 more GPUs have to come free'
+    '8 more GPUs must become free'
     """
     conditions = {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
     message = str(conditions.get("QuotaReserved", {}).get("message", ""))
     if conditions.get("Evicted", {}).get("reason") == "Preempted" and "Preempted" in message:
-        return "a job of a higher priority has taken its place, and it goes on when there is room"
+        return "a job of higher priority preempted it; it continues when there is capacity"
     short, over = _SHORT.search(message), _OVER.search(message)
     if over is not None:
         name = _DEVICES.get(over[1], over[1])
-        return f"it asks for {over[2]} {name}, and the queue has {over[3]} in all: it will never be let in"
+        return f"it asks for {over[2]} {name}, but the queue has only {over[3]} in total: the queue can never admit it"
     if short is not None:
-        return f"{short[2]} more {_DEVICES.get(short[1], short[1])} have to come free"
+        return f"{short[2]} more {_DEVICES.get(short[1], short[1])} must become free"
     return message
 
 

@@ -115,7 +115,7 @@ def test_people_are_warned_before_its_time_is_over(aws, guard):
     aws.describes(1)
     guard(ttl_h="24", later=timedelta(hours=23, minutes=33)).watch()
     ((subject, _),) = aws.messages
-    assert subject == "slipway tiny: time is nearly over"
+    assert subject == "slipway tiny: time to live ends soon"
 
 
 def test_it_is_deleted_when_its_time_is_over(aws, guard):
@@ -125,7 +125,7 @@ def test_it_is_deleted_when_its_time_is_over(aws, guard):
     guard(ttl_h="24", later=timedelta(hours=25)).watch()
     ((subject, message),) = aws.messages
     assert subject == "slipway tiny: endpoint deleted"
-    assert "its 24 hours are over" in message
+    assert "its 24 hours have ended" in message
     assert "slipway down tiny" in message
 
 

@@ -102,6 +102,6 @@ def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_told(trainer
 def test_a_file_system_that_is_not_mounted_stops_the_start(node):
     node.job("iter_", 1, 0, "", mode="own", uri="/not-mounted-here/run")
     assert node.run() == 78
-    assert "there is no /not-mounted-here on this node" in node.events("failed")[0]["reason"]
+    assert "/not-mounted-here does not exist on this node" in node.events("failed")[0]["reason"]
     with pytest.raises(JobSpecError, match="cannot be made"):
         place_of("/proc/here", timeout_s=1)

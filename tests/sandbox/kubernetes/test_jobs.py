@@ -172,7 +172,7 @@ def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, job
     watch = RemoteWatch(mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, tell=told.append)
     waiting.until(watch.ended)
     why = f"Container pytorch for pod default/{name} failed with exit code 137 matching FailJob rule"
-    assert told[-1].startswith(f"job train failed: another try would not mend it: {why}")
+    assert told[-1].startswith(f"job train failed: a retry would not help: {why}")
 
 
 def test_what_operators_a_cluster_has_is_looked_at(jobs):

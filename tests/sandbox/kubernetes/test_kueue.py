@@ -78,7 +78,7 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs
     first = jobs.submit([queued("first")], "k")
     until(lambda: jobs.facts(first).state is JobState.RUNNING)
     second = jobs.submit([queued("second")], "k")
-    wanted = "quota: queue gpus has not let it in: 4 more GPUs have to come free"
+    wanted = "quota: queue gpus has not let it in: 4 more GPUs must become free"
     facts = until(lambda: (found := jobs.facts(second)).reason == wanted and found)
     assert facts.state is JobState.PENDING
     assert jobs.pods("second") == []
@@ -90,7 +90,7 @@ def test_a_job_that_will_never_fit_is_told_so(jobs, queue, queued, until):
     queue("2")
     made = jobs.submit([queued("large")], "k")
     until(
-        lambda: jobs.facts(made).reason.endswith("asks for 4 GPUs, and the queue has 2 in all: it will never be let in")
+        lambda: jobs.facts(made).reason.endswith("asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it")
     )
 
 

@@ -162,7 +162,7 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
     for code, (jobs, job, log) in made.items():
         facts = until(lambda jobs=jobs, job=job: (found := jobs.facts(job)).state.final and found)
         assert facts.state is JobState.FAILED, log()
-        assert facts.reason.startswith("another try would not mend it: ")
+        assert facts.reason.startswith("a retry would not help: ")
         assert code in facts.reason
         assert (tmp_path / code).read_text() == "1", log()
 
@@ -256,5 +256,5 @@ def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_li
     jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=3, **broken)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
     assert (facts.state, facts.restarts) == (JobState.FAILED, 0), log()
-    assert facts.reason.startswith("another try would not mend it: ")
+    assert facts.reason.startswith("a retry would not help: ")
     assert reason in log()

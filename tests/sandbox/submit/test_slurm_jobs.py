@@ -57,7 +57,7 @@ class TestSubmit:
     def test_without_an_answer_from_the_queue_nothing_is_submitted(self, head, local):
         head.in_the_way("squeue", 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2\nexit 1\n')
         folder = head.folder_with("exit 0")
-        with pytest.raises(UnreachableError, match="not known whether the job was taken"):
+        with pytest.raises(UnreachableError, match="unknown whether Slurm accepted the job"):
             local.submit("tiny-6", folder, "job.sbatch")
         assert head.jobs("--name=tiny-6") == []
 

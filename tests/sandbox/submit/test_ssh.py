@@ -97,7 +97,7 @@ class TestShell:
         shell.close()
 
     def test_an_answer_that_is_cut_off_is_none(self, sshd, shell):
-        with pytest.raises(UnreachableError, match="the answer was cut off"):
+        with pytest.raises(UnreachableError, match="the answer was incomplete"):
             shell.run("echo half; kill -9 $(ps -o ppid= $PPID) $PPID")
 
 
@@ -123,7 +123,7 @@ class TestPut:
         (made / "data").write_bytes(bytes(range(256)) * 4000)
         archive = archive_of(made, tmp_path / "folder.tar.gz")
         archive.write_bytes(archive.read_bytes()[:-200])
-        with pytest.raises(SchedulerError, match="cannot be put there"):
+        with pytest.raises(SchedulerError, match="cannot create the job folder"):
             shell.put(archive, "slipway/half")
         assert list((sshd.head.home / "slipway").iterdir()) == []
 
@@ -144,6 +144,6 @@ class TestSubmit:
 
     def test_a_server_that_stays_away_leaves_the_outcome_unknown(self, head, remote, sshd):
         sshd.stop()
-        with pytest.raises(UnreachableError, match="after 5 tries it is not known whether the job was taken"):
+        with pytest.raises(UnreachableError, match="after 5 tries it is unknown whether Slurm accepted the job"):
             remote.submit("far-3", head.folder_with("true"), "job.sbatch")
         assert head.jobs("--name=far-3") == []

@@ -109,7 +109,7 @@ def test_a_command_that_does_not_end_in_time_leaves_the_outcome_unknown(shell):
 
 def test_a_machine_whose_agent_is_silent(machine, shell):
     machine.details = "DeliveryTimedOut"
-    with pytest.raises(SchedulerError, match="did not reach it: DeliveryTimedOut"):
+    with pytest.raises(SchedulerError, match="did not arrive: DeliveryTimedOut"):
         shell.run("true")
 
 

@@ -84,7 +84,7 @@ def attempt(
 
 def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quoted: Quote, tmp_path: Path) -> None:
     argv = attempt(quoted, tmp_path).commands[0].argv
-    # A copy of it, which is gone again.
+    # A copy of it, which no longer exists again.
     assert Path(argv[argv.index("--app") + 1]).name == "cdk.out"
     assert not Path(argv[argv.index("--app") + 1]).exists()
     assert "deploy" in argv

@@ -251,5 +251,5 @@ class TestStart:
         (devices / "uverbs0").touch()
         told = {"SLIPWAY_OPERATOR": "job", "SLIPWAY_PARTS": "1", "SLIPWAY_MEETING": "j", "JOB_COMPLETION_INDEX": "0"}
         unfit = self.found(tmp_path, SLIPWAY_EFA="2", SLIPWAY_DEVICES=str(devices), **told)["SLIPWAY_UNFIT"]
-        assert "was to have 2 EFA interfaces and has 1" in unfit
+        assert "needs 2 EFA interfaces and has 1" in unfit
         assert "SLIPWAY_UNFIT" not in self.found(tmp_path, SLIPWAY_EFA="1", SLIPWAY_DEVICES=str(devices), **told)

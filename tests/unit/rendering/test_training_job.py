@@ -223,7 +223,7 @@ def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
     outside.write_text("")
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(outside, "../outside")
-    with pytest.raises(ValueError, match="outside of the job folder"):
+    with pytest.raises(ValueError, match="outside the job folder"):
         entry.unpacked(archive, tmp_path / "folder" / "job")
 
 

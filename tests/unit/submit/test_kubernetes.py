@@ -73,7 +73,7 @@ def pod(*, phase="Pending", message=None, waiting=None, image="here/train:1"):
         ),
         (
             pod(message="0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
-            "no capacity: 1 of 1 nodes are not of the wanted kind",
+            "no capacity: 1 of 1 nodes do not match the job's node selector",
         ),
         (pod(message="running PreBind plugin: timed out"), "running PreBind plugin: timed out"),
         (

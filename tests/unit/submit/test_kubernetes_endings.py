@@ -33,16 +33,16 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
         (pod(ended(137, reason="OOMKilled")), "was killed because memory ran out (OOMKilled, exit 137)"),
         (pod({"waiting": {"reason": "CrashLoopBackOff"}}, last=ended(137, reason="OOMKilled")), "memory ran out"),
         (pod(ended(137), deleted=True), "container c0 was ended by SIGKILL (exit 137) after it was deleted"),
-        (pod(ended(75)), "container c0 was told to go, saved and left (exit 75)"),
+        (pod(ended(75)), "container c0 received a stop signal, saved and ended (exit 75)"),
         (
             pod(ended(137), reason="Evicted", message="The node was low on resource: memory. "),
             "pod train-0 was evicted from node n1 (The node was low on resource: memory)",
         ),
-        (pod(reason="NodeLost"), "pod train-0 was lost with node n1, which answers no more"),
+        (pod(reason="NodeLost"), "pod train-0 was lost with node n1, which stopped responding"),
         (pod(ended(143), reason="Terminated"), "pod train-0 ended with node n1, which was shut down"),
         (pod(ended(143), disrupted="EvictionByEvictionAPI"), "evicted from node n1 through the API, as by a drain"),
-        (pod(disrupted="DeletionByPodGC"), "pod train-0 was lost with node n1, which is gone"),
-        (pod(ended(143), disrupted="DeletionByTaintManager"), "was taken off node n1 because of a taint"),
+        (pod(disrupted="DeletionByPodGC"), "pod train-0 was lost with node n1, which no longer exists"),
+        (pod(ended(143), disrupted="DeletionByTaintManager"), "was evicted from node n1 because of a taint"),
         (pod({"running": {}}, phase="Running"), ""),
         (pod(ended(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
     ],
@@ -69,10 +69,8 @@ def test_pods_that_are_gone_leave_the_newest_event_or_that_nothing_is_known():
         for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))
     ]
     assert jobs.of_job(BACKOFF, [], told).endswith("; pod train-0: Killing: Killing it")
-    assert jobs.of_job(BACKOFF, [], []).endswith("; none of its pods is there any more to say why")
+    assert jobs.of_job(BACKOFF, [], []).endswith("; no pod is left that shows the reason")
     other = {"reason": "PyTorchJobFailed", "message": "PyTorchJob train is failed."}
     assert jobs.of_job(other, [pod({"running": {}}, phase="Running")], []) == "PyTorchJob train is failed"
     said = "Container pytorch for pod default/train-0-dbe95 failed with exit code 78 matching FailJob rule at index 2"
-    assert jobs.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (
-        f"another try would not mend it: {said}"
-    )
+    assert jobs.of_job({"reason": "PodFailurePolicy", "message": said}, [], []) == (f"a retry would not help: {said}")

@@ -39,6 +39,6 @@ def test_nothing_is_unpacked_that_is_not_what_was_sent(
     with tarfile.open(other, "w:gz") as packed:
         packed.add(tmp_path / "job.sbatch", "evil.sbatch")
     script = unpacking("slipway/a", source.format(other=other, archive=archive), archive)
-    with pytest.raises(SchedulerError, match="cannot be put there"):
+    with pytest.raises(SchedulerError, match="cannot create the job folder"):
         placed(shell.run(script), "slipway/a", shell.name)
     assert list((tmp_path / "home/slipway").iterdir()) == []

@@ -214,7 +214,7 @@ class TestRefusals:
         (work / "link").symlink_to(target)
         with pytest.raises(ImpossibleError) as refused:
             packed(work, tmp_path)
-        assert "link is a link that leads out of the folder" in refused.value.findings[0].message
+        assert "link is a link to a target outside the folder" in refused.value.findings[0].message
 
     def test_links_inside_stay_links(self, work, tmp_path):
         (work / "conf" / "link").symlink_to("../train.py")
