@@ -85,7 +85,7 @@ def test_reserved_nodes_that_do_nothing_are_told_once_a_day_with_their_price(aws
     look(0, idle, **block)
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
-    assert "its 2 nodes have been idle for 60 minutes: $62.93 an hour, paid for whatever runs" in text
+    assert "its 2 nodes have been idle for 60 minutes: $62.93 an hour, billed even when idle" in text
     assert aws.fleet == "RUNNING"
     look(1, idle, **block)
     assert aws.messages == []
@@ -107,7 +107,7 @@ def test_a_block_of_which_no_machine_is_there_is_told_once_a_day_with_its_price(
     ((subject, text),) = aws.messages
     assert subject == "slipway tiny: reserved nodes idle"
     assert "none of the 2 reserved nodes has run since 2026-11-20 11:30 UTC: $62.93 an hour" in text
-    assert "paid for whatever runs. A plan with target.cluster: tiny uses them." in text
+    assert "billed even when idle. A plan with target.cluster: tiny uses them." in text
     for later in (10, 300):
         look(later, old, **RESERVED, **window)
         assert aws.messages == [], "once a day, and not when the block is over"

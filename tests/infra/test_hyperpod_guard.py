@@ -135,7 +135,7 @@ class TestIdleness:
         aws.earlier("QueuedJobs", *[0] * 9)
         deleted(aws, 1)
         watch(IDLE_MINUTES="30")
-        assert "have done nothing for 30 minutes" in aws.messages[0][1]
+        assert "have been idle for 30 minutes" in aws.messages[0][1]
 
     def test_a_job_that_waits_keeps_them(self, aws, watch):
         aws.answers(node(1))

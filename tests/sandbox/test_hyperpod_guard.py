@@ -190,7 +190,7 @@ class TestInOrder:
         assert pod.box.nodes(CLUSTER) == ()
         ((subject, text),) = pod.messages()
         assert subject == "slipway trn2-pod: workers stopped"
-        assert "have done nothing for 30 minutes. Its 4 workers are being deleted" in text
+        assert "have been idle for 30 minutes. Its 4 workers are being deleted" in text
 
     def test_a_stopped_group_is_left_alone(self, pod):
         pod.watched(datetime.now(UTC) + timedelta(hours=4))

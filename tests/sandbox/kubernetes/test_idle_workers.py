@@ -121,7 +121,7 @@ def guard(pods):
             )
             nodes = made.nodes()
             if made.all_idle(nodes):
-                made.stop("they have done nothing for 5 minutes", len(nodes))
+                made.stop("they have been idle for 5 minutes", len(nodes))
 
         yield look
 

@@ -51,7 +51,7 @@ def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, jo
     assert len(cluster.pods()) == 1
     other = job("true")
     other["metadata"]["annotations"]["slipway/run"] = "other"
-    with pytest.raises(SchedulerError, match="not of this submission"):
+    with pytest.raises(SchedulerError, match="belongs to another submission"):
         jobs.submit([other], "other")
 
 

@@ -119,7 +119,7 @@ def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(jobs, job, until):
     first = jobs.submit([of_the_queue(job, "first", priority="training-priority")], "k")
     until(lambda: jobs.facts(first).state is JobState.RUNNING)
     second = jobs.submit([of_the_queue(job, "second", priority="training-priority")], "k")
-    until(lambda: jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not let it in"))
+    until(lambda: jobs.facts(second).reason.startswith(f"quota: queue {SPACE}-localqueue has not admitted it"))
     jobs.cancel(first)
     until(lambda: jobs.facts(second).state is JobState.RUNNING)
 

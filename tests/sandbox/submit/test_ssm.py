@@ -122,5 +122,5 @@ def test_a_machine_that_is_not_there(session, shell):
 
 @pytest.mark.parametrize("user", ["root;id", "-l", ""])
 def test_a_user_is_a_user(user):
-    with pytest.raises(SchedulerError, match="no user name"):
+    with pytest.raises(SchedulerError, match="not a valid Linux user name"):
         SsmShell(name="x", commands=None, user=user, stage=str, person=None)

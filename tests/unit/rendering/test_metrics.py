@@ -149,7 +149,7 @@ class TestJobs:
         assert values(sent) == {"JobStillMinutes": 0.0}
         assert json.loads(sent[-1])[0]["Dimensions"] == [{"Name": "Cluster", "Value": "tiny"}]
 
-    @pytest.mark.parametrize("squeue, said", [(says(""), ""), (says("", code=1), "Slurm does not say")])
+    @pytest.mark.parametrize("squeue, said", [(says(""), ""), (says("", code=1), "Slurm does not report")])
     def test_without_one_nothing_is(self, report, squeue, said):
         answer, sent = report(None, squeue=squeue)
         assert (answer.returncode, sent) == (0, [])

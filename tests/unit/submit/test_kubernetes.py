@@ -92,7 +92,7 @@ def test_a_pod_that_does_not_run_says_why_in_plain_words(given, told):
 
 def test_a_job_that_its_queue_holds_says_so():
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
-    assert words.held(job) == "quota: queue team has not let it in"
+    assert words.held(job) == "quota: queue team has not admitted it"
     assert words.held({"metadata": {}, "spec": {"runPolicy": {"suspend": True}}}) == "it is suspended"
     assert words.held({"metadata": {}, "spec": {}}) == ""
 

@@ -68,7 +68,7 @@ class TestFrame:
 
     @pytest.mark.parametrize("out", ["\nm begin\nhello\n\nm end", "\nm begin\nhel", "\nm begin\nhello\n\nm end 3"])
     def test_no_shortened_answer_is_one(self, out):
-        with pytest.raises(UnreachableError, match="cut off"):
+        with pytest.raises(UnreachableError, match="answer was incomplete"):
             self.FRAME.answer(out, "", "x")
 
     def test_no_two_marks_are_the_same(self):
