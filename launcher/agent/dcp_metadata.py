@@ -53,7 +53,7 @@ def dcp_shards(data: bytes) -> dict[str, int]:
             offset, length = entry.attributes["offset"], entry.attributes["length"]
             if type(offset) is not int or type(length) is not int or not (0 <= offset < _MOST and 0 <= length < _MOST):
                 raise ManifestError(
-                    "not the metadata of a distributed checkpoint: a place in a shard is no number of bytes"
+                    "not the metadata of a distributed checkpoint: an offset in a shard is not a number of bytes"
                 )
             path, least = entry.attributes["relative_path"], (offset + length)
             if type(path) is not str:

@@ -325,11 +325,11 @@ def _check(manifest: Manifest) -> None:
         raise ManifestError("not a checkpoint: it lists no files")
     for file in manifest.files:
         if not is_below(file.path):
-            raise ManifestError(f"path: got {file.path!r}; it must lie below the checkpoint's folder")
+            raise ManifestError(f"path: got {file.path!r}; it must be below the checkpoint's folder")
         if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(file.path).parts):
             raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
         if step_of_key(file.key) is None:
-            raise ManifestError(f"key of {file.path}: got {file.key!r}; it must lie below a step")
+            raise ManifestError(f"key of {file.path}: got {file.key!r}; it must be below a step")
         if not _SHA256.fullmatch(file.sha256):
             raise ManifestError(f"sha256 of {file.path}: got {file.sha256!r}; it must be 64 hexadecimal digits")
     _check_places(manifest)

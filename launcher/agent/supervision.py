@@ -180,7 +180,7 @@ class Supervision:
                 try:
                     self._services.scratch.record_finished(folder)
                 except OSError as error:
-                    self._log.append("scratch-trouble", error=f"a finished checkpoint was not written down: {error}")
+                    self._log.append("scratch-trouble", error=f"cannot record a finished checkpoint: {error}")
                 self._services.uploader.offer(folder)
 
     def _look_at_metrics(self) -> None:

@@ -410,7 +410,7 @@ def _not_begun(candidate: TrainingCandidate) -> Iterator[Finding]:
         yield info("not-begun", path, f"begins {when}: a job that is launched now waits until then, and is not billed")
     elif rate:
         message = before_it_begins(starts_at, context.now, rate)
-        yield warning("not-begun", path, message, "slipway launch FILE when it begins")
+        yield warning("not-begun", path, message, "run slipway launch FILE when it starts")
 
 
 def _restore_by_all(candidate: TrainingCandidate) -> Iterator[Finding]:

@@ -261,13 +261,13 @@ class TestEndings:
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
             launched(tmp_path, text, "", told=told, box=box, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
-        assert "the nodes come in 24 h, when what was bought begins: follow until then" in told
+        assert "the nodes come in 24 h, when the reservation starts: following until then" in told
 
     def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, box):
         def create(session, request):
             training_jobs.create(session, {**request, "Tags": []})
 
         told = Heard(box, tmp_path, "run.workdir: ", create)
-        with pytest.raises(DeploymentFailedError, match="is there already, of another submission") as refused:
+        with pytest.raises(DeploymentFailedError, match="exists already and belongs to another submission") as refused:
             launched(tmp_path, small(["true"]), "", told=told, box=box)
-        assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has a name of its own")
+        assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has its own name")

@@ -159,9 +159,11 @@ class _Walk:
         elif stat.S_ISDIR(status.st_mode):
             here = (status.st_dev, status.st_ino)
             if here in above:
-                self._refuse(path, "a link that leads in a circle")
+                self._refuse(path, "a circular link")
             elif entry.is_symlink() and not os.path.realpath(self._folder / path).startswith(f"{self._root}/"):
-                self._refuse(path, "a link to a folder outside of it; copy what is needed, or write it elsewhere")
+                self._refuse(
+                    path, "a link to a folder outside the checkpoint; copy the needed files into the checkpoint"
+                )
             else:
                 self._left.append((f"{path}/", above | {here}))
         else:

@@ -104,7 +104,8 @@ class Scratch:
             names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
             if names and _OWNER_NAME not in names:
                 raise AgentError(
-                    f"{self.root} holds files that the agent did not make ({min(names)}); empty it or name another"
+                    f"{self.root} contains files that the agent did not create ({min(names)}); empty the folder "
+                    "or set another"
                 )
             self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
             _end_leftover_command(self.root)

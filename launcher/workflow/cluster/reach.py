@@ -295,6 +295,6 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
     """
     found = attached(environment, str(head_node.region))
     if found is None or found.stays is None or found.stays.mark != head_node.instance:
-        message = f"the sandbox of {head_node.host} has ended, and all that ran in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what its run folder holds")
+        message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
+        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
     return found

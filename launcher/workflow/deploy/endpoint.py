@@ -125,7 +125,7 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
         name = served.plan.name
         kept = f"stays after slipway down {name}; its objects expire after {KEPT_DAYS} days"
         yield f"requests: a new bucket, which {kept}"
-    yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms take it back"
+    yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms roll it back"
 
 
 def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> None:

@@ -353,7 +353,7 @@ def plan_words(plan: Plan) -> list[str]:
     elif request.network.vpc_id is None:
         lines.append(f"network {request.network.cidr}: one private subnet, a NAT gateway, an S3 endpoint")
     else:
-        lines.append(f"network {request.network.vpc_id}, as it is")
+        lines.append(f"network {request.network.vpc_id}, unchanged")
     kept = request.checkpoint.store_uri or f"a bucket of the cluster, which stays after slipway down {request.name}"
     lines.append(f"checkpoints: {kept}")
     return lines

@@ -166,7 +166,7 @@ _UNKNOWN = 401
 
 
 def _entry(cluster: str) -> str:
-    return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by who may"
+    return f"aws eks create-access-entry --cluster-name {cluster} --principal-arn YOUR_ROLE, by an administrator"
 
 
 EXISTING_KUBERNETES = (Examination("cluster", "the existing cluster accepts the job", existing_cluster),)

@@ -115,7 +115,7 @@ def price_job(
         total = f", ${best.usd:,.0f}" if best.usd is not None else ""
         findings = [replace(each, message=f"{each.message}{total}") for each in found]
         if findings:
-            raise ImpossibleError(f"{path} asks for something that cannot be done: 1 problem", findings=findings)
+            raise ImpossibleError(f"{path} contains an impossible request: 1 problem", findings=findings)
     return priced
 
 

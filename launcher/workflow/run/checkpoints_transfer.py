@@ -142,7 +142,7 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
     if run is not None:
         raise ImpossibleError(
             f"{run} is writing checkpoints there now",
-            hint="its agent keeps the newest checkpoint.keep by itself; prune when it has ended",
+            hint="its agent keeps the newest checkpoint.keep checkpoints; prune after the run ends",
         )
     if any(step_of_folder_key(key) is None for key in wanted):
         raise ImpossibleError("the objects to delete are not all checkpoints")

@@ -99,7 +99,7 @@ def event_words(event: dict[str, object]) -> str | None:
         failures = int(str(event["failures"]))
         if failures & (failures - 1):
             return None
-        again = f"tried again in {event['retry_in_s']} s, training goes on"
+        again = f"trying again in {event['retry_in_s']} s, training continues"
         return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
     if kind == "notice" and event.get("source") == "budget":
         return f"{begin}: the guard reports that the budget is used up ({event.get('detail')}): it saves and ends"

@@ -90,7 +90,9 @@ def test_a_job_that_will_never_fit_is_told_so(jobs, queue, queued, until):
     queue("2")
     made = jobs.submit([queued("large")], "k")
     until(
-        lambda: jobs.facts(made).reason.endswith("asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it")
+        lambda: jobs.facts(made).reason.endswith(
+            "asks for 4 GPUs, but the queue has only 2 in total: the queue can never admit it"
+        )
     )
 
 
