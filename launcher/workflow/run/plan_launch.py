@@ -204,9 +204,7 @@ def launch_plan(
         SlipwayError: it was refused, or a step failed.
     """
     if options.interrupt_after_s is not None and not options.sandbox:
-        raise UnreadableInputError(
-            "--interrupt-after simulates an interruption and needs --sandbox", hint="add --sandbox"
-        )
+        raise UnreadableInputError("--interrupt-after works in the sandbox only", hint="add --sandbox")
     refuse_missing_trainer(path, plan_file.load(path), options.environment)
     saved = saved_plan_of(path, asked, wanted)
     # A saved plan is carried out as it is.
