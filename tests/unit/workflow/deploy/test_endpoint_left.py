@@ -85,6 +85,6 @@ def test_nothing_is_nothing(look):
 def test_who_cannot_ask_says_so(asked):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     left = left_behind(asked[0], asked[1], Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"))
-    assert left.words.startswith("AWS does not answer whether the endpoint runs and is billed (")
+    assert left.words.startswith("Slipway cannot read whether the endpoint runs and is billed (")
     assert left.words.endswith(f": {REMOVES}")
     assert left.stack is None
