@@ -41,6 +41,12 @@ def test_the_rules_of_others_are_kept(jobs):
     assert complaints(jobs.folder, jobs.plan.place.region) == []
 
 
+def test_golden(golden_stack, synthesised, plan_at):
+    made = synthesised(plan_at(TRAINING_JOB_FILES["p5-spot"]))
+    for part in ("checkpoints", "training"):
+        golden_stack("sagemaker-p5-spot", part, made.template(part))
+
+
 def test_a_deployment_may_make_all_of_it(jobs, in_vpc):
     for each in (jobs, in_vpc):
         assert refused(TargetKind.SAGEMAKER_TRAINING, made(each), FREE) == []
