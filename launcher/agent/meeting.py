@@ -222,7 +222,7 @@ class Meeting:
         if self._place.part == 0:
             return self._begin(found, life)
         if life is None:
-            self._once("waiting for the first pod of the job")
+            self._once("waiting for the first node of the job")
             return None
         if life.number == left:
             self._declare_over(life.number)
@@ -259,7 +259,7 @@ class Meeting:
             if seats >= self._place.parts:
                 self._number = number
                 return self._place.part > 0 or not self._failed_by_a_kill(number, over)
-            self._once(f"attempt {number}: waiting for {self._place.parts - seats} of {self._place.parts} pods")
+            self._once(f"attempt {number}: waiting for {self._place.parts - seats} of {self._place.parts} nodes")
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(LIFE)

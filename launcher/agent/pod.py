@@ -93,7 +93,7 @@ def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
         return exits.INTERRUPTED
     with contextlib.closing(_Output()) as output:
         kept = _journal(spec, store, seat, environment, output)
-        _say(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (pod {seat.part + 1} of {seat.parts})")
+        _say(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (node {seat.part + 1} of {seat.parts})")
         board = StoreBoard(store, folder_of(seat.attempt))
         code = Session(spec, environment, place=seat, notices=notices, board=board).run()
         if code == exits.COMPLETED and not meeting.complete(over=notices.pending):

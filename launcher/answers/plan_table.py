@@ -12,7 +12,7 @@ from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.planning.work import cluster_hours
-from launcher.pricing.alternatives import HYPERPOD, MANAGED_SPOT, TRAINING_JOB
+from launcher.pricing.alternatives import HYPERPOD, MANAGED_SPOT, TRAINING_JOB, deploying
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
@@ -131,16 +131,12 @@ SERVICES = {
 }
 
 
-KINDS = {HYPERPOD: "hyperpod-slurm", TRAINING_JOB: "sagemaker-training", MANAGED_SPOT: "sagemaker-training"}
-"""The target that has each service deployed."""
-
-
 def _not_deployed(priced: Priced, width: int) -> list[str]:
     parts: dict[str, list[str]] = {}
     for each in priced.alternatives:
         told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
         told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
-        kind = KINDS.get(each.service)
+        kind = deploying(each.service)
         parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(told)
     return [line for how, told in parts.items() for line in wrapped(f"  {how}: {'; '.join(told)}.", width)]
 

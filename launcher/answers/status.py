@@ -9,11 +9,12 @@ from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
+from launcher.model.target import target_of
 from launcher.records.codec import Json, picked, plain
 from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.documents import report_document, stored_document
 from launcher.records.run_state import RunState
-from launcher.records.submission import Submission
+from launcher.records.submission import SANDBOX, Submission
 from launcher.workflow.cluster.verify import STORE_STACK
 from launcher.workflow.run.status import NOT_SUBMITTED
 
@@ -173,9 +174,13 @@ def _where(submission: Submission) -> list[str]:
     work = submission.work
     git = work.get("git")
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
+    if target_of(submission.target).per_job:
+        where = "the sandbox" if submission.head_node.via == SANDBOX else submission.head_node.region
+        held = [f"  training job {submission.folder} in {where}"]
+    else:
+        held = [f"  cluster {submission.cluster}: {submission.head_node.words()}", f"  job folder: {submission.folder}"]
     return [
-        f"  cluster {submission.cluster}: {submission.head_node.words()}",
-        f"  job folder: {submission.folder}",
+        *held,
         f"  run.workdir: {work['files']:,} file{'' if work['files'] == 1 else 's'}, {revision}",
         f"  checkpoints: {submission.checkpoint_uri}",
     ]

@@ -149,7 +149,8 @@ def empty(session: Session, cluster: str, tell: Tell, pause: Callable[[float], N
         looks = 0
         while left := _ids(session, cluster, kind):
             if not looks:
-                tell(f"removing {len(left)} {words} of {cluster}: CloudFormation does not wait for them")
+                counted = f"{len(left)} {words if len(left) > 1 else words.removesuffix('s')}"
+                tell(f"removing {counted} of the PCS cluster before the stack")
             if looks == LOOKS:
                 raise DeploymentFailedError(
                     f"{words} of PCS cluster {cluster} are there after 20 minutes: {', '.join(left)}",

@@ -9,10 +9,11 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.catalog import selector
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.record import record
+from launcher.model.target import target_of, training_targets
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
 from launcher.planning.work import Estimator
@@ -32,6 +33,17 @@ TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
 """What SageMaker bills an instance of each service as."""
+
+
+def deploying(service: str) -> TargetKind | None:
+    """The target that has a service deployed; None where none has.
+
+    >>> [str(deploying(each)) for each in (HYPERPOD, TRAINING_JOB, MANAGED_SPOT, ULTRASERVER)]
+    ['hyperpod-slurm', 'sagemaker-training', 'sagemaker-training', 'None']
+    """
+    billed = SAGEMAKER.get(TRAINING_JOB if service == MANAGED_SPOT else service)
+    kinds = (kind for kind in training_targets() if billed is not None and target_of(kind).sagemaker == billed)
+    return next(kinds, None)
 
 
 @record

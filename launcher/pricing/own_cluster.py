@@ -52,8 +52,9 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
     if found is None or candidate.usd is None:
         return
     difference = candidate.usd - found.usd
-    than = f"${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {found.name}"
-    yield info(OWN_CLUSTER, "target.kind", f"{than} made for this job alone, ${found.usd:,.2f}; {kept_words(found)}")
+    than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {found.name}"
+    message = f"the training job {than} made for this job alone (${found.usd:,.2f}); {kept_words(found)}"
+    yield info(OWN_CLUSTER, "target.kind", message)
 
 
 def kept_words(found: OwnCluster) -> str:

@@ -35,6 +35,9 @@ GIB = 2**30
 STORED_WITHIN, STORED_PERIOD = timedelta(days=3), timedelta(days=1)
 """S3 reports the size of a bucket once a day (S3 user guide, storage metrics)."""
 NOT_STARTED = "REVIEW_IN_PROGRESS"
+LOOKS = 3
+UNCOUNTED = f"its guard has reported no number of nodes in the last {LOOKS * GUARD_EVERY_MINUTES} minutes"
+"""So it is for the first minutes of a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +69,15 @@ def survey(
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
     ]
     if sandbox:
-        found = [replace(each, down_command=f"{each.down_command} --sandbox") for each in found]
+        found = [_of_sandbox(each) for each in found]
     found.sort(key=lambda each: (-(each.usd_per_hour or 0), each.region, each.name))
     return Surveyed(as_of=now, stacks=tuple(found), unanswered=tuple(failed))
+
+
+def _of_sandbox(cost: StackCost) -> StackCost:
+    """A stack in a sandbox, where nothing calls the guard by its schedule."""
+    note = cost.note.replace(UNCOUNTED, "the sandbox does not run the guard, which counts the nodes")
+    return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
 
 
 def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
@@ -132,7 +141,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     dimensions = {"Cluster": variables["CLUSTER"]}
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
-    nodes, hours = (latest(session, each, now, within=3 * every, period=every) for each in counted)
+    nodes, hours = (latest(session, each, now, within=LOOKS * every, period=every) for each in counted)
     beside, missing = _beside(session, catalog, target, variables)
     rate = variables.get("USD_PER_NODE_HOUR")
     lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
@@ -140,7 +149,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     if rate is None:
         notes.append("its quote had no rate of a node-hour")
     elif nodes is None:
-        notes.append("its guard has not counted nodes yet")
+        notes.append(UNCOUNTED)
     else:
         notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}")
     known = rate is not None and nodes is not None
