@@ -8,6 +8,8 @@ GRACE_S = 120.0
 """From SIGTERM, by StopTrainingJob or a time limit, to SIGKILL."""
 SHORTEST_PENDING_S, LONGEST_PENDING_S = 1800, 2_419_200
 """MaxPendingTimeInSeconds, which only types with accelerators take."""
+LONGEST_IMAGE = 255
+"""Characters of TrainingImage."""
 MOST_RETRIES = 30
 """RetryStrategy: after SageMaker's own errors alone."""
 CLUSTER_TAG = "slipway:cluster"

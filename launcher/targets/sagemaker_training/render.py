@@ -23,7 +23,6 @@ from launcher.model.training_job import (
     RUN_TAG,
     SHORTEST_PENDING_S,
 )
-from launcher.planning.endpoint_checks import ECR
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings, secret_findings
 from launcher.rendering.cluster import notify_findings, tags
@@ -44,7 +43,6 @@ ROOT = "/tmp/slipway"  # noqa: S108 - in the container: SageMaker's scratch spac
 PYTHON = "python3"
 SPARE, SPARE_H = 1.5, 1.0
 """The run limit over the high estimate, this project's choice: the limit ends what hangs, not what is slow."""
-_LONGEST_IMAGE = 255
 
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -68,20 +66,12 @@ def no_findings(_plan: Plan) -> tuple[Finding, ...]:
 
 
 def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
-    image = plan.request.run.image
-    if image is None and image_of(plan, facts) is None:
+    if image_of(plan, facts) is None:
         chip = facts.accelerator or "no accelerator"
         message = f"Slipway knows no AWS training image for {facts.name} ({chip}) in {plan.place.region}"
         yield error(
             "image-missing", "run.image", message, "set run.image to your own image in ECR, preferably by digest"
         )
-    elif image is not None and ECR.match(image) is None:
-        message = f"training jobs pull from Amazon ECR, got {image}"
-        hint = f"ACCOUNT.dkr.ecr.{plan.place.region}.amazonaws.com/REPOSITORY@sha256:..., or with a tag"
-        yield error("image-not-in-ecr", "run.image", message, hint)
-    elif image is not None and len(image) > _LONGEST_IMAGE:
-        message = f"an image's name has at most {_LONGEST_IMAGE} characters, got {len(image)}"
-        yield error("image-name-length", "run.image", message, "use the digest without a tag")
 
 
 def image_of(plan: Plan, facts: InstanceType) -> str | None:

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
+from launcher.catalog.training_images import training_image
 from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.training_job import LONGEST_H, LONGEST_WARM_MINUTES
+from launcher.model.training_job import LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
+from launcher.planning.endpoint_checks import ECR
 from launcher.planning.targets import Locations, Rules
 from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end
 
@@ -34,13 +36,18 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
         _unused(request),
         _network(request),
         _limits(request, place),
+        _image(request, place),
     )
     return tuple(finding for rule in rules for finding in rule)
 
 
-def remarks(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """What holds for training jobs and costs what nobody expects, or is not published."""
-    found = [*unknown_end(request, place)]
+    found, facts = [*unknown_end(request, place)], instances[place.instance_type]
+    if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
+        message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"
+        hint = "set run.image to your own image in ECR, preferably by digest"
+        found.append(warning("image-missing", "run.image", message, hint))
     if place.option is PurchaseOption.SPOT:
         message = (
             "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
@@ -121,6 +128,18 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if minutes and place.option is PurchaseOption.SPOT:
         message = f"managed spot has no warm pool, got idle_minutes {minutes:g}"
         yield error("warm-pool-spot", "guardrails.idle_minutes", message, "auto, or purchase.option: on-demand")
+
+
+def _image(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """An image that SageMaker cannot pull."""
+    image = request.run.image
+    if image is not None and ECR.match(image) is None:
+        message = f"training jobs pull from Amazon ECR, got {image}"
+        hint = f"ACCOUNT.dkr.ecr.{place.region}.amazonaws.com/REPOSITORY@sha256:..., or with a tag"
+        yield error("image-not-in-ecr", "run.image", message, hint)
+    elif image is not None and len(image) > LONGEST_IMAGE:
+        message = f"an image's name has at most {LONGEST_IMAGE} characters, got {len(image)}"
+        yield error("image-name-length", "run.image", message, "use the digest without a tag")
 
 
 RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

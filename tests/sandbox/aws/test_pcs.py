@@ -248,9 +248,9 @@ class TestJobs:
         id_ = calls.describe_cluster(session, "small").id
         DEPLOY.empty(session, {"PcsClusterId": id_}, said.append, paused.append)
         assert calls.queues(session, "small") == calls.groups(session, "small") == ()
-        assert [each.split(":")[0] for each in said] == [
-            f"removing 1 queues of {id_}",
-            f"removing 1 node groups of {id_}",
+        assert said == [
+            "removing 1 queue of the PCS cluster before the stack",
+            "removing 1 node group of the PCS cluster before the stack",
         ]
         assert pcs.get_cluster(clusterIdentifier="small")["cluster"]["status"] == "ACTIVE"
 
