@@ -18,46 +18,51 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 TITLES = {
-    "checkpoint": "Checkpoints up and down, and what the agent costs the training",
-    "file_sizes": "Checkpoints of small, middling and large files",
-    "many_nodes": "What a job of many nodes asks of its folder and of S3",
-    "checkpoint_losses": "What interruptions cost a training under the agent",
-    "plan_speed": "How long `slipway plan` takes",
-    "ledger_speed": "How long `slipway ledger` takes over a hundred thousand runs",
-    "kubernetes_status": "How long it takes to ask a large Kubernetes cluster how one job is doing",
-    "price_file": "What it takes to read a price file of a large region",
-    "recompute": "Quotes worked out a second time by an independent program",
-    "scaling": "What a measurement on few machines says of many",
-    "spot_simulation": "Spot in closed form against a simulation",
-    "spot_interval": "The automatic checkpoint interval against the best",
-    "start": "How long `slipway --help` and `--version` take",
-    "synth": "How long the stacks take to synthesise",
+    "checkpoint": "Checkpoint upload and download, and the agent's overhead",
+    "file_sizes": "Checkpoints with small, medium and large files",
+    "many_nodes": "Requests of a job with many nodes to its folder and to S3",
+    "checkpoint_losses": "Work lost at interruptions",
+    "plan_speed": "Time of `slipway plan`",
+    "ledger_speed": "Time of `slipway ledger` for 100,000 runs",
+    "kubernetes_status": "Time to read the state of one job on a large Kubernetes cluster",
+    "price_file": "Time and memory to read the price file of a large region",
+    "recompute": "Quotes recalculated by an independent program",
+    "scaling": "Estimates for many nodes from a measurement on few",
+    "spot_simulation": "Spot cost formula compared with a simulation",
+    "spot_interval": "Automatic checkpoint interval compared with the optimum",
+    "start": "Time of `slipway --help` and `--version`",
+    "synth": "Time to synthesise the stacks",
 }
 AIMS = {
     "checkpoint": "Aims: at most 1.1 times boto3's own time, at least 0.6 times the rate of s5cmd, at most 300 MiB, "
     "training slowed by at most 5 % while the agent watches. All clients share two processors with one local S3 "
-    "server: this says nothing about AWS.",
+    "server: the results do not apply to AWS.",
     "file_sizes": "Aims: at most twice the time of s5cmd, and for large files at least 0.9 times its rate.",
     "many_nodes": "Aim: at most 25 operations a second of the busiest node on the shared folder, in every phase, for "
     "any number of nodes.",
-    "checkpoint_losses": "Aims: a kill without a word loses at most an interval and a write; a notice no more steps "
-    "than ended after it.",
+    "checkpoint_losses": (
+        "Aims: a kill without notice loses at most 1 interval and 1 write; a notice loses only "
+        "the steps that ended after it."
+    ),
     "plan_speed": "Aims: at most 3 times the import of typer and rich for the demo and with every field "
     "`any` (the latter missed by a hundredth or two: 2.9 to 3.1; of all that it imports itself it is 2.0 times the "
     "import); at most 80 MiB; with `--all` at most 59 times (5 s where the import takes 0.085 s) and 150 "
     "MiB. Processor time.",
-    "ledger_speed": "Aim: 100,000 runs listed in less than two seconds.",
-    "kubernetes_status": "Aim: less than a second on a cluster of 500 nodes and 2,000 pods.",
+    "ledger_speed": "Aim: list 100,000 runs in less than 2 s.",
+    "kubernetes_status": "Aim: less than 1 s on a cluster of 500 nodes and 2,000 pods.",
     "price_file": "Aims: at most 120 MiB beside what is in use anyway, and at most 1.5 times the time a MiB of a tenth "
     "of the file; at most 1.05 times its bytes though the connection is cut; nothing is sent of an unchanged file.",
-    "recompute": "Aim: low, middle and high within 0.5 % of what a program makes of the plan file and the price files "
-    "alone.",
-    "scaling": "Aim: at least as many of the larger counts within a quarter as without the measurement and as at a "
-    "constant rate a chip.",
+    "recompute": (
+        "Aim: low, middle and high within 0.5 % of a program that reads only the plan file and the price files."
+    ),
+    "scaling": (
+        "Aim: at least as many of the larger node counts within 25 % as without the measurement, and as "
+        "with a constant rate per chip."
+    ),
     "spot_simulation": "Aims: expected cost within 2 %, the 90th percentile within 5 % where at least three "
     "interruptions are expected, and exact below that: the simulated share of jobs on either side of it leaves 90 % by "
     "no more than the simulation's own noise.",
-    "spot_interval": "Aim: at most 1 % dearer than the best interval that a search finds.",
+    "spot_interval": "Aim: at most 1 % more expensive than the best interval that a search finds.",
     "start": "Aim: at most twice the import of typer.",
     "synth": "Aim: the largest example in at most 1.6 times the processor time of an app with one bucket. It is "
     "held without a margin: 1.6, up to 2.0 beside other work, and 1.8 to 2.0 by the clock. Of the processor time "

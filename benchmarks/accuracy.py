@@ -51,7 +51,7 @@ NEAR, FAR = 1.25, 1.5
 UNREADABLE = 2
 WORST = 15
 HOW_TO_READ = """\
-Every row is estimated from what a plan file can say: dimensions, method, tokens, sequence, batch, precision,
+Every row is estimated from the keys of a plan file: dimensions, method, tokens, sequence, batch, precision,
 recomputation, stack, accelerator and count. Steady throughput is compared with `tokens_per_s`, hours of whole runs
 with `expected_hours`. The shares count rows whose published figure lies within a factor of the middle estimate, and
 inside its low-high range; the width of a range is high over low. In the table by class, and under "left out", every
@@ -65,8 +65,8 @@ seen 8. The layers of hybrid models are those with attention. Rows that a newer 
 supersedes (`superseded_by`) are neither fitted nor judged, and MLPerf rows are their training blocks without
 evaluation.
 
-A range holds what a plan leaves open: it is wider where a fine-tuning does not name its trainer, or its micro-batch.
-`slipway plan` says which key would narrow it by more than a third.
+A range covers what a plan leaves open: it is wider if a fine-tuning does not set its trainer or its micro-batch.
+`slipway plan` names the keys that would narrow the range by more than a third.
 
 Where a plan leaves the batch open, it is 4 million tokens, or 8,192 a chip if that is more, up to the largest that
 published runs of a model of that size used (`launcher/catalog/data/training/batches.csv`). Past that more chips share
@@ -252,7 +252,7 @@ def report(rows: Sequence[Row], name: str) -> str:
         "",
         _table("accelerator", measured["by_accelerator"]),
         "",
-        "## The rows furthest off",
+        "## Rows with the largest error",
         "",
         "| row | kind | estimated / published | in the range |",
         "|---|---|---|---|",
@@ -261,7 +261,7 @@ def report(rows: Sequence[Row], name: str) -> str:
             for each in outcomes[:WORST]
         ),
         "",
-        "For a whole run the ratio is of hours, for the others of tokens per second.",
+        "For a whole run, the ratio compares hours; for the other rows, tokens per second.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""What interruptions cost a training under the agent: killed without a word, and after a notice.
+"""Work lost at interruptions: killed without a word, and after a notice.
 
     python -m benchmarks.checkpoint_losses [--interruptions 20] [--interval-s 2] [--mib 64] [--seed 1] [--json]
 
@@ -196,7 +196,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> int:
     """Measure and say."""
-    parser = argparse.ArgumentParser(description="What interruptions cost a training under the agent.")
+    parser = argparse.ArgumentParser(description="Work lost at interruptions.")
     parser.add_argument("--interruptions", type=int, default=20)
     parser.add_argument("--interval-s", type=float, default=2.0)
     parser.add_argument("--mib", type=int, default=64, help="size of a checkpoint")

@@ -1,4 +1,4 @@
-"""How long `slipway ledger` takes over a hundred thousand runs.
+"""Time of `slipway ledger` for 100,000 runs.
 
     python -m benchmarks.ledger_speed [--count N] [--runs N] [--json]
 

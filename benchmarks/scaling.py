@@ -1,4 +1,4 @@
-"""What a measurement on few machines says of many: the published scaling series, each from its smallest count.
+"""Estimates for many nodes from a measurement on few: the published scaling series, each from its smallest count.
 
     python -m benchmarks.scaling [--json]
 

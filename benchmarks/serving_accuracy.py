@@ -39,8 +39,8 @@ HOW_TO_READ = """\
 Every row is estimated from its own columns: model, chip, engine, number format, tensor and data parallelism, batch,
 concurrency and lengths; the error is that of output tokens per second. "Model left out" estimates every row by
 coefficients fitted without any row of its model. The form of the estimate was chosen with these rows in view, so only
-rows gathered later test that. Rows of older engines (transformers-neuronx, TensorRT-LLM, TGI) tell what the chips do;
-an endpoint is estimated as the engine it would run: vLLM, of which there are few rows."""
+rows gathered later test that. Rows of older engines (transformers-neuronx, TensorRT-LLM, TGI) show the chips'
+performance; an endpoint is estimated for its own engine, vLLM, of which there are few rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +136,9 @@ def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
         f"Written by `python -m benchmarks.serving_accuracy` from {name}; coefficients of {load_serving().fitted_on}.",
         HOW_TO_READ,
         "\n".join(lines),
-        "## The serving rows furthest off",
+        "## Serving rows with the largest error",
         "\n".join(furthest),
-        f"## Serving rows that are refused: {len(refused)}",
+        f"## Refused serving rows: {len(refused)}",
         *(["\n".join(beyond)] if refused else []),
     )
     return "\n\n".join(blocks) + "\n"
