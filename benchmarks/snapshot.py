@@ -122,7 +122,7 @@ def proposal(catalog: Catalog, snapshot: Snapshot, today: date) -> list[str]:
     rows = [f"  {path}: {count:,} rows" for path, count in sorted(snapshot.added.items())]
     if not rows:
         return ["Nothing is new in the cache."]
-    wanted = prices.Wanted()
+    wanted = prices.PriceFilter()
     changes = prices.diff(catalog, wanted, min(snapshot.before, today), today)
     page = diff_page(changes, wanted, (snapshot.before, today), WIDTH, everything=True)
     return [f"Prices as of {today}", "", *rows, "", "```", *page, "```"]

@@ -13,7 +13,7 @@ LIFE = "life.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class AttemptState:
     """What `life.json` says: the number of the newest life, and whether the job is done with it.
 
     `stopped`: it is, because its budget was used up. `failed`: it is, since a life ended with that exit code and is not
@@ -39,12 +39,12 @@ class Life:
         return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 
 
-def parse_life(text: str) -> Life | None:
+def parse_attempt_state(text: str) -> AttemptState | None:
     """The newest life; None for what cannot be read, which is as if there had been none."""
     try:
         document = safe_json.loads(text)
         hold(document, {"life": int, "completed": bool})
-        return read(Life, {**document, "number": document["life"]})
+        return read(AttemptState, {**document, "number": document["life"]})
     except ValueError:
         return None
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from launcher.agent import exits
 from launcher.agent.errors import StoreError
-from launcher.agent.life import LIFE, Life, parse_life
+from launcher.agent.life import LIFE, AttemptState, parse_attempt_state
 from launcher.agent.node import news
 from launcher.agent.node.notice import POD_END, Notice
 from launcher.agent.node.placement import Placement
@@ -43,7 +43,7 @@ def folder_of(number: int) -> str:
     return f"lives/{number:06d}"
 
 
-class Meeting:
+class Rendezvous:
     """One pod on its way into a life."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Meeting:
         while True:
             try:
                 found = self._store.find_text(LIFE)
-                life = None if found is None else parse_life(found.text)
+                life = None if found is None else parse_attempt_state(found.text)
                 if life is None or life.number != self._number or life.completed:
                     return life is not None and life.completed
                 done = replace(life, completed=True, stopped=stopped).to_json()
@@ -161,10 +161,10 @@ class Meeting:
         """
         while not self.completed:
             found = self._store.find_text(LIFE)
-            life = None if found is None else parse_life(found.text)
+            life = None if found is None else parse_attempt_state(found.text)
             if life is not None and life.completed:
                 return
-            done = replace(life or Life(number=1), completed=True, failed=code)
+            done = replace(life or AttemptState(number=1), completed=True, failed=code)
             self.completed = self._store.swap_text(LIFE, done.to_json(), before=found) is not None
             if life is not None and self.completed:
                 self._declare_over(life.number)
@@ -190,7 +190,7 @@ class Meeting:
         while True:
             try:
                 found = self._store.find_text(LIFE)
-                life = None if found is None else parse_life(found.text)
+                life = None if found is None else parse_attempt_state(found.text)
                 if life is None or life.completed:
                     return life is not None and life.failed is not None
                 failures = life.failures + (life.counted < number)
@@ -215,7 +215,7 @@ class Meeting:
 
     def _seat(self, left: int | None) -> int | None:
         found = self._store.find_text(LIFE)
-        life = None if found is None else parse_life(found.text)
+        life = None if found is None else parse_attempt_state(found.text)
         if life is not None and life.completed:
             self.completed, self.stopped, self.failed = True, life.stopped, life.failed
             return None
@@ -233,12 +233,12 @@ class Meeting:
             return None
         return life.number
 
-    def _begin(self, found: StoredText | None, life: Life | None) -> int | None:
+    def _begin(self, found: StoredText | None, life: AttemptState | None) -> int | None:
         """Begin the next life, on the first pod; None where somebody else changed it first."""
         if life is not None:
             self._declare_over(life.number)
         number = 1 if life is None else life.number + 1
-        begun = Life(number=number) if life is None else replace(life, number=number)
+        begun = AttemptState(number=number) if life is None else replace(life, number=number)
         if self._store.swap_text(LIFE, begun.to_json(), before=found) is None:
             return None
         self._store.swap_text(f"{folder_of(number)}/{SEAT}0", self._name, before=None)
@@ -263,7 +263,7 @@ class Meeting:
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(LIFE)
-            life = None if newest is None else parse_life(newest.text)
+            life = None if newest is None else parse_attempt_state(newest.text)
             if life is not None and (life.number != number or life.completed):
                 return False
             time.sleep(pause)

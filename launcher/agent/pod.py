@@ -13,7 +13,7 @@ from launcher.agent.errors import StoreError
 from launcher.agent.events import events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.life import newest_step, telling_events
-from launcher.agent.meeting import Meeting, folder_of
+from launcher.agent.meeting import Rendezvous, folder_of
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement, placement
 from launcher.agent.session import MARKED_NAME, Session
@@ -74,7 +74,7 @@ def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
     notices.listen()
     store = Store(journal, timeout_s=_TIMEOUT_S)
     place = placement(spec.run, environment)
-    meeting = Meeting(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
+    meeting = Rendezvous(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
     if UNFIT in environment:
         _say(environment[UNFIT])
         meeting.refuse(exits.BAD_JOB)
@@ -105,7 +105,7 @@ def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
     return code
 
 
-def _seat(meeting: Meeting, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
+def _seat(meeting: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
     """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late."""
     for number in range(1, tries):
         try:

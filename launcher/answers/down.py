@@ -2,7 +2,7 @@
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
-from launcher.model.removal import Kept, Removal
+from launcher.model.removal import Removal, Retained
 from launcher.records.codec import Json, named, picked
 
 
@@ -37,7 +37,7 @@ def page(removal: Removal, width: int) -> list[str]:
     return lines
 
 
-def _kept(each: Kept, width: int) -> list[str]:
+def _kept(each: Retained, width: int) -> list[str]:
     """One thing that stays: its name, then size, price and reason."""
     facts = []
     if each.gib is not None:

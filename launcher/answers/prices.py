@@ -14,7 +14,7 @@ from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.records.codec import Json, picked, plain
-from launcher.workflow.quote.prices import Wanted
+from launcher.workflow.quote.prices import PriceFilter
 
 NARROW = 100
 MOST, MOST_UNFILTERED = 30, 10
@@ -50,7 +50,7 @@ _DETAILS = {
 
 
 def show_page(
-    rows: Sequence[PriceRow], wanted: Wanted, width: int, *, everything: bool, history: bool, as_of: date | None
+    rows: Sequence[PriceRow], wanted: PriceFilter, width: int, *, everything: bool, history: bool, as_of: date | None
 ) -> list[str]:
     """The listing for a terminal of `width` columns."""
     if not rows:
@@ -66,14 +66,14 @@ def show_page(
     return [*lines, *_legend(shown, width, history=history)]
 
 
-def _most(wanted: Wanted, *, everything: bool) -> int | None:
+def _most(wanted: PriceFilter, *, everything: bool) -> int | None:
     """How many rows of a section are shown; None: all."""
     if everything:
         return None
-    return MOST_UNFILTERED if wanted == Wanted() else MOST
+    return MOST_UNFILTERED if wanted == PriceFilter() else MOST
 
 
-def _headline(wanted: Wanted, number: int, as_of: date | None) -> str:
+def _headline(wanted: PriceFilter, number: int, as_of: date | None) -> str:
     parts = [wanted.instance_type or "all types", wanted.region or "all regions"]
     if wanted.option:
         parts.append(_words(wanted.option))
@@ -208,7 +208,7 @@ def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]
 
 
 def diff_page(
-    changes: Sequence[PriceChange], wanted: Wanted, days: tuple[date, date], width: int, *, everything: bool
+    changes: Sequence[PriceChange], wanted: PriceFilter, days: tuple[date, date], width: int, *, everything: bool
 ) -> list[str]:
     """What changed between two days for a terminal of `width` columns: changes first, the largest on top."""
     before, after = days

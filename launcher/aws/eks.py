@@ -53,7 +53,7 @@ def names(session: Session) -> tuple[str, ...]:
         return tuple(str(each) for page in pages for each in page["clusters"])
 
 
-def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
+def granted_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
     """The associations by which Pod Identity lends roles to the pods of a service account, by their ids."""
     with translated(f"list what roles EKS cluster {cluster} lends to pods"):
         pages = (
@@ -64,7 +64,7 @@ def lent_roles(session: Session, cluster: str, namespace: str, account: str) -> 
         return tuple(str(each["associationId"]) for page in pages for each in page["associations"])
 
 
-def lend(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
+def grant(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
     """Have Pod Identity lend a role to the pods of a service account, with its session tags, which are on by default.
 
     Raises:
@@ -76,7 +76,7 @@ def lend(session: Session, cluster: str, namespace: str, account: str, role_arn:
         )
 
 
-def lend_no_more(session: Session, cluster: str, association: str) -> None:
+def revoke(session: Session, cluster: str, association: str) -> None:
     """End an association; one that is gone is left alone."""
     call = session.client("eks").delete_pod_identity_association
     what, absent = f"end that EKS cluster {cluster} lends a role", {"ResourceNotFoundException"}

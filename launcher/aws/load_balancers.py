@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.aws.session import Session
-from launcher.model.removal import KeptKind, Made
+from launcher.model.removal import Created, RetainedKind
 
 OWNED = "kubernetes.io/cluster/{}"
 """The tag of what is a cluster's (cloud-provider-aws, pkg/providers/v1/tags.go; aws-ebs-csi-driver, constants.go)."""
@@ -14,7 +14,7 @@ _AT_ONCE = 20
 """How many are asked for their tags in one call (both APIs' limit)."""
 
 
-def load_balancers(session: Session, cluster: str) -> Iterator[Made]:
+def load_balancers(session: Session, cluster: str) -> Iterator[Created]:
     """Those of the controller, and those that a Service gets where nobody has installed it.
 
     Args:
@@ -25,7 +25,7 @@ def load_balancers(session: Session, cluster: str) -> Iterator[Made]:
     yield from _classic(session, cluster)
 
 
-def _of_controller(session: Session, cluster: str) -> Iterator[Made]:
+def _of_controller(session: Session, cluster: str) -> Iterator[Created]:
     client = session.client("elbv2")
     pages = client.get_paginator("describe_load_balancers").paginate()
     names = [each["LoadBalancerArn"] for page in pages for each in page["LoadBalancers"]]
@@ -34,10 +34,10 @@ def _of_controller(session: Session, cluster: str) -> Iterator[Made]:
             if _is_of(cluster, each["Tags"]):
                 arn = each["ResourceArn"]
                 command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
-                yield Made(kind=KeptKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
+                yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
 
-def _classic(session: Session, cluster: str) -> Iterator[Made]:
+def _classic(session: Session, cluster: str) -> Iterator[Created]:
     """What a Service of type LoadBalancer gets where nobody has installed a controller."""
     client = session.client("elb")
     pages = client.get_paginator("describe_load_balancers").paginate()
@@ -47,7 +47,7 @@ def _classic(session: Session, cluster: str) -> Iterator[Made]:
             if _is_of(cluster, each["Tags"]):
                 name = each["LoadBalancerName"]
                 command = f"aws elb delete-load-balancer --load-balancer-name {name}"
-                yield Made(kind=KeptKind.LOAD_BALANCER, name=name, command=command)
+                yield Created(kind=RetainedKind.LOAD_BALANCER, name=name, command=command)
 
 
 def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:

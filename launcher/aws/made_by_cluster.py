@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from launcher.aws.load_balancers import OWNED, load_balancers
 from launcher.aws.session import Session, translated
-from launcher.model.removal import KeptKind, Made
+from launcher.model.removal import Created, RetainedKind
 
 INTERFACES = "cluster.k8s.amazonaws.com/name"
 """The tag of the VPC CNI, whose value is the cluster's name."""
@@ -16,7 +16,7 @@ _OF_EKS = "eks-cluster-sg-"
 """The group that EKS makes and deletes itself."""
 
 
-def made_by_cluster(session: Session, cluster: str) -> tuple[Made, ...]:
+def made_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
     """Everything there is, load balancers first: the groups and the interfaces are theirs.
 
     Args:
@@ -27,22 +27,24 @@ def made_by_cluster(session: Session, cluster: str) -> tuple[Made, ...]:
         return (*load_balancers(session, cluster), *_in_ec2(session, cluster))
 
 
-def _in_ec2(session: Session, cluster: str) -> Iterator[Made]:
+def _in_ec2(session: Session, cluster: str) -> Iterator[Created]:
     client, owned = session.client("ec2"), [{"Name": "tag-key", "Values": [OWNED.format(cluster)]}]
     for page in client.get_paginator("describe_volumes").paginate(Filters=owned):
         for each in page["Volumes"]:
             name = each["VolumeId"]
             command = f"aws ec2 delete-volume --volume-id {name}"
             gib, kind = float(each["Size"]), each["VolumeType"]
-            yield Made(kind=KeptKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
+            yield Created(kind=RetainedKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
     free = [{"Name": f"tag:{INTERFACES}", "Values": [cluster]}, {"Name": "status", "Values": ["available"]}]
     for page in client.get_paginator("describe_network_interfaces").paginate(Filters=free):
         for each in page["NetworkInterfaces"]:
             name = each["NetworkInterfaceId"]
             command = f"aws ec2 delete-network-interface --network-interface-id {name}"
-            yield Made(kind=KeptKind.INTERFACE, name=name, command=command)
+            yield Created(kind=RetainedKind.INTERFACE, name=name, command=command)
     for page in client.get_paginator("describe_security_groups").paginate(Filters=owned):
         for each in page["SecurityGroups"]:
             if not each["GroupName"].startswith(_OF_EKS):
                 name = each["GroupId"]
-                yield Made(kind=KeptKind.GROUP, name=name, command=f"aws ec2 delete-security-group --group-id {name}")
+                yield Created(
+                    kind=RetainedKind.GROUP, name=name, command=f"aws ec2 delete-security-group --group-id {name}"
+                )

@@ -60,7 +60,7 @@ def show(
     from launcher.answers.prices import show_document, show_page
     from launcher.workflow.quote import prices
 
-    wanted = prices.Wanted(instance_type=instance_type or name, region=region, option=option)
+    wanted = prices.PriceFilter(instance_type=instance_type or name, region=region, option=option)
     now = options.now()
     rows = prices.show(prices.known_catalog(os.environ, now, prices_as_of), wanted, now, history=history)
     if json:
@@ -87,7 +87,7 @@ def diff(
     from launcher.answers.prices import diff_document, diff_page
     from launcher.workflow.quote import prices
 
-    wanted = prices.Wanted(instance_type=instance_type, region=region, option=option)
+    wanted = prices.PriceFilter(instance_type=instance_type, region=region, option=option)
     changes = prices.diff(prices.known_catalog(os.environ, options.now()), wanted, before, after)
     if json:
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from launcher.model.record import record
 
 
-class KeptKind(StrEnum):
+class RetainedKind(StrEnum):
     """What kind of thing stays."""
 
     CHECKPOINTS = "checkpoints"
@@ -22,14 +22,14 @@ class KeptKind(StrEnum):
 
 
 @record
-class Kept:
+class Retained:
     """One thing that stays, and why.
 
     `gib` is its size, None where it has none or nobody looked. `usd_per_month` is None where there is no price, with
     the reason in `unpriced`; both are None for what is not this cluster's to pay.
     """
 
-    kind: KeptKind
+    kind: RetainedKind
     name: str
     reason: str
     gib: float | None = None
@@ -38,10 +38,10 @@ class Kept:
 
 
 @record
-class Made:
+class Created:
     """A thing that a cluster has made: its id or name, the command that deletes it, and a volume's type and GiB."""
 
-    kind: KeptKind
+    kind: RetainedKind
     name: str
     command: str
     volume_type: str | None = None
@@ -62,7 +62,7 @@ class Removal:
     done: bool
     stacks: tuple[tuple[str, str], ...]
     instances: tuple[tuple[str, int], ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[Retained, ...]
     endpoint: bool = False
     jobs: tuple[tuple[str, str], ...] = ()
     on: str | None = None

@@ -30,7 +30,7 @@ from launcher.planning.around import around_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import machine_price, volume_assumption
-from launcher.pricing.rest import Rest
+from launcher.pricing.rest import OtherCosts
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
@@ -182,9 +182,9 @@ class Bill:
         self.today = today
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
-        self._rests: dict[tuple[object, ...], Rest] = {}
+        self._rests: dict[tuple[object, ...], OtherCosts] = {}
 
-    def rest(self, place: Place, work: Work) -> Rest:
+    def rest(self, place: Place, work: Work) -> OtherCosts:
         """The lines beside the compute, worked out once for all machines of which they say the same at a place."""
         facts = self.catalog.instance_types[place.instance_type]
         reports = bool(node_metrics(facts))
@@ -194,7 +194,7 @@ class Bill:
             target_of(place.target).fees(self.request, place.nodes, facts),
         )
         if key not in self._rests:
-            self._rests[key] = Rest(self.lines(place, work))
+            self._rests[key] = OtherCosts(self.lines(place, work))
         return self._rests[key]
 
     def _stops(self, place: Place) -> bool:

@@ -17,7 +17,7 @@ BEYOND = MOST / 1e6
 """Hours or checkpoints of a job past which a line may be cut off at MOST: there are fewer than a million of it each."""
 
 
-class Rest:
+class OtherCosts:
     """The lines beside the compute of one place, with what they come to: candidates that share them add up once."""
 
     def __init__(self, lines: tuple[Line, ...]) -> None:

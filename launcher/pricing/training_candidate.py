@@ -21,7 +21,7 @@ from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
-from launcher.pricing.rest import Rest
+from launcher.pricing.rest import OtherCosts
 
 RATE = Decimal("1e-10")
 """A fee over its instance-hours is rounded to this."""
@@ -103,7 +103,7 @@ class TrainingCandidate:
         return enough_retries(self.failures) if asked is None else asked
 
     @cached_property
-    def rest(self) -> Rest:
+    def rest(self) -> OtherCosts:
         """The lines beside the compute, for a job of any size."""
         return self.context.bill.rest(self.place, self.work)
 

@@ -196,7 +196,7 @@ def test_price_caches(numbers, tmp_path):
             lambda: catalog.capacity_block("p5.48xlarge", "us-east-1"),
             lambda: catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 1, Payment.NO_UPFRONT),
             lambda: catalog.interruption_band("p5.48xlarge", "us-east-1"),
-            lambda: prices.show(catalog, prices.Wanted(instance_type="p5.48xlarge"), NOW, history=True),
+            lambda: prices.show(catalog, prices.PriceFilter(instance_type="p5.48xlarge"), NOW, history=True),
         )
         for look in looks:
             try:

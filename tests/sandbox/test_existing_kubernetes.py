@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from launcher.aws import stacks
-from launcher.aws.eks import lent_roles
+from launcher.aws.eks import granted_roles
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.diagnosis import Outcome
 from launcher.model.errors import ImpossibleError
-from launcher.model.removal import KeptKind
+from launcher.model.removal import RetainedKind
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
 from launcher.sandbox.sandbox import Sandbox
@@ -126,15 +126,15 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     ((name, state),) = found.removal.jobs
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
     kept = {each.kind for each in found.removal.kept}
-    assert kept == {KeptKind.CLUSTER, KeptKind.NAMESPACE, KeptKind.CHECKPOINTS}
+    assert kept == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
     cluster = "slipway-team", "slipway"
-    assert len(lent_roles(account.session, *cluster, "going")) == 1
+    assert len(granted_roles(account.session, *cluster, "going")) == 1
     told = []
     done = remove_jobs(found, environment, told.append)
     assert [state for _, state in done.jobs] == ["gone"]
     assert told[-1] == "the cluster's role is no longer granted to pods of slipway/going"
-    assert lent_roles(account.session, *cluster, "going") == ()
-    assert len(lent_roles(account.session, *cluster, "staying")) == 1
+    assert granted_roles(account.session, *cluster, "going") == ()
+    assert len(granted_roles(account.session, *cluster, "staying")) == 1
     assert survey_jobs(plan, environment).jobs == ()
     other = survey_jobs(joined_plan("staying", account.root, load()), environment)
     assert [state for _, state in other.removal.jobs] == ["completed"]
@@ -182,7 +182,7 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
         f"the role may write to s3://{store_of(account)}/jobs/third only, but the job writes to {other}"
         in found.message
     )
-    assert lent_roles(account.session, "slipway-team", "slipway", "third") == ()
+    assert granted_roles(account.session, "slipway-team", "slipway", "third") == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, Kept, kept
+from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, RetainedCheckpoint, kept
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
 from launcher.agent.events import utc_now
@@ -125,7 +125,7 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
 def judge(store: Store) -> Judge:
     """What retention asks of a step that an earlier life left."""
 
-    def stored(step: int, _: str, sizes: dict[str, int]) -> list[Kept]:
+    def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         found = [kept(found) for found in whole_checkpoints(store, step, sizes)[0]]
         keys = manifests.commit_keys(step, sizes)
         return [*found, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
@@ -133,12 +133,12 @@ def judge(store: Store) -> Judge:
     return stored
 
 
-def _of_a_later_version(store: Store, key: str, step: int) -> Kept | None:
+def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint | None:
     """A commit that only a later version of Slipway can read: it stays with all that it names."""
     try:
         manifests.parse(store.get_text(key).text)
     except LaterManifestError as error:
-        return Kept(step=step, needs=error.keys, layouts=frozenset({LATER_VERSION}))
+        return RetainedCheckpoint(step=step, needs=error.keys, layouts=frozenset({LATER_VERSION}))
     except ManifestError:
         return None
     except StoreError as error:

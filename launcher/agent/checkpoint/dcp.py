@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from launcher.agent.checkpoint import commit
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.retention import Judge, Kept
+from launcher.agent.checkpoint.retention import Judge, RetainedCheckpoint
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.dcp_metadata import check_size, dcp_shards
 from launcher.agent.errors import LostCheckpointsError, ManifestError, StoreError, TakenOverError
@@ -139,16 +139,16 @@ def judge(store: Store) -> Judge:
     """What retention asks of a step that an earlier life left, whether a trainer or an agent wrote it."""
     by_agents = commit.judge(store)
 
-    def stored(step: int, folder: str, sizes: dict[str, int]) -> list[Kept]:
+    def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         found, _ = whole_dcp(store, step, folder, sizes)
         return [*([] if found is None else [kept(found)]), *by_agents(step, folder, sizes)]
 
     return stored
 
 
-def kept(checkpoint: DcpCheckpoint) -> Kept:
+def kept(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
     """A checkpoint that stays; one of PyTorch's needs nothing outside its own folder."""
-    return Kept(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
+    return RetainedCheckpoint(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
 
 
 def _sizes(store: Store, folders: list[str]) -> dict[str, int]:

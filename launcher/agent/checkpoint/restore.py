@@ -15,7 +15,7 @@ from launcher.agent.checkpoint.commit import whole_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.packs import unpack
-from launcher.agent.checkpoint.unsent import Kept
+from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, step_of_folder
@@ -80,7 +80,7 @@ class Restore:
     store: Store
     checkpoints: Path
     previous: Path
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UnsentCheckpoint, ...] = ()
     part: int
     on_skip: Callable[[int, str], None]
     on_again: Callable[[str], None] = lambda _: None

@@ -41,7 +41,7 @@ _SILENCE_S = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrears:
+class Backlog:
     """One node's side of it.
 
     Attributes:
@@ -280,7 +280,7 @@ class Resumption:
         """On several nodes: what all have finished and none could store. One node alone goes on from it as it is."""
         if self.policy.mode != "agent" or self.peers.alone:
             return
-        Arrears(
+        Backlog(
             store=self.store,
             claim=self.claim,
             scratch=self.scratch,

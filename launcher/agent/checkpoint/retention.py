@@ -38,7 +38,7 @@ _MOST_SHARED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RetainedCheckpoint:
     """A whole checkpoint that stays: its step, of which every object stays, and what it needs of other steps too.
 
     `layouts` are the keys of the layouts that it may be of (`layouts.keys_of`).
@@ -49,20 +49,20 @@ class Kept:
     layouts: frozenset[str]
 
 
-Judge = Callable[[int, str, dict[str, int]], list[Kept]]
+Judge = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
 """From step, folder and the sizes of objects by key: the step's whole checkpoints, the one written last first."""
 
 
-def kept(manifest: Manifest) -> Kept:
+def kept(manifest: Manifest) -> RetainedCheckpoint:
     """A checkpoint that the agent made."""
     needs = frozenset(file.key for file in manifest.files)
-    return Kept(step=manifest.step, needs=needs, layouts=keys_of(manifest))
+    return RetainedCheckpoint(step=manifest.step, needs=needs, layouts=keys_of(manifest))
 
 
 class Retention:
     """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
 
-    def __init__(self, store: Store, *, keep: int, judge: Judge, newest: Kept | None = None) -> None:
+    def __init__(self, store: Store, *, keep: int, judge: Judge, newest: RetainedCheckpoint | None = None) -> None:
         """Keep the policy.
 
         Args:
@@ -81,9 +81,9 @@ class Retention:
         self._committed = {each.step for each in self._kept}
         self._judged: set[str] = set()
         self._looked_ahead = False
-        self._earlier: list[Kept] = []
-        self._others: list[Kept] = []
-        self._others_to_report: list[Kept] = []
+        self._earlier: list[RetainedCheckpoint] = []
+        self._others: list[RetainedCheckpoint] = []
+        self._others_to_report: list[RetainedCheckpoint] = []
         self._remembered: dict[int, set[str]] | None = None
         self._tagged: set[str] = set()
 
@@ -99,7 +99,7 @@ class Retention:
                 return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
         return None
 
-    def committed(self, newest: Kept) -> None:
+    def committed(self, newest: RetainedCheckpoint) -> None:
         """Take note of a new whole checkpoint: what it needs stays; what only older ones needed, nobody may refer to.
 
         That is decided here, in the thread that commits, so that nothing is tagged which a commit may still point to.
@@ -161,7 +161,7 @@ class Retention:
             self._remembered = {step: keys for step, keys in known.items() if begun_at is not None and step < begun_at}
         return {step: keys for step, keys in self._remembered.items() if step in there}
 
-    def of_other_layouts(self) -> list[Kept]:
+    def of_other_layouts(self) -> list[RetainedCheckpoint]:
         """The checkpoints of other layouts that were found and left as they are; each is returned once."""
         found, self._others_to_report = self._others_to_report, []
         return found

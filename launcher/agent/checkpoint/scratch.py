@@ -26,7 +26,14 @@ from launcher.agent.checkpoint.aside import (
     set_aside,
 )
 from launcher.agent.checkpoint.layouts import Layouts
-from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME, PREVIOUS_NAME, READ_BACK_NAME, Kept, Unsent, UnsentRecord
+from launcher.agent.checkpoint.unsent import (
+    CHECKPOINTS_NAME,
+    PREVIOUS_NAME,
+    READ_BACK_NAME,
+    Unsent,
+    UnsentCheckpoint,
+    UnsentRecord,
+)
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError
 from launcher.agent.manifest import HERE, step_of_folder
@@ -88,7 +95,7 @@ class Scratch:
         self.read_back = self.root / READ_BACK_NAME
         self.interval_file = self.root / "interval"
         self._unsent = UnsentRecord(self.root)
-        self._kept_of_others: list[Kept] = []
+        self._kept_of_others: list[UnsentCheckpoint] = []
         self._stored = Stored()
         self._newest_bytes = 0
         self._may_empty = False
@@ -214,7 +221,7 @@ class Scratch:
         """The life of the job in which a checkpoint of an earlier attempt was finished; empty where nobody knows."""
         return self._unsent.life_of(finished.name)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[UnsentCheckpoint]:
         """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""
         return [kept for kept in self._unsent.kept() if self.previous in kept.path.parents] + self._kept_of_others
 
@@ -400,7 +407,7 @@ def _stored(root: Path) -> Stored:
         return Stored()
 
 
-def _paths(kept: list[Kept]) -> set[Path]:
+def _paths(kept: list[UnsentCheckpoint]) -> set[Path]:
     """All files and folders of the only copies."""
     return {path for each in kept for path in each.paths or (each.path,)}
 
@@ -409,7 +416,7 @@ def _holds(path: Path, others: set[Path]) -> bool:
     return path in others or any(path in other.parents for other in others)
 
 
-def _put_away(root: Path, stored: Stored, kept: list[Kept], *, run: str) -> None:
+def _put_away(root: Path, stored: Stored, kept: list[UnsentCheckpoint], *, run: str) -> None:
     """Remove a run's checkpoints that the store has, and move all but the only copies to `aside`."""
     staying = _paths(kept)
     for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
@@ -419,7 +426,7 @@ def _put_away(root: Path, stored: Stored, kept: list[Kept], *, run: str) -> None
             folder.rmdir()
 
 
-def _remove_superseded(folder: Path, stored: Stored, kept: list[Kept]) -> None:
+def _remove_superseded(folder: Path, stored: Stored, kept: list[UnsentCheckpoint]) -> None:
     """Remove the checkpoints that the store has, or a newer one; the folder too when nothing is left in it."""
     staying = _paths(kept)
     for path in entries(folder):

@@ -18,7 +18,7 @@ from itertools import islice
 
 from launcher.agent import safe_json
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.retention import LATER_VERSION, Kept, Retention, read_record, write_record
+from launcher.agent.checkpoint.retention import LATER_VERSION, RetainedCheckpoint, Retention, read_record, write_record
 from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import step_of_key
@@ -97,7 +97,7 @@ _ASK_AGAIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class TagPart:
     """A part of the work.
 
     Attributes:
@@ -125,12 +125,12 @@ class Sheet:
         return json.dumps({"schema": SCHEMA, **values}) + "\n"
 
 
-def parse(text: str, slot: int) -> Sheet | None:
+def parse(text: str, slot: int) -> TagPart | None:
     """A sheet; None for what cannot be read, or names what is no part of a checkpoint."""
     try:
         document = safe_json.loads(text)
         hold(document, {"schema": str})
-        sheet = read(Sheet, {**document, "slot": slot}, whole=True)
+        sheet = read(TagPart, {**document, "slot": slot}, whole=True)
     except ValueError:
         return None
     names_parts = all(step_of_key(key) is not None for key in sheet.keys)
@@ -139,12 +139,12 @@ def parse(text: str, slot: int) -> Sheet | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Out:
-    sheet: Sheet
+    sheet: TagPart
     part: int
     since: float
 
 
-class Sheets:
+class TagParts:
     """What the first node has shared out."""
 
     def __init__(self, store: Store, peers: Peers, *, owner: str) -> None:
@@ -188,7 +188,7 @@ class Sheets:
         each = math.ceil(len(keys) / (len(takers) + 1))
         for slot, part in enumerate(takers):
             own = tuple(keys[each * (slot + 1) : each * (slot + 2)])
-            sheet = Sheet(number=self._number, slot=slot, owner=self._owner, keys=own)
+            sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=own)
             self._store.write_text(sheet.key, sheet.to_json())
             self._out.append(_Out(sheet=sheet, part=part, since=time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
@@ -214,7 +214,7 @@ class Sheets:
             self._out.remove(each)
         return tagged, back
 
-    def _is_done(self, sheet: Sheet) -> bool:
+    def _is_done(self, sheet: TagPart) -> bool:
         found = self._store.find_text(sheet.key)
         return found is not None and parse(found.text, sheet.slot) == replace(sheet, keys=(), done=True)
 
@@ -232,7 +232,7 @@ class Sheets:
         return (there[begin:] + there[:begin])[:number]
 
 
-class Hand:
+class TagWorker:
     """What another node does of it."""
 
     def __init__(self, store: Store, peers: Peers) -> None:
@@ -246,7 +246,7 @@ class Hand:
         self._peers = peers
         self._seen = 0
 
-    def take(self) -> Sheet | None:
+    def take(self) -> TagPart | None:
         """The sheet that is for this node, once; None while there is none.
 
         Raises:
@@ -261,7 +261,7 @@ class Hand:
         sheet = parse(found.text, slot) if found is not None else None
         return sheet if sheet is not None and sheet.number == number and not sheet.done else None
 
-    def give_back(self, sheet: Sheet) -> None:
+    def give_back(self, sheet: TagPart) -> None:
         """Say that all on a sheet is tagged."""
         self._store.write_text(sheet.key, replace(sheet, keys=(), done=True).to_json())
 
@@ -302,8 +302,8 @@ class Tagging(threading.Thread):
         self._claim = claim
         self._part = peers.part
         self._tags = Tags(store)
-        self._sheets = Sheets(store, peers, owner=claim.token)
-        self._hand = Hand(store, peers)
+        self._sheets = TagParts(store, peers, owner=claim.token)
+        self._hand = TagWorker(store, peers)
         self._changed = threading.Condition()
         self._wanted = False
         self._no_more = False
@@ -396,7 +396,7 @@ class Tagging(threading.Thread):
             self._report_other_layouts(others)
         return bool(steps)
 
-    def _report_other_layouts(self, others: Iterable[Kept]) -> None:
+    def _report_other_layouts(self, others: Iterable[RetainedCheckpoint]) -> None:
         by_layout: dict[str, set[int]] = {}
         for checkpoint in others:
             layout = min(checkpoint.layouts, default="").partition("/")[0]
@@ -424,7 +424,7 @@ class Tagging(threading.Thread):
             except StoreError as error:  # the first node takes it back
                 self._log.append("retention-failed", error=str(error))
 
-    def _tag_sheet(self, sheet: Sheet) -> None:
+    def _tag_sheet(self, sheet: TagPart) -> None:
         tagged = list(self._tags.put(sheet.keys, check=lambda: self._claim.check_holder(sheet.owner)))
         if len(tagged) == len(sheet.keys):
             self._hand.give_back(sheet)

@@ -70,7 +70,7 @@ class Unsent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class UnsentCheckpoint:
     """A finished checkpoint that stays on the node: where, its step, its size, who wrote it, and all that it is."""
 
     path: Path
@@ -149,10 +149,10 @@ class UnsentRecord:
         with self._lock:
             return any(entry.uri == uri for entry in self._entries.values())
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[UnsentCheckpoint]:
         """What is there of the entries, the newest step first."""
         return [
-            Kept(
+            UnsentCheckpoint(
                 path=place / name,
                 step=entry.step_in(name),
                 bytes=sum(file.bytes for file in entry.files),

@@ -184,7 +184,7 @@ def says_the_same(one: Gathered, other: Gathered) -> bool:
     return replace(one, silent_s=0.0, age_s=0.0) == replace(other, silent_s=0.0, age_s=0.0)
 
 
-class Hearing:
+class Listener:
     """What one node hears of those below it."""
 
     def __init__(self, part: int, parts: int, *, now: float) -> None:

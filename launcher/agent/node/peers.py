@@ -29,7 +29,7 @@ from launcher.agent import safe_json
 from launcher.agent.events import EventLog
 from launcher.agent.node import gathering, news
 from launcher.agent.node.board import Board, FolderBoard
-from launcher.agent.node.gathering import Gathered, Hearing
+from launcher.agent.node.gathering import Gathered, Listener
 from launcher.agent.node.notice import Notice, parse_notice
 from launcher.agent.node.placement import Placement
 
@@ -73,7 +73,7 @@ class Peers(threading.Thread):
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
         if place.part == 0:
             self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address()
-        self._hearing = Hearing(place.part, place.parts, now=time.monotonic())
+        self._hearing = Listener(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
         self._published: dict[str, Notice] = {}

@@ -17,7 +17,7 @@ from moto.s3.models import FakeBucket, S3Backend, s3_backends
 from moto.utilities.utils import get_partition
 
 from launcher.agent import safe_json
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 UNCONDITIONAL = {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
 """The condition that holds for a request which makes an object without asking that there be none."""
@@ -30,7 +30,7 @@ def backend_of(account_id: str, region_name: str) -> S3Backend:
     return s3_backends[account_id][get_partition(region_name)]
 
 
-def _make(wanted: Wanted) -> FakeBucket:
+def _make(wanted: Requested) -> FakeBucket:
     name = wanted.get("BucketName") or wanted.name
     definition = {"Type": wanted.type, "Properties": wanted.properties}
     bucket = FakeBucket.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
@@ -38,7 +38,7 @@ def _make(wanted: Wanted) -> FakeBucket:
     return bucket
 
 
-def _change(wanted: Wanted, bucket: FakeBucket) -> FakeBucket:
+def _change(wanted: Requested, bucket: FakeBucket) -> FakeBucket:
     if (wanted.get("BucketName") or bucket.name) != bucket.name:
         raise ResourceRefusedError("the sandbox does not replace a bucket: keep its name or make a new stack")
     FakeBucket.update_from_cloudformation_json(
@@ -52,12 +52,12 @@ def _change(wanted: Wanted, bucket: FakeBucket) -> FakeBucket:
     return bucket
 
 
-def _remove(wanted: Wanted, bucket: FakeBucket) -> None:
+def _remove(wanted: Requested, bucket: FakeBucket) -> None:
     if backend_of(wanted.account_id, wanted.region_name).delete_bucket(bucket.name) is None:
         raise ResourceRefusedError("The bucket you tried to delete is not empty")
 
 
-def _apply(wanted: Wanted, bucket: FakeBucket) -> None:
+def _apply(wanted: Requested, bucket: FakeBucket) -> None:
     backend, name = backend_of(wanted.account_id, wanted.region_name), bucket.name
     versioning = wanted.get("VersioningConfiguration")
     if versioning:
@@ -129,15 +129,15 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value).lower()
 
 
-def _put_policy(wanted: Wanted, before: Any = None) -> Made:
+def _put_policy(wanted: Requested, before: Any = None) -> Created:
     del before
     bucket = wanted.need("Bucket")
     policy = json.dumps(wanted.need("PolicyDocument")).encode()
     backend_of(wanted.account_id, wanted.region_name).put_bucket_policy(bucket, policy)
-    return Made(physical_resource_id=bucket)
+    return Created(physical_resource_id=bucket)
 
 
-def _remove_policy(wanted: Wanted, policy: Made) -> None:
+def _remove_policy(wanted: Requested, policy: Created) -> None:
     """Without its bucket it is gone already, which a deletion takes for done (CloudFormation CLI, handler contract)."""
     with suppress(MissingBucket):
         backend_of(wanted.account_id, wanted.region_name).delete_bucket_policy(policy.physical_resource_id)

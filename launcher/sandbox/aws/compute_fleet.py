@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 
-from launcher.sandbox.aws.model import Wanted
+from launcher.sandbox.aws.model import Requested
 
 _PREFIX = "parallelcluster-"
 _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
@@ -25,7 +25,7 @@ class Fleets(Protocol):
         """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
 
 
-def make(wanted: Wanted, cluster: str) -> None:
+def make(wanted: Requested, cluster: str) -> None:
     """The table of a cluster whose fleet runs."""
     known = dynamodb_backends[wanted.account_id][wanted.region_name]
     table = f"{_PREFIX}{cluster}"
@@ -47,13 +47,13 @@ def make(wanted: Wanted, cluster: str) -> None:
     known.put_item(table, {**_KEY, "Data": {"M": {"status": {"S": "RUNNING"}, "lastStatusUpdatedTime": {"S": "0"}}}})
 
 
-def is_stopped(wanted: Wanted, cluster: str) -> bool:
+def is_stopped(wanted: Requested, cluster: str) -> bool:
     """Whether no node of a cluster can come (`has_running_capacity` in pcluster/models/cluster.py)."""
     row = dynamodb_backends[wanted.account_id][wanted.region_name].get_item(f"{_PREFIX}{cluster}", _KEY, None)
     return row is not None and row.to_json()["Attributes"]["Data"]["M"]["status"]["S"] == "STOPPED"
 
 
-def stop(wanted: Wanted, cluster: str, fleets: Fleets) -> None:
+def stop(wanted: Requested, cluster: str, fleets: Fleets) -> None:
     """Have the fleet of a cluster be stopped, as it was before an update."""
     backend, table = dynamodb_backends[wanted.account_id][wanted.region_name], f"{_PREFIX}{cluster}"
     data = {"status": {"S": "STOP_REQUESTED"}, "lastStatusUpdatedTime": {"S": "0"}}
@@ -61,7 +61,7 @@ def stop(wanted: Wanted, cluster: str, fleets: Fleets) -> None:
     _follow(backend, table, fleets)
 
 
-def remove(wanted: Wanted, cluster: str) -> None:
+def remove(wanted: Requested, cluster: str) -> None:
     """The table goes with its cluster."""
     dynamodb_backends[wanted.account_id][wanted.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from moto.ssm.models import SimpleSystemManagerBackend, ssm_backends
 
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 _INPUTS = frozenset(
     (
@@ -31,11 +31,11 @@ _INPUTS = frozenset(
 )
 
 
-def _ssm(wanted: Wanted) -> SimpleSystemManagerBackend:
+def _ssm(wanted: Requested) -> SimpleSystemManagerBackend:
     return ssm_backends[wanted.account_id][wanted.region_name]
 
 
-def _document(wanted: Wanted) -> Made:
+def _document(wanted: Requested) -> Created:
     content = wanted.need("Content")
     _refuse_unless_shell(wanted.get("DocumentType"), content)
     name = wanted.get("Name") or wanted.name
@@ -50,7 +50,7 @@ def _document(wanted: Wanted) -> Made:
         target_type="",
         tags=wanted.get("Tags", []),
     )
-    return Made(physical_resource_id=name)
+    return Created(physical_resource_id=name)
 
 
 def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
@@ -66,14 +66,14 @@ def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
         raise ResourceRefusedError(f"InvalidDocumentContent: unknown inputs {', '.join(unknown)}")
 
 
-def _change(wanted: Wanted, before: Made) -> Made:
+def _change(wanted: Requested, before: Created) -> Created:
     """Another in its place, as UpdateMethod Replace, the default, has it."""
     made = _document(wanted)
     _remove(wanted, before)
     return made
 
 
-def _remove(wanted: Wanted, document: Made) -> None:
+def _remove(wanted: Requested, document: Created) -> None:
     _ssm(wanted).delete_document(name=document.physical_resource_id, document_version="", version_name="", force=True)
 
 

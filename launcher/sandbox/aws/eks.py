@@ -25,7 +25,7 @@ from launcher.model.update import Needs
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import Machines
 
@@ -73,11 +73,11 @@ class Hosts(Protocol):
         """Stop a cluster; nothing where there is none of that name."""
 
 
-def _eks(wanted: Wanted) -> EKSBackend:
+def _eks(wanted: Requested) -> EKSBackend:
     return eks_backends[wanted.account_id][wanted.region_name]
 
 
-def _cluster(wanted: Wanted) -> Cluster:
+def _cluster(wanted: Requested) -> Cluster:
     name = wanted.need("ClusterName")
     found = _eks(wanted).clusters.get(name)
     if found is None:
@@ -85,7 +85,7 @@ def _cluster(wanted: Wanted) -> Cluster:
     return found
 
 
-def _make_cluster(wanted: Wanted) -> Made:
+def _make_cluster(wanted: Requested) -> Created:
     network = dict(wanted.need("ResourcesVpcConfig"))
     _refuse_one_zone(wanted, network.get("SubnetIds", []))
     if network.get("PublicAccessCidrs") and not _flag(network.get("EndpointPublicAccess", True)):
@@ -110,7 +110,7 @@ def _make_cluster(wanted: Wanted) -> Made:
         version=wanted.get("Version"),
         tags={each["Key"]: each["Value"] for each in wanted.get("Tags", [])},
     )
-    return Made(
+    return Created(
         physical_resource_id=cluster.name,
         attributes={"Arn": cluster.arn, "Endpoint": cluster.endpoint, "ClusterSecurityGroupId": group.id},
     )
@@ -121,17 +121,17 @@ def _flag(value: Any) -> bool:
     return value is True or str(value).lower() == "true"
 
 
-def _subnet(wanted: Wanted, subnet_id: str) -> Any:
+def _subnet(wanted: Requested, subnet_id: str) -> Any:
     return ec2_backends[wanted.account_id][wanted.region_name].get_subnet(subnet_id)
 
 
-def _refuse_one_zone(wanted: Wanted, subnets: list[str]) -> None:
+def _refuse_one_zone(wanted: Requested, subnets: list[str]) -> None:
     """Refuse a control plane whose subnets are not in two zones."""
     if len({_subnet(wanted, each).availability_zone for each in subnets}) < 2:  # noqa: PLR2004 - two
         raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
 
 
-def _change_cluster(wanted: Wanted, made: Made) -> Made:
+def _change_cluster(wanted: Requested, made: Created) -> Created:
     cluster, network = _eks(wanted).clusters[made.physical_resource_id], dict(wanted.need("ResourcesVpcConfig"))
     for each in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
         if each.needs is Needs.NEW_CLUSTER:
@@ -145,12 +145,12 @@ def _change_cluster(wanted: Wanted, made: Made) -> Made:
     return made
 
 
-def _remove_cluster(wanted: Wanted, made: Made) -> None:
+def _remove_cluster(wanted: Requested, made: Created) -> None:
     forget(_eks(wanted).clusters[made.physical_resource_id], wanted.account_id, wanted.region_name)
     _eks(wanted).delete_cluster(made.physical_resource_id)
 
 
-def _make_group(wanted: Wanted) -> Made:
+def _make_group(wanted: Requested) -> Created:
     cluster, given = _cluster(wanted), wanted.need("LaunchTemplate")
     data = _template(wanted, given["Id"])
     _refuse_template(data, str(wanted.get("CapacityType")))
@@ -171,10 +171,10 @@ def _make_group(wanted: Wanted) -> Made:
         launch_template={"id": given["Id"], "version": str(given.get("Version", "1"))},
         instance_types=[data["InstanceType"]],
     )
-    return Made(physical_resource_id=f"{cluster.name}/{name}", attributes={"NodegroupName": name})
+    return Created(physical_resource_id=f"{cluster.name}/{name}", attributes={"NodegroupName": name})
 
 
-def _template(wanted: Wanted, template_id: str) -> Mapping[str, Any]:
+def _template(wanted: Requested, template_id: str) -> Mapping[str, Any]:
     backend = ec2_backends[wanted.account_id][wanted.region_name]
     found = backend.launch_templates.get(template_id)
     if found is None:
@@ -200,12 +200,12 @@ def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
         raise ResourceRefusedError("a Capacity Block's node group needs the id of its reservation")
 
 
-def _remove_group(wanted: Wanted, made: Made) -> None:
+def _remove_group(wanted: Requested, made: Created) -> None:
     cluster, _, name = made.physical_resource_id.partition("/")
     _eks(wanted).delete_nodegroup(cluster, name)
 
 
-def _make_addon(wanted: Wanted) -> Made:
+def _make_addon(wanted: Requested) -> Created:
     cluster, name = _cluster(wanted), wanted.need("AddonName")
     version = wanted.get("AddonVersion")
     if version is not None and not _ADDON_VERSION.fullmatch(version):
@@ -215,10 +215,10 @@ def _make_addon(wanted: Wanted) -> Made:
     except ValueError as problem:
         raise ResourceRefusedError(f"ConfigurationValue provided in request is not supported: {problem}") from problem
     parts_of(cluster).addons[name] = version or ""
-    return Made(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
+    return Created(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
 
 
-def _make_entry(wanted: Wanted) -> Made:
+def _make_entry(wanted: Requested) -> Created:
     cluster, principal = _cluster(wanted), wanted.need("PrincipalArn")
     for each in wanted.get("AccessPolicies", []):
         if not _ACCESS_POLICY.fullmatch(each["PolicyArn"]):
@@ -226,27 +226,27 @@ def _make_entry(wanted: Wanted) -> Made:
     if principal in parts_of(cluster).entries:
         raise ResourceRefusedError("The specified access entry resource is already in use on this cluster.")
     parts_of(cluster).entries[principal] = list(wanted.get("AccessPolicies", []))
-    return Made(
+    return Created(
         physical_resource_id=f"{principal}|{cluster.name}", attributes={"AccessEntryArn": f"{cluster.arn}/{principal}"}
     )
 
 
-def _make_association(wanted: Wanted) -> Made:
+def _make_association(wanted: Requested) -> Created:
     cluster = _cluster(wanted)
     name = f"{wanted.need('Namespace')}/{wanted.need('ServiceAccount')}"
     place = wanted.need("Namespace"), wanted.need("ServiceAccount")
     if place in parts_of(cluster).lent:
         raise ResourceRefusedError("Association already exists")
     parts_of(cluster).lent[place] = wanted.need("RoleArn")
-    return Made(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
+    return Created(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
 
 
-def _keep(_wanted: Wanted, made: Any) -> Any:
+def _keep(_wanted: Requested, made: Any) -> Any:
     """What is changed stays as it is: nothing of it is looked at."""
     return made
 
 
-def _nothing(_wanted: Wanted, _made: Any) -> None:
+def _nothing(_wanted: Requested, _made: Any) -> None:
     """It goes with its cluster."""
 
 
@@ -269,7 +269,7 @@ class Eks:
             *_WITHOUT_MACHINES,
         )
 
-    def _make_cluster(self, wanted: Wanted) -> Made:
+    def _make_cluster(self, wanted: Requested) -> Created:
         made = _make_cluster(wanted)
         cluster = _eks(wanted).clusters[made.physical_resource_id]
         try:
@@ -279,13 +279,13 @@ class Eks:
         # It answers on loopback, without TLS.
         cluster.certificate_authority = {}
         own = {"Endpoint": cluster.endpoint, "CertificateAuthorityData": ""}
-        return Made(physical_resource_id=cluster.name, attributes={**made.attributes, **own})
+        return Created(physical_resource_id=cluster.name, attributes={**made.attributes, **own})
 
-    def _remove_cluster(self, wanted: Wanted, made: Made) -> None:
+    def _remove_cluster(self, wanted: Requested, made: Created) -> None:
         _remove_cluster(wanted, made)
         self.hosts.stop(made.physical_resource_id)
 
-    def _make_addon(self, wanted: Wanted) -> Made:
+    def _make_addon(self, wanted: Requested) -> Created:
         made = _make_addon(wanted)
         cluster, _, name = made.physical_resource_id.partition("|")
         if name in _BRINGS:
@@ -295,7 +295,7 @@ class Eks:
                 raise ResourceRefusedError(str(problem)) from problem
         return made
 
-    def _make_group(self, wanted: Wanted) -> Made:
+    def _make_group(self, wanted: Requested) -> Created:
         made = _make_group(wanted)
         cluster, _, group = made.physical_resource_id.partition("/")
         try:
@@ -305,19 +305,19 @@ class Eks:
         node_groups.match(_eks(wanted), cluster, group)
         return made
 
-    def _change_group(self, wanted: Wanted, made: Made) -> Made:
+    def _change_group(self, wanted: Requested, made: Created) -> Created:
         """Machines go and come again: EKS replaces those of another template, one after the other."""
         self._remove_group(wanted, made)
         return self._make_group(wanted)
 
-    def _remove_group(self, wanted: Wanted, made: Made) -> None:
+    def _remove_group(self, wanted: Requested, made: Created) -> None:
         _remove_group(wanted, made)
         cluster, _, group = made.physical_resource_id.partition("/")
         self.hosts.leave(cluster, group)
         node_groups.end(_eks(wanted), cluster, group)
 
 
-def _machines(wanted: Wanted, group: str) -> Machines:
+def _machines(wanted: Requested, group: str) -> Machines:
     """The machines of a node group: chips by the catalog, EFA interfaces by what its launch template attaches."""
     data = _template(wanted, wanted.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])

@@ -20,7 +20,7 @@ from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.endpoint.model_server import Conduct, Hosted
 
 IN_SERVICE = "InService"
@@ -29,7 +29,7 @@ _LONGEST_NAME = 63
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class StoredEntity:
     """A model, a configuration or a component as moto's SageMaker keeps it: its API asks for these names."""
 
     kind: str
@@ -72,7 +72,7 @@ class Live:
     endpoint_name: str
     arn: str
     request: Mapping[str, Any]
-    config: Kept
+    config: StoredEntity
     containers: Mapping[str, Mapping[str, Any]]
     counts: dict[str, int]
     endpoint_status: str = IN_SERVICE
@@ -144,7 +144,7 @@ class Endpoints:
             ),
         )
 
-    def _make_endpoint(self, wanted: Wanted) -> Made:
+    def _make_endpoint(self, wanted: Requested) -> Created:
         _check(wanted, "CreateEndpoint", "UpdateEndpoint")
         name, sagemaker = wanted.get("EndpointName") or wanted.name, _sagemaker(wanted)
         if name in sagemaker.endpoints:
@@ -161,9 +161,9 @@ class Endpoints:
             counts={each["VariantName"]: each["InitialInstanceCount"] for each in config.request["ProductionVariants"]},
         )
         sagemaker.endpoints[name] = made  # type: ignore[assignment]  # asked by name and not by type
-        return Made(physical_resource_id=made.arn, attributes={"EndpointName": name})
+        return Created(physical_resource_id=made.arn, attributes={"EndpointName": name})
 
-    def _change_endpoint(self, wanted: Wanted, before: Made) -> Made:
+    def _change_endpoint(self, wanted: Requested, before: Created) -> Created:
         """Another configuration, unless an alarm goes off: then the old one stays, and the endpoint says InService.
 
         CloudFormation is told that all went well, the worse of the two things that may happen on AWS.
@@ -184,7 +184,7 @@ class Endpoints:
         live.config, live.containers = config, _containers(wanted, config)
         return before
 
-    def _make_component(self, wanted: Wanted) -> Made:
+    def _make_component(self, wanted: Requested) -> Created:
         _check(wanted, "CreateInferenceComponent", "UpdateInferenceComponent")
         name = wanted.get("InferenceComponentName") or wanted.name
         if name in components(wanted.account_id, wanted.region_name):
@@ -195,7 +195,7 @@ class Endpoints:
         self._refuse_unless_started(wanted, name, "InferenceComponents")
         return self._kept_component(wanted, name)
 
-    def _change_component(self, wanted: Wanted, before: Made) -> Made:
+    def _change_component(self, wanted: Requested, before: Created) -> Created:
         """Another specification, unless an alarm goes off."""
         _check(wanted, "CreateInferenceComponent", "UpdateInferenceComponent")
         if _alarms(wanted, wanted.get("DeploymentConfig", {})):
@@ -205,11 +205,11 @@ class Endpoints:
         return self._kept_component(wanted, name)
 
     @staticmethod
-    def _kept_component(wanted: Wanted, name: str) -> Made:
+    def _kept_component(wanted: Requested, name: str) -> Created:
         model = wanted.need("Specification").get("ModelName")
         container = _container(wanted, model)
         count = wanted.get("RuntimeConfig", {}).get("CopyCount", 1)
-        kept = Kept(
+        kept = StoredEntity(
             kind="InferenceComponent",
             name=name,
             arn=_arn(wanted, "inference-component", name),
@@ -222,9 +222,9 @@ class Endpoints:
             },
         )
         components(wanted.account_id, wanted.region_name)[name] = kept
-        return Made(physical_resource_id=kept.arn, attributes={"InferenceComponentName": name})
+        return Created(physical_resource_id=kept.arn, attributes={"InferenceComponentName": name})
 
-    def _refuse_unless_started(self, wanted: Wanted, name: str, kind: str = "Endpoints") -> None:
+    def _refuse_unless_started(self, wanted: Requested, name: str, kind: str = "Endpoints") -> None:
         """Go on when the container comes up; one that does not leaves a line in its log."""
         if self.conduct.behaviour.starts:
             return
@@ -238,7 +238,7 @@ class Endpoints:
         raise ResourceRefusedError(f"{text} Please check CloudWatch logs for this endpoint: {group}")
 
 
-def _make_model(wanted: Wanted) -> Made:
+def _make_model(wanted: Requested) -> Created:
     _check(wanted, "CreateModel")
     container = wanted.need("PrimaryContainer")
     wanted.need("ExecutionRoleArn")
@@ -249,7 +249,7 @@ def _make_model(wanted: Wanted) -> Made:
     return _keep(wanted, "Model", "model", _sagemaker(wanted)._models)  # noqa: SLF001 - moto's own keeping
 
 
-def _make_config(wanted: Wanted) -> Made:
+def _make_config(wanted: Requested) -> Created:
     _check(wanted, "CreateEndpointConfig")
     known = _sagemaker(wanted)._models  # noqa: SLF001 - moto's own keeping
     for each in wanted.need("ProductionVariants"):
@@ -261,17 +261,17 @@ def _make_config(wanted: Wanted) -> Made:
     return _keep(wanted, "EndpointConfig", "endpoint-config", _sagemaker(wanted).endpoint_configs)
 
 
-def _keep(wanted: Wanted, kind: str, part: str, known: Any) -> Made:
+def _keep(wanted: Requested, kind: str, part: str, known: Any) -> Created:
     """Make another one: neither models nor configurations can be changed."""
     name = wanted.name[:_LONGEST_NAME]
     if name in known:
         name = f"{wanted.logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
-    kept = Kept(kind=kind, name=name, arn=_arn(wanted, part, name), request=dict(wanted.properties))
+    kept = StoredEntity(kind=kind, name=name, arn=_arn(wanted, part, name), request=dict(wanted.properties))
     known[name] = kept
-    return Made(physical_resource_id=kept.arn, attributes={f"{kind}Name": name})
+    return Created(physical_resource_id=kept.arn, attributes={f"{kind}Name": name})
 
 
-def _drop(wanted: Wanted, made: Made) -> None:
+def _drop(wanted: Requested, made: Created) -> None:
     """Remove it; one that somebody has removed before is no failure."""
     part, _, name = made.physical_resource_id.rpartition(":")[2].partition("/")
     sagemaker = _sagemaker(wanted)
@@ -286,14 +286,14 @@ def _drop(wanted: Wanted, made: Made) -> None:
     known[part].pop(name, None)
 
 
-def _check(wanted: Wanted, *operations: str) -> None:
+def _check(wanted: Requested, *operations: str) -> None:
     """Hold the properties against the requests that they become."""
     found = complaints("sagemaker", operations, dict(wanted.properties))
     if found:
         raise ResourceRefusedError(f"Properties validation failed: {'; '.join(found)}")
 
 
-def _alarms(wanted: Wanted, deployment: Mapping[str, Any]) -> bool:
+def _alarms(wanted: Requested, deployment: Mapping[str, Any]) -> bool:
     names = [each["AlarmName"] for each in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
     known = cloudwatch_backends[wanted.account_id][wanted.region_name].alarms
     missing = [each for each in names if each not in known]
@@ -302,48 +302,48 @@ def _alarms(wanted: Wanted, deployment: Mapping[str, Any]) -> bool:
     return any(known[each].state_value == _GOING_OFF for each in names)
 
 
-def _config(wanted: Wanted) -> Kept:
+def _config(wanted: Requested) -> StoredEntity:
     name = wanted.need("EndpointConfigName")
     found: Any = _sagemaker(wanted).endpoint_configs.get(name)
-    if not isinstance(found, Kept):
+    if not isinstance(found, StoredEntity):
         raise ResourceRefusedError(f"Could not find endpoint configuration {_arn(wanted, 'endpoint-config', name)}")
     return found
 
 
-def _containers(wanted: Wanted, config: Kept) -> dict[str, Mapping[str, Any]]:
+def _containers(wanted: Requested, config: StoredEntity) -> dict[str, Mapping[str, Any]]:
     variants = config.request["ProductionVariants"]
     return {each["VariantName"]: _container(wanted, each.get("ModelName")) for each in variants if "ModelName" in each}
 
 
-def _container(wanted: Wanted, model: str | None) -> Mapping[str, Any]:
+def _container(wanted: Requested, model: str | None) -> Mapping[str, Any]:
     found: Any = _sagemaker(wanted)._models.get(str(model))  # noqa: SLF001 - moto's own keeping
-    if not isinstance(found, Kept):
+    if not isinstance(found, StoredEntity):
         raise ResourceRefusedError(f"Could not find model {_arn(wanted, 'model', str(model))}")
     container: Mapping[str, Any] = found.request["PrimaryContainer"]
     return container
 
 
-def _sagemaker(wanted: Wanted) -> SageMakerModelBackend:
+def _sagemaker(wanted: Requested) -> SageMakerModelBackend:
     return sagemaker_backends[wanted.account_id][wanted.region_name]
 
 
-def _arn(wanted: Wanted, part: str, name: str) -> str:
+def _arn(wanted: Requested, part: str, name: str) -> str:
     return f"arn:aws:sagemaker:{wanted.region_name}:{wanted.account_id}:{part}/{name}"
 
 
-_COMPONENTS: dict[tuple[str, str], dict[str, Kept]] = {}
+_COMPONENTS: dict[tuple[str, str], dict[str, StoredEntity]] = {}
 
 
-def components(account: str, region: str) -> dict[str, Kept]:
+def components(account: str, region: str) -> dict[str, StoredEntity]:
     """The inference components of a region, by name: moto keeps none."""
     return _COMPONENTS.setdefault((account, region), {})
 
 
-def _components_of(account: str, region: str, endpoint: str) -> list[Kept]:
+def _components_of(account: str, region: str, endpoint: str) -> list[StoredEntity]:
     return [each for each in components(account, region).values() if each.request["EndpointName"] == endpoint]
 
 
-def component(account: str, region: str, name: str) -> Kept:
+def component(account: str, region: str, name: str) -> StoredEntity:
     """A component."""
     found = components(account, region).get(name)
     if found is None:

@@ -16,7 +16,7 @@ from moto.fsx.responses import FSxResponse
 
 from launcher.agent import safe_json
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 _SCHEME = "s3://"
 _NEEDED = ("FileSystemId", "FileSystemPath", "DataRepositoryPath")
@@ -55,11 +55,11 @@ class LustreFileSystem(FileSystem):
         return {**super().to_dict(), "Lifecycle": "AVAILABLE"}
 
 
-def _fsx(wanted: Wanted) -> FSxBackend:
+def _fsx(wanted: Requested) -> FSxBackend:
     return fsx_backends[wanted.account_id][wanted.region_name]
 
 
-def _make(wanted: Wanted) -> Made:
+def _make(wanted: Requested) -> Created:
     kind = wanted.need("FileSystemType")
     if kind != "LUSTRE":
         raise ResourceRefusedError(f"FileSystemType: the sandbox has LUSTRE alone, got {kind}")
@@ -82,10 +82,10 @@ def _make(wanted: Wanted) -> Made:
     )
     _fsx(wanted).file_systems[made.file_system_id] = made
     attributes = {"DNSName": made.dns_name, "LustreMountName": mount_name, "ResourceARN": made.resource_arn}
-    return Made(physical_resource_id=made.file_system_id, attributes=attributes)
+    return Created(physical_resource_id=made.file_system_id, attributes=attributes)
 
 
-def _change(wanted: Wanted, before: Made) -> Made:
+def _change(wanted: Requested, before: Created) -> Created:
     file_system = _fsx(wanted).file_systems[before.physical_resource_id]
     file_system.storage_capacity = int(wanted.need("StorageCapacity"))
     mount_name = before.attributes["LustreMountName"]
@@ -93,11 +93,11 @@ def _change(wanted: Wanted, before: Made) -> Made:
     return before
 
 
-def _remove(wanted: Wanted, file_system: Made) -> None:
+def _remove(wanted: Requested, file_system: Created) -> None:
     _fsx(wanted).file_systems.pop(file_system.physical_resource_id, None)
 
 
-def _make_link(wanted: Wanted) -> Made:
+def _make_link(wanted: Requested) -> Created:
     file_system, path = _linked(wanted), wanted.need("FileSystemPath")
     asked = {key: wanted.need(key) if key in _NEEDED else wanted.get(key) for key in _FIXED}
     asked |= {key: wanted.get(key) for key in ("ImportedFileChunkSize", "S3", "Tags")}
@@ -110,10 +110,10 @@ def _make_link(wanted: Wanted) -> Made:
         if made.path.startswith(other.path) or other.path.startswith(made.path):
             raise ResourceRefusedError(f"FileSystemPath: {path} overlaps with {other.wanted['FileSystemPath']}")
     file_system.links[id_] = made
-    return Made(physical_resource_id=id_, attributes={"AssociationId": id_, "ResourceARN": arn})
+    return Created(physical_resource_id=id_, attributes={"AssociationId": id_, "ResourceARN": arn})
 
 
-def _linked(wanted: Wanted) -> LustreFileSystem:
+def _linked(wanted: Requested) -> LustreFileSystem:
     id_, uri = wanted.need("FileSystemId"), wanted.need("DataRepositoryPath")
     file_system = _fsx(wanted).file_systems.get(id_)
     if not isinstance(file_system, LustreFileSystem):
@@ -124,7 +124,7 @@ def _linked(wanted: Wanted) -> LustreFileSystem:
     return file_system
 
 
-def _change_link(wanted: Wanted, before: Made) -> Made:
+def _change_link(wanted: Requested, before: Created) -> Created:
     """In place: what is imported and exported; for the rest another link comes in its place."""
     old = next(each for each in _all_links(_fsx(wanted)) if each.id == before.physical_resource_id)
     if any(wanted.get(key) != old.wanted.get(key) for key in _FIXED):
@@ -134,7 +134,7 @@ def _change_link(wanted: Wanted, before: Made) -> Made:
     return before
 
 
-def _remove_link(wanted: Wanted, link: Made) -> None:
+def _remove_link(wanted: Requested, link: Created) -> None:
     for file_system in _fsx(wanted).file_systems.values():
         if isinstance(file_system, LustreFileSystem):
             file_system.links.pop(link.physical_resource_id, None)

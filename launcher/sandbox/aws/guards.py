@@ -14,14 +14,14 @@ from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
 from moto.sns.models import Topic, sns_backends
 from moto.utilities.utils import get_partition
 
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 
-def _cloudwatch(wanted: Wanted) -> CloudWatchBackend:
+def _cloudwatch(wanted: Requested) -> CloudWatchBackend:
     return cloudwatch_backends[wanted.account_id][wanted.region_name]
 
 
-def _alarm(wanted: Wanted, before: Any = None) -> Made:
+def _alarm(wanted: Requested, before: Any = None) -> Created:
     name = before.physical_resource_id if before is not None else wanted.get("AlarmName") or wanted.name
     known = _cloudwatch(wanted).alarms.get(name)
     made = _cloudwatch(wanted).put_metric_alarm(
@@ -44,58 +44,58 @@ def _alarm(wanted: Wanted, before: Any = None) -> Made:
     if known is not None:
         # An alarm that is changed stays in its state (API reference, PutMetricAlarm).
         made.update_state(known.state_reason, known.state_reason_data, known.state_value)
-    return Made(physical_resource_id=name, attributes={"Arn": made.alarm_arn})
+    return Created(physical_resource_id=name, attributes={"Arn": made.alarm_arn})
 
 
-def _remove_alarm(wanted: Wanted, alarm: Made) -> None:
+def _remove_alarm(wanted: Requested, alarm: Created) -> None:
     _cloudwatch(wanted).delete_alarms([alarm.physical_resource_id])
 
 
-def _topic(wanted: Wanted) -> Topic:
+def _topic(wanted: Requested) -> Topic:
     name = wanted.get("TopicName") or wanted.name
     definition = {"Type": wanted.type, "Properties": wanted.properties}
     topic: Topic = Topic.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
     return _change_topic(wanted, topic)
 
 
-def _change_topic(wanted: Wanted, topic: Topic) -> Topic:
+def _change_topic(wanted: Requested, topic: Topic) -> Topic:
     """In place: moto would make another, without the policy and the subscribers of this one."""
     topic.display_name = wanted.get("DisplayName", "")
     topic._tags = {each["Key"]: each["Value"] for each in wanted.get("Tags", [])}  # noqa: SLF001  moto has no setter
     return topic
 
 
-def _remove_topic(wanted: Wanted, topic: Topic) -> None:
+def _remove_topic(wanted: Requested, topic: Topic) -> None:
     sns_backends[wanted.account_id][wanted.region_name].delete_topic(topic.arn)
 
 
-def _topic_policy(wanted: Wanted, before: Any = None) -> Made:
+def _topic_policy(wanted: Requested, before: Any = None) -> Created:
     del before
     document = json.dumps(wanted.need("PolicyDocument"))
     for arn in wanted.need("Topics"):
         sns_backends[wanted.account_id][wanted.region_name].set_topic_attribute(arn, "policy", document)
-    return Made(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
+    return Created(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
 
 
-def _remove_topic_policy(wanted: Wanted, policy: Made) -> None:
+def _remove_topic_policy(wanted: Requested, policy: Created) -> None:
     """A topic without a policy of its own has the default one again; here it goes away with the same stack."""
 
 
-def _subscription(wanted: Wanted) -> Made:
+def _subscription(wanted: Requested) -> Created:
     topics = sns_backends[wanted.account_id][wanted.region_name]
     made = topics.subscribe(wanted.need("TopicArn"), wanted.need("Endpoint"), wanted.need("Protocol"))
-    return Made(physical_resource_id=made.arn, attributes={"Arn": made.arn})
+    return Created(physical_resource_id=made.arn, attributes={"Arn": made.arn})
 
 
-def _unsubscribe(wanted: Wanted, subscription: Made) -> None:
+def _unsubscribe(wanted: Requested, subscription: Created) -> None:
     sns_backends[wanted.account_id][wanted.region_name].unsubscribe(subscription.physical_resource_id)
 
 
-def _budgets(wanted: Wanted) -> BudgetsBackend:
+def _budgets(wanted: Requested) -> BudgetsBackend:
     return budgets_backends[wanted.account_id][get_partition(wanted.region_name)]
 
 
-def _budget(wanted: Wanted) -> Made:
+def _budget(wanted: Requested) -> Created:
     given = wanted.need("Budget")
     limit = given.get("BudgetLimit")
     if limit is None:
@@ -106,32 +106,32 @@ def _budget(wanted: Wanted) -> Made:
         "BudgetLimit": {"Amount": str(limit["Amount"]), "Unit": limit["Unit"]},
     }
     _budgets(wanted).create_budget(wanted.account_id, budget, wanted.get("NotificationsWithSubscribers", []))
-    return Made(physical_resource_id=budget["BudgetName"])
+    return Created(physical_resource_id=budget["BudgetName"])
 
 
-def _change_budget(wanted: Wanted, before: Made) -> Made:
+def _change_budget(wanted: Requested, before: Created) -> Created:
     _remove_budget(wanted, before)
     return _budget(wanted)
 
 
-def _remove_budget(wanted: Wanted, budget: Made) -> None:
+def _remove_budget(wanted: Requested, budget: Created) -> None:
     _budgets(wanted).delete_budget(wanted.account_id, budget.physical_resource_id)
 
 
-def _lambda(wanted: Wanted) -> LambdaBackend:
+def _lambda(wanted: Requested) -> LambdaBackend:
     return lambda_backends[wanted.account_id][wanted.region_name]
 
 
-def _repeats(wanted: Wanted, before: Any = None) -> Made:
+def _repeats(wanted: Requested, before: Any = None) -> Created:
     """How Lambda takes a function's asynchronous calls (CloudFormation reference, AWS::Lambda::EventInvokeConfig)."""
     function, qualifier = wanted.need("FunctionName"), wanted.need("Qualifier")
     if before is not None:
         _remove_repeats(wanted, before)
     _lambda(wanted).put_function_event_invoke_config(function, dict(wanted.properties))
-    return Made(physical_resource_id=f"{function}|{qualifier}")
+    return Created(physical_resource_id=f"{function}|{qualifier}")
 
 
-def _remove_repeats(wanted: Wanted, config: Made) -> None:
+def _remove_repeats(wanted: Requested, config: Created) -> None:
     function, _, _ = config.physical_resource_id.partition("|")
     _lambda(wanted).delete_function_event_invoke_config(function)
 

@@ -23,7 +23,7 @@ from launcher.sandbox.aws import hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
@@ -154,10 +154,10 @@ class HyperPod:
         """It."""
         return Model(type="AWS::SageMaker::Cluster", make=self._create, change=self._update, remove=self._delete)
 
-    def _create(self, wanted: Wanted) -> Made:
+    def _create(self, wanted: Requested) -> Created:
         return self._made(wanted, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
 
-    def _made(self, wanted: Wanted, cluster_id: str) -> Made:
+    def _made(self, wanted: Requested, cluster_id: str) -> Created:
         name, known = wanted.need("ClusterName"), _sagemaker(wanted).clusters
         of_eks = eks_name(wanted.properties) is not None
         spec = hyperpod_nodes.checked(wanted, self.hosts) if of_eks else _checked(wanted)
@@ -177,16 +177,16 @@ class HyperPod:
             hyperpod_nodes.join(wanted, self.hosts, cluster)
         known[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
         attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
-        return Made(physical_resource_id=name, attributes=attributes)
+        return Created(physical_resource_id=name, attributes=attributes)
 
-    def _start(self, wanted: Wanted, spec: ClusterSpec, cluster: PodCluster) -> None:
+    def _start(self, wanted: Requested, spec: ClusterSpec, cluster: PodCluster) -> None:
         fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(wanted.account_id, wanted.region_name))
         try:
             self.clusters.start(spec, fleet)
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
 
-    def _update(self, wanted: Wanted, before: Made) -> Made:
+    def _update(self, wanted: Requested, before: Created) -> Created:
         name = wanted.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(
@@ -203,7 +203,7 @@ class HyperPod:
         self._delete(wanted, before)
         return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
-    def _delete(self, wanted: Wanted, cluster: Made) -> None:
+    def _delete(self, wanted: Requested, cluster: Created) -> None:
         found = _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
         end(found, self.clusters, self.hosts)
 
@@ -218,11 +218,11 @@ def end(found: Any, clusters: Clusters, hosts: Hosts) -> None:
         hyperpod_nodes.leave(found, hosts)
 
 
-def _sagemaker(wanted: Wanted) -> SageMakerModelBackend:
+def _sagemaker(wanted: Requested) -> SageMakerModelBackend:
     return sagemaker_backends[wanted.account_id][wanted.region_name]
 
 
-def _checked(wanted: Wanted) -> ClusterSpec:
+def _checked(wanted: Requested) -> ClusterSpec:
     request = dict(wanted.properties)
     file_systems = fsx_backends[wanted.account_id][wanted.region_name].file_systems.values()
     account = Account(
@@ -237,7 +237,7 @@ def _checked(wanted: Wanted) -> ClusterSpec:
         raise ResourceRefusedError(str(refusal)) from refusal
 
 
-def _text(wanted: Wanted, place: tuple[str, str] | None) -> str:
+def _text(wanted: Requested, place: tuple[str, str] | None) -> str:
     store = backend_of(wanted.account_id, wanted.region_name)
     if place is None or place[0] not in store.buckets:
         return ""

@@ -16,7 +16,7 @@ from moto.eks.models import eks_backends
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.eks import Hosts
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hyperpod_chart import (
     HelmFailedError,
@@ -45,7 +45,7 @@ class HyperPodChart:
         """It."""
         return Model(type=KIND, make=self._make, change=self._change, remove=self._remove)
 
-    def _make(self, wanted: Wanted) -> Made:
+    def _make(self, wanted: Requested) -> Created:
         name, content = wanted.need("Cluster"), _checked(wanted)
         objects, why = _objects(wanted, content)
         word = f"HyperPod's chart (the sandbox uses its own small chart: {why})" if why else ""
@@ -53,18 +53,18 @@ class HyperPodChart:
             self.hosts.install(name, _OPERATORS, objects, word)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        return Made(physical_resource_id=f"{name}/{wanted.need('Release')}")
+        return Created(physical_resource_id=f"{name}/{wanted.need('Release')}")
 
-    def _change(self, wanted: Wanted, before: Made) -> Made:
+    def _change(self, wanted: Requested, before: Created) -> Created:
         """Objects that are there stay as they are: a machine of another type would need other plugins."""
         _checked(wanted)
         return before
 
-    def _remove(self, _wanted: Wanted, _made: Made) -> None:
+    def _remove(self, _wanted: Requested, _made: Created) -> None:
         """It goes with its cluster, as the function has it."""
 
 
-def _checked(wanted: Wanted) -> bytes:
+def _checked(wanted: Requested) -> bytes:
     unknown = set(wanted.properties.keys()) - _PROPERTIES
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
@@ -80,7 +80,7 @@ def _checked(wanted: Wanted) -> bytes:
     return content
 
 
-def _uploaded(wanted: Wanted, key: str) -> bytes:
+def _uploaded(wanted: Requested, key: str) -> bytes:
     store, bucket = backend_of(wanted.account_id, wanted.region_name), wanted.need("Bucket")
     found = store.get_object(bucket, key) if bucket in store.buckets else None
     if found is None:
@@ -88,7 +88,7 @@ def _uploaded(wanted: Wanted, key: str) -> bytes:
     return bytes(found.value)
 
 
-def _objects(wanted: Wanted, chart: bytes) -> tuple[list[dict[str, Any]], str]:
+def _objects(wanted: Requested, chart: bytes) -> tuple[list[dict[str, Any]], str]:
     values = wanted.need("Values")
     if is_stand_in(chart):
         return list(own_objects(values)), "the real one is not in the cache"

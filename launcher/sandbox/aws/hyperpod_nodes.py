@@ -15,7 +15,7 @@ from launcher.catalog.load import load
 from launcher.rendering.kubernetes_pod import HEALTHY
 from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
@@ -35,7 +35,7 @@ class Described(Protocol):
         ...
 
 
-def checked(wanted: Wanted, hosts: Hosts) -> str:
+def checked(wanted: Requested, hosts: Hosts) -> str:
     """The EKS cluster that a request's nodes join."""
     request = dict(wanted.properties)
     name, ec2 = str(eks_name(request)), ec2_backends[wanted.account_id][wanted.region_name]
@@ -58,7 +58,7 @@ def checked(wanted: Wanted, hosts: Hosts) -> str:
     return name
 
 
-def join(wanted: Wanted, hosts: Hosts, cluster: Described) -> None:
+def join(wanted: Requested, hosts: Hosts, cluster: Described) -> None:
     """Have the instances of every group join their EKS cluster."""
     name = str(eks_name(cluster.request))
     ec2 = EmulatedEc2(wanted.account_id, wanted.region_name)

@@ -10,7 +10,7 @@ class ResourceRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Requested:
     """A resource as its template wants it, every reference filled in. `name` is the generated physical name."""
 
     type: str
@@ -34,7 +34,7 @@ class Wanted:
 
 
 @dataclass(slots=True, kw_only=True)
-class Made:
+class Created:
     """A resource of this package: what Ref and Fn::GetAtt answer."""
 
     physical_resource_id: str
@@ -55,6 +55,6 @@ class Model:
     """
 
     type: str
-    make: Callable[[Wanted], Any]
-    change: Callable[[Wanted, Any], Any] | None = None
-    remove: Callable[[Wanted, Any], None] | None = None
+    make: Callable[[Requested], Any]
+    change: Callable[[Requested, Any], Any] | None = None
+    remove: Callable[[Requested, Any], None] | None = None

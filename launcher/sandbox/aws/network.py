@@ -18,20 +18,20 @@ from moto.ec2.models.route_tables import Route, RouteTable
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.models.vpcs import VPC, VPCEndPoint
 
-from launcher.sandbox.aws.model import Made, Model, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested
 
 _Resource = TypeVar("_Resource")
 
 
-def ec2(wanted: Wanted) -> Any:
+def ec2(wanted: Requested) -> Any:
     """The emulated EC2 that a resource is made in."""
     return ec2_backends[wanted.account_id][wanted.region_name]
 
 
-def by_moto(model: Any) -> Callable[[Wanted], Any]:
+def by_moto(model: Any) -> Callable[[Requested], Any]:
     """A function that makes a resource as moto's model does, and tags it."""
 
-    def make(wanted: Wanted) -> Any:
+    def make(wanted: Requested) -> Any:
         definition = {"Type": wanted.type, "Properties": wanted.properties}
         made = model.create_from_cloudformation_json(wanted.name, definition, wanted.account_id, wanted.region_name)
         return tagged(wanted, made)
@@ -39,7 +39,7 @@ def by_moto(model: Any) -> Callable[[Wanted], Any]:
     return make
 
 
-def tagged(wanted: Wanted, resource: _Resource) -> _Resource:
+def tagged(wanted: Requested, resource: _Resource) -> _Resource:
     """The resource, with the tags of its template on it."""
     tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])}
     if tags and isinstance(resource, TaggedEC2Resource):
@@ -47,7 +47,7 @@ def tagged(wanted: Wanted, resource: _Resource) -> _Resource:
     return resource
 
 
-def _vpc(wanted: Wanted) -> VPC:
+def _vpc(wanted: Requested) -> VPC:
     vpc: VPC = by_moto(VPC)(wanted)
     for name, attribute in (("EnableDnsSupport", "enable_dns_support"), ("EnableDnsHostnames", "enable_dns_hostnames")):
         value = wanted.get(name)
@@ -56,7 +56,7 @@ def _vpc(wanted: Wanted) -> VPC:
     return vpc
 
 
-def _subnet(wanted: Wanted) -> Subnet:
+def _subnet(wanted: Requested) -> Subnet:
     subnet: Subnet = ec2(wanted).create_subnet(
         vpc_id=wanted.need("VpcId"),
         cidr_block=wanted.need("CidrBlock"),
@@ -69,20 +69,20 @@ def _subnet(wanted: Wanted) -> Subnet:
     return tagged(wanted, subnet)
 
 
-def _attachment(wanted: Wanted) -> Made:
+def _attachment(wanted: Requested) -> Created:
     gateway, vpc = wanted.need("InternetGatewayId"), wanted.need("VpcId")
     ec2(wanted).attach_internet_gateway(gateway, vpc)
-    return Made(physical_resource_id=f"IGW|{vpc}")
+    return Created(physical_resource_id=f"IGW|{vpc}")
 
 
-def _association(wanted: Wanted) -> Made:
+def _association(wanted: Requested) -> Created:
     association = ec2(wanted).associate_route_table(
         route_table_id=wanted.need("RouteTableId"), subnet_id=wanted.need("SubnetId")
     )
-    return Made(physical_resource_id=association, attributes={"Id": association})
+    return Created(physical_resource_id=association, attributes={"Id": association})
 
 
-def _nat(wanted: Wanted) -> NatGateway:
+def _nat(wanted: Requested) -> NatGateway:
     nat: NatGateway = ec2(wanted).create_nat_gateway(
         wanted.need("SubnetId"),
         wanted.get("AllocationId"),
@@ -91,7 +91,7 @@ def _nat(wanted: Wanted) -> NatGateway:
     return tagged(wanted, nat)
 
 
-def _endpoint(wanted: Wanted) -> VPCEndPoint:
+def _endpoint(wanted: Requested) -> VPCEndPoint:
     policy = wanted.get("PolicyDocument")
     endpoint: VPCEndPoint = ec2(wanted).create_vpc_endpoint(
         vpc_id=wanted.need("VpcId"),
@@ -106,51 +106,51 @@ def _endpoint(wanted: Wanted) -> VPCEndPoint:
     return tagged(wanted, endpoint)
 
 
-def _remove_vpc(wanted: Wanted, vpc: VPC) -> None:
+def _remove_vpc(wanted: Requested, vpc: VPC) -> None:
     ec2(wanted).delete_vpc(vpc.id)
 
 
-def _remove_subnet(wanted: Wanted, subnet: Subnet) -> None:
+def _remove_subnet(wanted: Requested, subnet: Subnet) -> None:
     ec2(wanted).delete_subnet(subnet.id)
 
 
-def _remove_gateway(wanted: Wanted, gateway: InternetGateway) -> None:
+def _remove_gateway(wanted: Requested, gateway: InternetGateway) -> None:
     ec2(wanted).delete_internet_gateway(gateway.id)
 
 
-def _detach(wanted: Wanted, attachment: Made) -> None:
+def _detach(wanted: Requested, attachment: Created) -> None:
     del attachment
     ec2(wanted).detach_internet_gateway(wanted.need("InternetGatewayId"), wanted.need("VpcId"))
 
 
-def _release(wanted: Wanted, address: ElasticAddress) -> None:
+def _release(wanted: Requested, address: ElasticAddress) -> None:
     ec2(wanted).release_address(allocation_id=address.allocation_id)
 
 
-def _remove_nat(wanted: Wanted, nat: NatGateway) -> None:
+def _remove_nat(wanted: Requested, nat: NatGateway) -> None:
     ec2(wanted).delete_nat_gateway(nat.id)
 
 
-def _remove_table(wanted: Wanted, table: RouteTable) -> None:
+def _remove_table(wanted: Requested, table: RouteTable) -> None:
     ec2(wanted).delete_route_table(table.id)
 
 
-def _remove_route(wanted: Wanted, route: Route) -> None:
+def _remove_route(wanted: Requested, route: Route) -> None:
     ec2(wanted).delete_route(route.route_table.id, route.destination_cidr_block)
 
 
-def _dissociate(wanted: Wanted, association: Made) -> None:
+def _dissociate(wanted: Requested, association: Created) -> None:
     ec2(wanted).disassociate_route_table(association.physical_resource_id)
 
 
-def _remove_endpoint(wanted: Wanted, endpoint: VPCEndPoint) -> None:
+def _remove_endpoint(wanted: Requested, endpoint: VPCEndPoint) -> None:
     if endpoint.vpc_endpoint_type == "Gateway":
         # moto looks for the route in tables that go away with the same stack.
         endpoint.route_table_ids = []
     ec2(wanted).delete_vpc_endpoints([endpoint.id])
 
 
-def _remove_flow_log(wanted: Wanted, flow_log: FlowLogs) -> None:
+def _remove_flow_log(wanted: Requested, flow_log: FlowLogs) -> None:
     ec2(wanted).delete_flow_logs([flow_log.id])
 
 

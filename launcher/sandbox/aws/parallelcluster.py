@@ -16,7 +16,7 @@ from moto.cloudformation.models import cloudformation_backends
 
 from launcher.sandbox.aws import compute_fleet
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet
 from launcher.targets.parallelcluster.updates import Patch
@@ -51,7 +51,7 @@ class Clusters(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class MadeCluster(Made):
+class MadeCluster(Created):
     """A cluster with the configuration that it was made from."""
 
     configuration: Mapping[str, Any]
@@ -68,7 +68,7 @@ class ParallelCluster:
         """It."""
         return Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete)
 
-    def _create(self, wanted: Wanted) -> Made:
+    def _create(self, wanted: Requested) -> Created:
         name = wanted.need("ClusterName")
         spec = self._checked(wanted, name)
         try:
@@ -82,7 +82,7 @@ class ParallelCluster:
             configuration=wanted.need("ClusterConfiguration"),
         )
 
-    def _update(self, wanted: Wanted, before: MadeCluster) -> Made:
+    def _update(self, wanted: Requested, before: MadeCluster) -> Created:
         name = wanted.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(
@@ -97,12 +97,12 @@ class ParallelCluster:
             compute_fleet.stop(wanted, name, self.clusters)
         return made
 
-    def _delete(self, wanted: Wanted, cluster: Made) -> None:
+    def _delete(self, wanted: Requested, cluster: Created) -> None:
         if wanted.get("DeletionPolicy") != "Retain":
             self.clusters.stop(cluster.physical_resource_id)
             compute_fleet.remove(wanted, cluster.physical_resource_id)
 
-    def _checked(self, wanted: Wanted, name: str) -> ClusterSpec:
+    def _checked(self, wanted: Requested, name: str) -> ClusterSpec:
         unknown = set(wanted.properties.keys()) - _PROPERTIES
         if unknown:
             raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
@@ -119,7 +119,7 @@ class ParallelCluster:
         except ConfigurationRefusedError as refusal:
             raise ResourceRefusedError(str(refusal)) from refusal
 
-    def _attributes(self, wanted: Wanted, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
+    def _attributes(self, wanted: Requested, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
         """What `pcluster describe-cluster` shows, with the levels joined by dots."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return {

@@ -18,7 +18,7 @@ from typing import Any
 
 from launcher.model import pcs
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.pcs_machines import PcsEc2, PcsFleet
 from launcher.sandbox.cluster.pcs_request import (
@@ -351,20 +351,20 @@ class Pcs:
             Model(type="AWS::PCS::Queue", make=self._make_queue, change=_unchanged, remove=self._remove_queue),
         )
 
-    def _of(self, wanted: Wanted) -> PcsService:
+    def _of(self, wanted: Requested) -> PcsService:
         return self.service(wanted.account_id, wanted.region_name)
 
-    def _make_cluster(self, wanted: Wanted) -> Made:
+    def _make_cluster(self, wanted: Requested) -> Created:
         service, request = self._of(wanted), _request(wanted, "clusterName")
         made = _asked(lambda: service.create_cluster(request, creation=timedelta(0)))
         return _made(service.arn(made.id), made.id)
 
-    def _make_group(self, wanted: Wanted) -> Made:
+    def _make_group(self, wanted: Requested) -> Created:
         service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
         cluster, made = _asked(lambda: service.create_group(request))
         return _made(service.arn(cluster.id, "computenodegroup", made.id), made.id)
 
-    def _change_group(self, wanted: Wanted, before: Made) -> Made:
+    def _change_group(self, wanted: Requested, before: Created) -> Created:
         service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
         cluster = _asked(lambda: service.cluster(request["clusterIdentifier"]))
         group = service.part(cluster.groups, before.attributes["Id"], "compute node group")
@@ -382,26 +382,26 @@ class Pcs:
             group.request = request
         return before
 
-    def _make_queue(self, wanted: Wanted) -> Made:
+    def _make_queue(self, wanted: Requested) -> Created:
         service, request = self._of(wanted), _request(wanted, "queueName")
         cluster, made = _asked(lambda: service.create_queue(request))
         return _made(service.arn(cluster.id, "queue", made.id), made.id)
 
-    def _remove_cluster(self, wanted: Wanted, made: Made) -> None:
+    def _remove_cluster(self, wanted: Requested, made: Created) -> None:
         _gone(lambda: self._of(wanted).delete_cluster(made.attributes["Id"]))
 
-    def _remove_group(self, wanted: Wanted, made: Made) -> None:
+    def _remove_group(self, wanted: Requested, made: Created) -> None:
         _gone(lambda: self._of(wanted).delete_group(wanted.need("ClusterId"), made.attributes["Id"]))
 
-    def _remove_queue(self, wanted: Wanted, made: Made) -> None:
+    def _remove_queue(self, wanted: Requested, made: Created) -> None:
         _gone(lambda: self._of(wanted).delete_queue(wanted.need("ClusterId"), made.attributes["Id"]))
 
 
-def _made(arn: str, id_: str) -> Made:
-    return Made(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
+def _made(arn: str, id_: str) -> Created:
+    return Created(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
 
 
-def _unchanged(wanted: Wanted, before: Made) -> Made:
+def _unchanged(wanted: Requested, before: Created) -> Created:
     """What CloudFormation changes in place and the sandbox does not look at: tags."""
     del wanted
     return before
@@ -425,7 +425,7 @@ def _gone(call: Callable[[], None]) -> None:
 _NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
 
-def _request(wanted: Wanted, name_key: str) -> dict[str, Any]:
+def _request(wanted: Requested, name_key: str) -> dict[str, Any]:
     """The request that CloudFormation makes of a resource's properties: the same words, begun in lower case."""
     given = {key: value for key, value in dict(wanted.properties).items() if key not in ("Name", "Tags")}
     found: dict[str, Any] = _lowered(given)

@@ -7,7 +7,7 @@ ledger.
 from dataclasses import dataclass
 from typing import Any
 
-from launcher.sandbox.aws.model import Made, Model, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested
 
 _CUSTOM = "a custom resource runs Lambda code, and the sandbox runs none"
 _UNKNOWN = "moto has no model of this type"
@@ -27,7 +27,7 @@ class Placeholder:
         return self.arn if attribute_name.endswith("Arn") else f"{self.physical_resource_id}.{attribute_name}"
 
 
-def stand_in(wanted: Wanted) -> Placeholder:
+def stand_in(wanted: Requested) -> Placeholder:
     """A placeholder for what a template wants."""
     path = f"{wanted.type.replace('::', '-').lower()}/{wanted.name}"
     arn = f"arn:aws:sandbox:{wanted.region_name}:{wanted.account_id}:{path}"
@@ -40,18 +40,18 @@ def reason(resource_type: str) -> str:
     return _CUSTOM if custom else _UNKNOWN
 
 
-def _keep(wanted: Wanted, before: Any) -> Any:
+def _keep(wanted: Requested, before: Any) -> Any:
     del wanted
     return before
 
 
-def _nothing(wanted: Wanted, resource: Any) -> None:
+def _nothing(wanted: Requested, resource: Any) -> None:
     """Nothing was made, nothing is removed."""
 
 
-def _metadata(wanted: Wanted) -> Made:
+def _metadata(wanted: Requested) -> Created:
     wanted.get("Analytics")
-    return Made(physical_resource_id=wanted.name)
+    return Created(physical_resource_id=wanted.name)
 
 
 NOTHING_MADE = Model(type="", make=stand_in, change=_keep, remove=_nothing)

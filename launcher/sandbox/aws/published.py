@@ -16,7 +16,7 @@ from moto.cloudformation.models import cloudformation_backends
 from moto.iam.models import iam_backends
 from moto.utilities.utils import get_partition
 
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 _TEMPLATE = re.compile(
     r"https://(?P<region>[a-z0-9-]+)-aws-parallelcluster\.s3\.(?P=region)\.amazonaws\.com(?:\.cn)?"
@@ -48,7 +48,7 @@ class PublishedStacks:
         """It."""
         return Model(type="AWS::CloudFormation::Stack", make=self._make, change=self._change, remove=self._remove)
 
-    def _make(self, wanted: Wanted) -> Made:
+    def _make(self, wanted: Requested) -> Created:
         path, release = _published(wanted)
         write = _provider if path == _PROVIDER else _policies
         template = write(wanted, _parameters(wanted, path))
@@ -62,9 +62,9 @@ class PublishedStacks:
         outputs = {f"Outputs.{each['OutputKey']}": each["OutputValue"] for each in stack.outputs or ()}
         if path == _PROVIDER:
             self.versions[outputs["Outputs.ServiceToken"]] = release
-        return Made(physical_resource_id=stack.stack_id, attributes=outputs)
+        return Created(physical_resource_id=stack.stack_id, attributes=outputs)
 
-    def _change(self, wanted: Wanted, before: Made) -> Made:
+    def _change(self, wanted: Requested, before: Created) -> Created:
         path, release = _published(wanted)
         _parameters(wanted, path)
         token = before.attributes.get("Outputs.ServiceToken")
@@ -72,12 +72,12 @@ class PublishedStacks:
             self.versions[token] = release
         return before
 
-    def _remove(self, wanted: Wanted, stack: Made) -> None:
+    def _remove(self, wanted: Requested, stack: Created) -> None:
         self.versions.pop(stack.attributes.get("Outputs.ServiceToken", ""), None)
         _cloudformation(wanted).delete_stack(stack.physical_resource_id)
 
 
-def _provider(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _provider(wanted: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
     role = parameters.get("CustomLambdaRole")
     there = iam_backends[wanted.account_id][get_partition(wanted.region_name)].roles.values()
     if role and role not in {each.arn for each in there}:
@@ -87,7 +87,7 @@ def _provider(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"Resources": {}, "Outputs": {"ServiceToken": {"Value": token}}}
 
 
-def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _policies(wanted: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
     del wanted
     boundary, more = parameters.get("PermissionsBoundaryPolicy"), parameters.get("AdditionalPolicies")
     for name, arn in (("PermissionsBoundaryPolicy", boundary), ("AdditionalPolicies", more)):
@@ -104,7 +104,7 @@ def _policies(wanted: Wanted, parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _published(wanted: Wanted) -> tuple[str, str]:
+def _published(wanted: Requested) -> tuple[str, str]:
     url = wanted.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:
@@ -114,7 +114,7 @@ def _published(wanted: Wanted) -> tuple[str, str]:
     return match["path"], match["version"]
 
 
-def _parameters(wanted: Wanted, path: str) -> Mapping[str, Any]:
+def _parameters(wanted: Requested, path: str) -> Mapping[str, Any]:
     given: Mapping[str, Any] = wanted.get("Parameters", {})
     unknown = set(given) - _PARAMETERS[path]
     if unknown:
@@ -122,5 +122,5 @@ def _parameters(wanted: Wanted, path: str) -> Mapping[str, Any]:
     return given
 
 
-def _cloudformation(wanted: Wanted) -> Any:
+def _cloudformation(wanted: Requested) -> Any:
     return cloudformation_backends[wanted.account_id][wanted.region_name]

@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import at_path, fixed_name
 from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Entry, Ledger, Properties
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, reason, stand_in
 from launcher.sandbox.aws.references import in_order
 
@@ -68,7 +68,7 @@ class Resources(ResourceMap):
     def get(self, key: str, default: Any = None) -> Any:
         """What Fn::GetAtt asks: a resource whose missing attributes are made up and remarked on in the ledger."""
         found = super().get(key, default)
-        if isinstance(found, CloudFormationModel | Made):
+        if isinstance(found, CloudFormationModel | Created):
             return _Attributes(found, lambda attribute: self._made_up(key, attribute))
         return found
 
@@ -180,8 +180,8 @@ class Resources(ResourceMap):
         self._parsed_resources.pop(name, None)
         return not kept
 
-    def _want(self, name: str, json: dict[str, Any], physical_name: str) -> Wanted:
-        return Wanted(
+    def _want(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
+        return Requested(
             type=json["Type"],
             logical_id=name,
             name=physical_name,
@@ -191,7 +191,7 @@ class Resources(ResourceMap):
             region_name=self._region_name,
         )
 
-    def _made_by(self, model: Any, wanted: Wanted, json: dict[str, Any]) -> Any:
+    def _made_by(self, model: Any, wanted: Requested, json: dict[str, Any]) -> Any:
         if isinstance(model, Model):
             return model.make(wanted)
         return model.create_from_cloudformation_json(
@@ -286,12 +286,12 @@ def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: M
     return [] if name in moved else moved
 
 
-def _made_anew(model: Model) -> Callable[[Wanted, Any], Any]:
+def _made_anew(model: Model) -> Callable[[Requested, Any], Any]:
     """A replacement: the new one is made before the old one goes."""
     return lambda wanted, _original: model.make(wanted)
 
 
-def _change_of(model: Any) -> Callable[[Wanted, Any], Any] | None:
+def _change_of(model: Any) -> Callable[[Requested, Any], Any] | None:
     if isinstance(model, Model):
         return model.change
     update = model.update_from_cloudformation_json

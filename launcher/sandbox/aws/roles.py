@@ -10,14 +10,14 @@ from typing import Any
 from moto.iam.models import Role, iam_backends
 from moto.utilities.utils import get_partition
 
-from launcher.sandbox.aws.model import Model, Wanted
+from launcher.sandbox.aws.model import Model, Requested
 
 
-def _iam(wanted: Wanted) -> Any:
+def _iam(wanted: Requested) -> Any:
     return iam_backends[wanted.account_id][get_partition(wanted.region_name)]
 
 
-def _make(wanted: Wanted) -> Role:
+def _make(wanted: Requested) -> Role:
     name = wanted.get("RoleName") or wanted.name
     definition = {"Type": wanted.type, "Properties": wanted.properties}
     role = Role.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
@@ -28,7 +28,7 @@ def _make(wanted: Wanted) -> Role:
     return role
 
 
-def _remove(wanted: Wanted, role: Role) -> None:
+def _remove(wanted: Requested, role: Role) -> None:
     for arn in list(role.managed_policies):
         _iam(wanted).detach_role_policy(arn, role.name)
     for name in list(role.policies):

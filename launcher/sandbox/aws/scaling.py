@@ -14,7 +14,7 @@ from moto.applicationautoscaling.models import (
 )
 
 from launcher.aws.api_shape import complaints
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 _SERVICE = "application-autoscaling"
 _OWN_ROLE = "aws-service-role/sagemaker.application-autoscaling.amazonaws.com"
@@ -26,7 +26,7 @@ _ID_PARTS = 3
 """Of the id of a target, as CloudFormation makes it: what is scaled, the dimension, the service."""
 
 
-def _scaling(wanted: Wanted) -> ApplicationAutoscalingBackend:
+def _scaling(wanted: Requested) -> ApplicationAutoscalingBackend:
     return applicationautoscaling_backends[wanted.account_id][wanted.region_name]
 
 
@@ -36,7 +36,7 @@ def _check(operation: str, request: Mapping[str, Any]) -> None:
         raise ResourceRefusedError(f"Properties validation failed: {'; '.join(found)}")
 
 
-def _target(wanted: Wanted, before: Made | None = None) -> Made:
+def _target(wanted: Requested, before: Created | None = None) -> Created:
     request = {key: value for key, value in dict(wanted.properties).items() if key != "ScheduledActions"}
     _check("RegisterScalableTarget", request)
     id_, dimension, service = (wanted.need(key) for key in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
@@ -68,10 +68,12 @@ def _target(wanted: Wanted, before: Made | None = None) -> Made:
             each.get("EndTime"),
             each.get("ScalableTargetAction"),
         )
-    return Made(physical_resource_id=f"{id_}|{dimension}|{service}", attributes={"Id": f"{id_}|{dimension}|{service}"})
+    return Created(
+        physical_resource_id=f"{id_}|{dimension}|{service}", attributes={"Id": f"{id_}|{dimension}|{service}"}
+    )
 
 
-def _drop_target(wanted: Wanted, target: Made) -> None:
+def _drop_target(wanted: Requested, target: Created) -> None:
     id_, dimension, service = target.physical_resource_id.split("|")
     known = _scaling(wanted)
     known.targets.get(dimension, {}).pop(id_, None)
@@ -80,7 +82,7 @@ def _drop_target(wanted: Wanted, target: Made) -> None:
     ]
 
 
-def _policy(wanted: Wanted, before: Made | None = None) -> Made:
+def _policy(wanted: Requested, before: Created | None = None) -> Created:
     kind, name = wanted.need("PolicyType"), wanted.need("PolicyName")
     named = str(wanted.need("ScalingTargetId")).split("|")
     if len(named) != _ID_PARTS or named[0] not in _scaling(wanted).targets.get(named[1], {}):
@@ -94,10 +96,10 @@ def _policy(wanted: Wanted, before: Made | None = None) -> Made:
     made = _scaling(wanted).put_scaling_policy(name, service, id_, dimension, body, kind)
     if before is not None:
         made.policy_arn = before.physical_resource_id
-    return Made(physical_resource_id=made.policy_arn, attributes={"Arn": made.policy_arn})
+    return Created(physical_resource_id=made.policy_arn, attributes={"Arn": made.policy_arn})
 
 
-def _drop_policy(wanted: Wanted, policy: Made) -> None:
+def _drop_policy(wanted: Requested, policy: Created) -> None:
     known = _scaling(wanted).policies
     for key in [key for key, each in known.items() if each.policy_arn == policy.physical_resource_id]:
         del known[key]

@@ -9,13 +9,13 @@ from typing import Any
 
 from moto.ec2.models.security_groups import SecurityGroup
 
-from launcher.sandbox.aws.model import Made, Model, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested
 from launcher.sandbox.aws.network import ec2, tagged
 
 _EVERYWHERE = [{"CidrIp": "0.0.0.0/0"}]
 
 
-def _group(wanted: Wanted) -> SecurityGroup:
+def _group(wanted: Requested) -> SecurityGroup:
     group: SecurityGroup = ec2(wanted).create_security_group(
         name=wanted.get("GroupName") or wanted.name,
         description=wanted.need("GroupDescription"),
@@ -31,34 +31,34 @@ def _group(wanted: Wanted) -> SecurityGroup:
     return tagged(wanted, group)
 
 
-def _remove_group(wanted: Wanted, group: SecurityGroup) -> None:
+def _remove_group(wanted: Requested, group: SecurityGroup) -> None:
     ec2(wanted).delete_security_group(group_id=group.id)
 
 
-def _ingress(wanted: Wanted) -> Made:
+def _ingress(wanted: Requested) -> Created:
     return _rule(wanted, outwards=False)
 
 
-def _egress(wanted: Wanted) -> Made:
+def _egress(wanted: Requested) -> Created:
     return _rule(wanted, outwards=True)
 
 
-def _rule(wanted: Wanted, *, outwards: bool) -> Made:
+def _rule(wanted: Requested, *, outwards: bool) -> Created:
     _allow(wanted, wanted.need("GroupId"), wanted.properties, outwards=outwards)
-    return Made(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
+    return Created(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
 
 
-def _remove_ingress(wanted: Wanted, rule: Made) -> None:
+def _remove_ingress(wanted: Requested, rule: Created) -> None:
     del rule
     ec2(wanted).revoke_security_group_ingress(**_arguments(wanted.need("GroupId"), wanted.properties, outwards=False))
 
 
-def _remove_egress(wanted: Wanted, rule: Made) -> None:
+def _remove_egress(wanted: Requested, rule: Created) -> None:
     del rule
     ec2(wanted).revoke_security_group_egress(**_arguments(wanted.need("GroupId"), wanted.properties, outwards=True))
 
 
-def _allow(wanted: Wanted, group_id: str, rule: Any, *, outwards: bool) -> None:
+def _allow(wanted: Requested, group_id: str, rule: Any, *, outwards: bool) -> None:
     backend = ec2(wanted)
     add = backend.authorize_security_group_egress if outwards else backend.authorize_security_group_ingress
     add(**_arguments(group_id, rule, outwards=outwards))

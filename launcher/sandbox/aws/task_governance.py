@@ -24,7 +24,7 @@ from launcher.catalog.load import load
 from launcher.model.eks import priority_class
 from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
 from launcher.sandbox.aws.hyperpod import PodCluster
-from launcher.sandbox.aws.model import Made, Model, ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.kubernetes.held_jobs import governed_namespace
@@ -60,31 +60,31 @@ class TaskGovernance:
             ),
         )
 
-    def _make_policy(self, wanted: Wanted) -> Made:
+    def _make_policy(self, wanted: Requested) -> Created:
         self._put_policy(wanted)
         return _made(wanted, "cluster-scheduler-config", "ClusterSchedulerConfig")
 
-    def _change_policy(self, wanted: Wanted, before: Made) -> Made:
+    def _change_policy(self, wanted: Requested, before: Created) -> Created:
         self._put_policy(wanted)
         return before
 
-    def _put_policy(self, wanted: Wanted) -> None:
+    def _put_policy(self, wanted: Requested) -> None:
         cluster = _cluster(wanted, "ClusterSchedulerConfig")
         classes = wanted.need("SchedulerConfig").get("PriorityClasses", ())
         self._put(cluster, [_class(each) for each in classes])
 
-    def _make_quota(self, wanted: Wanted) -> Made:
+    def _make_quota(self, wanted: Requested) -> Created:
         self._put_quota(wanted)
         made = _made(wanted, "compute-quota", "ComputeQuota")
         _keep(wanted, made)
         return made
 
-    def _change_quota(self, wanted: Wanted, before: Made) -> Made:
+    def _change_quota(self, wanted: Requested, before: Created) -> Created:
         self._put_quota(wanted)
         _keep(wanted, before)
         return before
 
-    def _put_quota(self, wanted: Wanted) -> None:
+    def _put_quota(self, wanted: Requested) -> None:
         cluster = _cluster(wanted, "ComputeQuota")
         config, types = wanted.need("ComputeQuotaConfig"), {each["InstanceType"] for each in cluster.groups.values()}
         asked = config.get("ComputeQuotaResources", ())
@@ -100,7 +100,7 @@ class TaskGovernance:
             raise ResourceRefusedError(str(problem)) from problem
 
 
-def _cluster(wanted: Wanted, what: str) -> PodCluster:
+def _cluster(wanted: Requested, what: str) -> PodCluster:
     found = complaints("sagemaker", (f"Create{what}", f"Update{what}"), dict(wanted.properties))
     if found:
         raise ResourceRefusedError("; ".join(found))
@@ -112,13 +112,13 @@ def _cluster(wanted: Wanted, what: str) -> PodCluster:
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 
 
-def _made(wanted: Wanted, kind: str, name: str) -> Made:
+def _made(wanted: Requested, kind: str, name: str) -> Created:
     id_ = "".join(secrets.choice(_CHARACTERS) for _ in range(12))
     arn = f"arn:aws:sagemaker:{wanted.region_name}:{wanted.account_id}:{kind}/{id_}"
-    return Made(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
+    return Created(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
 
 
-def _keep(wanted: Wanted, made: Made) -> None:
+def _keep(wanted: Requested, made: Created) -> None:
     _MADE[wanted.account_id, wanted.region_name][made.attributes["ComputeQuotaId"]] = {
         **{key: value for key, value in wanted.properties.items() if key != "Tags"},
         "ComputeQuotaArn": made.physical_resource_id,
@@ -128,11 +128,11 @@ def _keep(wanted: Wanted, made: Made) -> None:
     }
 
 
-def _forget_quota(wanted: Wanted, made: Made) -> None:
+def _forget_quota(wanted: Requested, made: Created) -> None:
     _MADE[wanted.account_id, wanted.region_name].pop(made.attributes["ComputeQuotaId"], None)
 
 
-def _nothing(_wanted: Wanted, _made: Made) -> None:
+def _nothing(_wanted: Requested, _made: Created) -> None:
     """It goes with its cluster."""
 
 

@@ -9,7 +9,7 @@ from signal import Signals
 from typing import Any
 
 from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
-from launcher.agent.life import LIFE, parse_life
+from launcher.agent.life import LIFE, parse_attempt_state
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
@@ -398,7 +398,7 @@ class KubernetesJobs:
         """The exit code with which the job has failed by its agents' own count; None where they say no such thing."""
         if self.kept is None or not any(each.key == LIFE for each in self.kept.found(below=LIFE)):
             return None
-        life = parse_life(self.kept.read(LIFE).decode(errors="replace"))
+        life = parse_attempt_state(self.kept.read(LIFE).decode(errors="replace"))
         return None if life is None else life.failed
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:

@@ -72,7 +72,7 @@ def lent(reading: Reading) -> None:
     """The role that pods of the jobs are lent, in each namespace."""
     for namespace in namespaces_of(reading.plan):
         name = reading.main.outputs["ClusterName"]
-        found = access.lent_roles(reading.session, name, namespace, reading.plan.name)
+        found = access.granted_roles(reading.session, name, namespace, reading.plan.name)
         reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))
 
 

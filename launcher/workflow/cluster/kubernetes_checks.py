@@ -16,7 +16,7 @@ from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.existing import Node, short
-from launcher.workflow.cluster.kubernetes_cluster import Looked
+from launcher.workflow.cluster.kubernetes_cluster import Inspection
 from launcher.workflow.cluster.lending import by_hand
 
 _TO_KARPENTER = {"capacity-block": "reserved"}
@@ -30,7 +30,7 @@ _NOT_READ = "these credentials cannot read it there"
 _MOST_NAMED = 3
 
 
-def checks(plan: Plan, facts: InstanceType, looked: Looked) -> tuple[Check, ...]:
+def checks(plan: Plan, facts: InstanceType, looked: Inspection) -> tuple[Check, ...]:
     """Everything that a plan's job needs of the cluster that it names.
 
     Args:
@@ -66,7 +66,7 @@ def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str],
             tell(f"  {'!' if each.result is Outcome.ADVICE else '?'} {each.name}: {each.asked}: {each.got}")
 
 
-def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
+def _rights(plan: Plan, looked: Inspection) -> Iterator[Check]:
     namespace = namespace_of(plan)
     asked = f"the caller may create, follow and delete jobs in namespace {namespace}"
     if not looked.missing_rights:
@@ -81,7 +81,7 @@ def _rights(plan: Plan, looked: Looked) -> Iterator[Check]:
     yield failed("cluster rights", asked, f"not allowed: {', '.join(looked.missing_rights)}", fix)
 
 
-def _nodes(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
+def _nodes(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Check]:
     place, cluster = plan.place, looked.cluster
     zone = f" in {place.az_id}" if place.az_id is not None else ""
     asked = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
@@ -115,7 +115,7 @@ def _nodes(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
         yield failed("cluster nodes", asked, f"{len(fitting)} are there; the cluster has {there}", fix)
 
 
-def _makes_again(plan: Plan, looked: Looked) -> bool:
+def _makes_again(plan: Plan, looked: Inspection) -> bool:
     """Whether the node group of a cluster of Slipway's own has as many such machines, though a guard stopped them."""
     if looked.group is None:
         return False
@@ -137,7 +137,7 @@ def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(types.items())) or "no nodes"
 
 
-def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]:
+def _devices(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Check]:
     nodes = looked.cluster.nodes
     if not nodes or (looked.existing.own and not target_of(plan.place.target).managed):
         # What is not there cannot be looked at; on a cluster of Slipway's own the plugins come with the job.
@@ -164,7 +164,7 @@ def _devices(plan: Plan, facts: InstanceType, looked: Looked) -> Iterator[Check]
         yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 
 
-def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
+def _operator(plan: Plan, looked: Inspection) -> Iterator[Check]:
     asked = f"run.operator: {plan.request.run.operator or 'auto'}"
     served = ", ".join(each.value for each in looked.cluster.operators)
     if looked.operator in looked.cluster.operators:
@@ -174,7 +174,7 @@ def _operator(plan: Plan, looked: Looked) -> Iterator[Check]:
         yield failed("operator", asked, f"the cluster supports {served}", fix)
 
 
-def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
+def _queue(plan: Plan, looked: Inspection) -> Iterator[Check]:
     target, namespace = plan.request.target, namespace_of(plan)
     if target.queue is None:
         return
@@ -202,7 +202,7 @@ def _queue(plan: Plan, looked: Looked) -> Iterator[Check]:
             yield ok("priority", asked, "it is there")
 
 
-def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
+def _notices(plan: Plan, looked: Inspection) -> Iterator[Check]:
     """Who drains a node that EC2 takes back: pods themselves see no notice."""
     nodes, option = looked.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
@@ -227,7 +227,7 @@ def _notices(plan: Plan, looked: Looked) -> Iterator[Check]:
             yield advice("spot notices", asked, got, fix)
 
 
-def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
+def _role(plan: Plan, looked: Inspection) -> Iterator[Check]:
     """Whether the job's pods have a role that reads and writes its store."""
     namespace, existing = namespace_of(plan), looked.existing
     account = existing.account(plan)
@@ -245,7 +245,7 @@ def _role(plan: Plan, looked: Looked) -> Iterator[Check]:
         yield advice("pods' role", asked, "no role is granted: the pods have only the nodes' role", fix)
 
 
-def _bound_role(plan: Plan, looked: Looked, asked: str) -> Check:
+def _bound_role(plan: Plan, looked: Inspection, asked: str) -> Check:
     names, title = looked.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):

@@ -55,7 +55,7 @@ class ExistingCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class Inspection:
     """A cluster that exists and that was looked at.
 
     `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `lent` says whether pods
@@ -158,7 +158,7 @@ def _eks_name(plan: Plan, session: Session, *, sure: bool = True) -> str:
     return found.name
 
 
-def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Looked:
+def look(plan: Plan, existing: ExistingCluster, connection: Connection, session: Session) -> Inspection:
     """Read what a job needs of a cluster.
 
     Raises:
@@ -177,7 +177,9 @@ def look(plan: Plan, existing: ExistingCluster, connection: Connection, session:
     missing = read.missing_rights(connection, namespace, operator, account)
     lent = True if cluster.role is not None else lent_to(existing, session, namespace, account)
     group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
-    return Looked(existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group)
+    return Inspection(
+        existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group
+    )
 
 
 def _group(existing: ExistingCluster, session: Session) -> tuple[NodeGroupState, str] | None:
@@ -209,7 +211,7 @@ def lent_to(existing: ExistingCluster, session: Session, namespace: str, account
     if existing.eks is None:
         return None
     try:
-        return bool(eks.lent_roles(session, existing.eks, namespace, account))
+        return bool(eks.granted_roles(session, existing.eks, namespace, account))
     except AwsError as problem:
         # A context may lead to a cluster that EKS does not know here.
         if forbidden(problem) or existing.head_node.via == CONTEXT:
@@ -217,7 +219,7 @@ def lent_to(existing: ExistingCluster, session: Session, namespace: str, account
         raise
 
 
-def looked_at(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Looked:
+def inspect_cluster(plan: Plan, existing: ExistingCluster, environment: Mapping[str, str]) -> Inspection:
     """The same, with a connection of its own."""
     session = Session(environment=environment, region=plan.place.region)
     connection = connection_to(existing.head_node, environment)

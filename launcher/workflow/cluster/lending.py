@@ -39,7 +39,7 @@ def by_hand(cluster: str, namespace: str, account: str, role: str) -> str:
     )
 
 
-def lend(
+def grant(
     lender: Lender,
     namespace: str,
     account: str,
@@ -64,9 +64,9 @@ def lend(
     """
     try:
         own = eks.assumed(session, lender.access_role)
-        if eks.lent_roles(own, lender.cluster, namespace, account):
+        if eks.granted_roles(own, lender.cluster, namespace, account):
             return
-        eks.lend(own, lender.cluster, namespace, account, lender.pods_role)
+        eks.grant(own, lender.cluster, namespace, account, lender.pods_role)
     except AwsError as problem:
         if not forbidden(problem):
             raise
@@ -82,7 +82,7 @@ def lend(
 def take_back(lender: Lender, namespace: str, account: str, session: Session) -> bool:
     """End that the role is lent to a service account; whether it was."""
     own = eks.assumed(session, lender.access_role)
-    found = eks.lent_roles(own, lender.cluster, namespace, account)
+    found = eks.granted_roles(own, lender.cluster, namespace, account)
     for each in found:
-        eks.lend_no_more(own, lender.cluster, each)
+        eks.revoke(own, lender.cluster, each)
     return bool(found)

@@ -15,7 +15,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.names import nearest_name
-from launcher.model.removal import Kept, Removal
+from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.model.target import TARGETS
@@ -58,7 +58,7 @@ class Survey:
     going: tuple[StackState, ...]
     buckets: tuple[str, ...]
     erase: bool
-    kept: tuple[Kept, ...]
+    kept: tuple[Retained, ...]
     provider_log: str | None
     removal: Removal
     pods: bool = False
@@ -165,7 +165,7 @@ def _kind_of(stack: StackState | None) -> TargetKind | None:
     return max(known, key=lambda kind: len(TARGETS[kind].own_outputs), default=None)
 
 
-def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
+def _left_behind(found: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     """What is there though the cluster's own stack is gone."""
     name, region = found.subject.parallelcluster, found.subject.region
     logs = leftovers.control_plane_log(session, catalog, region, name) if found.pods else ()
@@ -241,7 +241,7 @@ def _erase(found: Survey, store: StackState, session: Session, tell: Tell) -> No
         stacks.unprotect(session, store)
 
 
-def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Kept, ...]:
+def _staying(found: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     """Everything that stays, with its size and price as they are now."""
     asked = found.subject
     names = () if found.erase else found.buckets

@@ -34,7 +34,7 @@ from launcher.workflow.deploy.deployment import show_deployment, target_for
 from launcher.workflow.deploy.difference import agreed, difference_of
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, synthesise
-from launcher.workflow.history.run_story import Story
+from launcher.workflow.history.run_story import LaunchLog
 
 ROLLOUTS: Mapping[Rollout, str] = {
     Rollout.ALL_AT_ONCE: "all at once, beside the old version for 15 minutes",
@@ -158,7 +158,7 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 def _run(
     folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
 ) -> EndpointRun:
-    story = _Story(folder=folder, quoted=quoted, simulated=options.sandbox)
+    story = _EndpointLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         options.tell(f"run folder {folder.path.relative_to(options.root)}")
@@ -179,7 +179,7 @@ def _run(
 
 
 def _tell_story(
-    story: "_Story", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
+    story: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
 ) -> None:
     """Everything between the files and the report."""
     quoted, tell = story.quoted, options.tell
@@ -204,7 +204,7 @@ def _tell_story(
 
 
 def _in_service(
-    story: "_Story",
+    story: "_EndpointLog",
     decided: Endpoint,
     session: Session,
     *,
@@ -261,7 +261,7 @@ def _instances(state: EndpointState) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Story(Story):
+class _EndpointLog(LaunchLog):
     """One run of an endpoint. `begun` is what was decided, once something may exist; `left` what existed at its end."""
 
     begun: tuple[Endpoint, Session] | None = None
@@ -286,4 +286,4 @@ class _Story(Story):
             )
         elif self.left is not None and self.left.stack is not None:
             self.stacks = (self.left.stack,)
-        return Story.write(self)
+        return LaunchLog.write(self)

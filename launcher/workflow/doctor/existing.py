@@ -148,7 +148,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     name, asked = "cluster", f"{plan.cluster_name} exists and allows access"
     try:
         found = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
-        looked = kubernetes_cluster.looked_at(plan, found, subject.environment)
+        looked = kubernetes_cluster.inspect_cluster(plan, found, subject.environment)
     except RefusedError as refused:
         yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
         return

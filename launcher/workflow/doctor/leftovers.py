@@ -12,7 +12,7 @@ from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
 from launcher.model.endpoint import KEPT_DAYS
-from launcher.model.removal import Kept, KeptKind
+from launcher.model.removal import Retained, RetainedKind
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill_lines import component
 
@@ -29,17 +29,19 @@ def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: name != own))
 
 
-def kept_store(session: Session, catalog: Catalog, region: str, names: Iterable[str], cluster: str) -> Iterator[Kept]:
+def kept_store(
+    session: Session, catalog: Catalog, region: str, names: Iterable[str], cluster: str
+) -> Iterator[Retained]:
     """The buckets of a checkpoint stack that stays."""
     for name in names:
         held = buckets.contents(session, name)
         if held is not None:
             text = f"{held.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
-            stored = Kept(kind=KeptKind.CHECKPOINTS, name=name, reason=text, gib=held.gib)
+            stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=held.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 
-def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Kept]:
+def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Retained]:
     """The bucket of an endpoint's requests and answers: it stays, and its objects go by themselves."""
     if serving is None:
         return
@@ -48,11 +50,11 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
         if held is not None:
             time = f"{held.versions:,} objects, each gone after {KEPT_DAYS} days"
             text = f"{time}; aws s3 rb s3://{each.physical_id} --force deletes it"
-            stored = Kept(kind=KeptKind.REQUESTS, name=each.physical_id, reason=text, gib=held.gib)
+            stored = Retained(kind=RetainedKind.REQUESTS, name=each.physical_id, reason=text, gib=held.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 
-def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Kept]:
+def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Retained]:
     """What a cluster used and its plan named: it was there before and is not touched.
 
     Args:
@@ -64,12 +66,14 @@ def foreign(training: StackState | None, *, network: bool, store: bool) -> Itera
         return
     subnet, uri = training.outputs.get("PrivateSubnetId"), training.outputs.get("StoreUri")
     if network and subnet is not None:
-        yield Kept(kind=KeptKind.NETWORK, name=subnet, reason="used by the plan, not created by it")
+        yield Retained(kind=RetainedKind.NETWORK, name=subnet, reason="used by the plan, not created by it")
     if store and uri is not None:
-        yield Kept(kind=KeptKind.CHECKPOINTS, name=uri, reason="used by the plan, not created by it")
+        yield Retained(kind=RetainedKind.CHECKPOINTS, name=uri, reason="used by the plan, not created by it")
 
 
-def used_network(session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]) -> Kept:
+def used_network(
+    session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]
+) -> Retained:
     """A network that other clusters are in."""
     types = Counter(each.type for each in stacks.resources(session, network.name))
     lines = [
@@ -77,8 +81,8 @@ def used_network(session: Session, catalog: Catalog, region: str, network: Stack
         for kind, item in PAID_HOURLY.items()
     ]
     unpriced = next((each.unpriced for each in lines if each.unpriced is not None), None)
-    return Kept(
-        kind=KeptKind.NETWORK,
+    return Retained(
+        kind=RetainedKind.NETWORK,
         name=network.name,
         reason=f"used by {', '.join(sorted(users))}; the price includes its NAT gateway and address",
         usd_per_month=None if unpriced else sum((each.usd for each in lines if each.usd is not None), Decimal(0)),
@@ -98,7 +102,9 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
     return None
 
 
-def kept_logs(session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None) -> Iterator[Kept]:
+def kept_logs(
+    session: Session, catalog: Catalog, region: str, cluster: str, provider: str | None
+) -> Iterator[Retained]:
     """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
     own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
     found = [
@@ -109,48 +115,48 @@ def kept_logs(session: Session, catalog: Catalog, region: str, cluster: str, pro
         found += [each for each in log_groups.log_groups(session, provider) if each.name == provider]
     for each in found:
         time = f"each line is kept for {each.retention_days} days" if each.retention_days else "kept without expiry"
-        stored = Kept(kind=KeptKind.LOGS, name=each.name, reason=time, gib=each.stored_bytes / GIB)
+        stored = Retained(kind=RetainedKind.LOGS, name=each.name, reason=time, gib=each.stored_bytes / GIB)
         yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
 
-def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Kept]:
+def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """The log group that EKS makes anew when it writes once more after its cluster, and the stack's group, are gone."""
     name = log_groups.of_control_plane(cluster)
     for each in log_groups.log_groups(session, name):
         if each.name == name:
             command = f"aws logs delete-log-group --region {region} --log-group-name {name}"
             text = f"written by EKS after the cluster was gone; a launch removes it, or {command}"
-            stored = Kept(kind=KeptKind.LOGS, name=name, reason=text, gib=each.stored_bytes / GIB)
+            stored = Retained(kind=RetainedKind.LOGS, name=name, reason=text, gib=each.stored_bytes / GIB)
             yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
 
-def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Kept]:
+def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Retained]:
     """ParallelCluster's own stack, should its provider have left it behind: it is paid for in full."""
     if stacks.find(session, cluster) is not None:
         command = f"pcluster delete-cluster --region {region} --cluster-name {cluster}"
-        yield Kept(
-            kind=KeptKind.CLUSTER,
+        yield Retained(
+            kind=RetainedKind.CLUSTER,
             name=cluster,
             reason=f"left by ParallelCluster's provider, and billed: {command}",
             unpriced="its nodes are not counted here",
         )
 
 
-def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Kept]:
+def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
     for each in made_by_cluster(session, cluster):
-        held = each.kind is KeptKind.VOLUME
+        held = each.kind is RetainedKind.VOLUME
         why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"
         text = f"made by an object in the cluster: {why}; {each.command} --region {region}"
-        kept = Kept(kind=each.kind, name=each.name, reason=text, gib=each.gib)
+        kept = Retained(kind=each.kind, name=each.name, reason=text, gib=each.gib)
         if each.volume_type == "gp3":
             kept = _priced(kept, catalog, region, "ebs.gp3-storage")
-        elif each.kind in (KeptKind.VOLUME, KeptKind.LOAD_BALANCER):
+        elif each.kind in (RetainedKind.VOLUME, RetainedKind.LOAD_BALANCER):
             kept = replace(kept, unpriced="its price is unknown")
         yield kept
 
 
-def _priced(stored: Kept, catalog: Catalog, region: str, item: str) -> Kept:
+def _priced(stored: Retained, catalog: Catalog, region: str, item: str) -> Retained:
     """Something stored, at a price of the rest of the bill per GB-month (AWS counts 2^30 bytes as one)."""
     line = component(stored.name, "storage", "GB-month", stored.gib or 0.0, catalog.bill_item(item, region))
     return replace(stored, usd_per_month=line.usd, unpriced=line.unpriced)

@@ -49,7 +49,7 @@ WEEK = timedelta(weeks=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class OfferRequest:
     """Machines that the plan could run on: a type, how many, the job's hours, ways of buying and regions to look in."""
 
     instance_type: str
@@ -79,7 +79,7 @@ class Search:
     _zones: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def run(self, wanted: Sequence[Wanted]) -> Answers:
+    def run(self, wanted: Sequence[OfferRequest]) -> Answers:
         """Everything that can be had for any of these machines."""
         questions = [(what, ask) for each in wanted for what, ask in self._questions(each)]
         offers: list[CapacityOffer] = []
@@ -92,7 +92,7 @@ class Search:
                     offers += answer
         return Answers(offers=tuple(dict.fromkeys(offers)), unanswered=tuple(unanswered))
 
-    def _questions(self, wanted: Wanted) -> Iterator[tuple[str, Callable[[], Sequence[CapacityOffer]]]]:
+    def _questions(self, wanted: OfferRequest) -> Iterator[tuple[str, Callable[[], Sequence[CapacityOffer]]]]:
         name, count = wanted.instance_type, wanted.count
         for region in wanted.regions:
             if PurchaseOption.CAPACITY_BLOCK in wanted.options:
@@ -109,7 +109,7 @@ class Search:
                 some = wanted.regions[start : start + MOST_REGIONS]
                 yield f"spot placement scores of {name}", _bound(self._scores, name, count, some)
 
-    def _wishes(self, wanted: Wanted, lost_h: float) -> Iterator[CapacityWish]:
+    def _wishes(self, wanted: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
         """Lengths that hold the job, each in the whole time that is sold ahead, the shortest week by week as well.
 
         EC2 answers with the earliest of a window: later starts, which can be cheaper, need windows of their own.
@@ -138,7 +138,7 @@ class Search:
     def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
         return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region))
 
-    def _held(self, region: str, name: str, wanted: Wanted) -> Sequence[CapacityOffer]:
+    def _held(self, region: str, name: str, wanted: OfferRequest) -> Sequence[CapacityOffer]:
         """What the account has, and for a block that ends before the job what makes it longer."""
         session, found = self._session(region, "ec2"), []
         for each in reservations(session, name):
@@ -298,7 +298,7 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
     ).run(wanted)
 
 
-def _wanted(priced: TrainingPriced) -> tuple[Wanted, ...]:
+def _wanted(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     """Each type with the number of nodes of its best candidate, and every region where the plan may run."""
     best = {each.place.instance_type: each for each in reversed(priced.candidates) if each.place.instance_type}
     regions: dict[str, list[str]] = defaultdict(list)
@@ -307,7 +307,7 @@ def _wanted(priced: TrainingPriced) -> tuple[Wanted, ...]:
         regions[group.instance_type] += [region for region, _zone in group.locations]
         options[group.instance_type].add(group.option)
     return tuple(
-        Wanted(
+        OfferRequest(
             instance_type=name,
             count=each.place.nodes,
             hours=each.work.hours.mid,

@@ -14,7 +14,7 @@ from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkp
 
 
 @dataclass(slots=True, kw_only=True)
-class Story:
+class LaunchLog:
     """One run. `scheduler` is "slurm" or "local", "none" as long as no job is in sight.
 
     `stacks` are names and states, `verified` what was read back and is as planned, `not_emulated` what a sandbox left

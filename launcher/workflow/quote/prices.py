@@ -16,7 +16,7 @@ from launcher.records.cache_folder import cache_folder
 
 
 @record
-class Wanted:
+class PriceFilter:
     """Which prices: of a type (with or without `ml.`), a region, a kind; None: all."""
 
     instance_type: str | None = None
@@ -29,7 +29,7 @@ def known_catalog(environment: Mapping[str, str], now: datetime, prices_as_of: d
     return catalog_load.load(prices_as_of=prices_as_of, overlay=cache_folder(environment), today=now.date())
 
 
-def show(catalog: Catalog, wanted: Wanted, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
+def show(catalog: Catalog, wanted: PriceFilter, now: datetime, *, history: bool) -> tuple[PriceRow, ...]:
     """The rows that hold: of each price the one that prices candidates, with any newer one that does not; or all.
 
     Sorted as a person looks for them: by kind, accelerators before other machines, type, region.
@@ -75,7 +75,7 @@ def _holding(found: Collection[PriceRow]) -> list[PriceRow]:
     return kept
 
 
-def diff(catalog: Catalog, wanted: Wanted, before: date, after: date) -> tuple[PriceChange, ...]:
+def diff(catalog: Catalog, wanted: PriceFilter, before: date, after: date) -> tuple[PriceChange, ...]:
     """What changed between two days, in the order of the kinds.
 
     Raises:
@@ -103,7 +103,7 @@ def check_regions(catalog: Catalog, regions: Collection[str]) -> None:
             raise UnreadableInputError(f"no region {region} in the catalog", hint=nearest_name(region, catalog.regions))
 
 
-def _check(catalog: Catalog, wanted: Wanted) -> None:
+def _check(catalog: Catalog, wanted: PriceFilter) -> None:
     if wanted.option is not None and wanted.option not in KINDS:
         near = nearest_name(wanted.option, KINDS)
         raise UnreadableInputError(f"no kind of price {wanted.option}", hint=near or f"one of {', '.join(KINDS)}")

@@ -19,7 +19,7 @@ from launcher.rendering.names import ClusterNames, deployed_names, stack_name, s
 from launcher.submit.jobs import SchedulerError
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
-from launcher.workflow.cluster.lending import lend
+from launcher.workflow.cluster.lending import grant
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed, DeployTarget
@@ -77,7 +77,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     context, tell = target.context, target.context.tell
     found = kubernetes_cluster.find(plan, session)
     try:
-        looked = kubernetes_cluster.looked_at(plan, found, context.environment)
+        looked = kubernetes_cluster.inspect_cluster(plan, found, context.environment)
     except SchedulerError as problem:
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
@@ -87,7 +87,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     context.approve()
     if found.lender is not None and not looked.lent:
         pause = (lambda _: None) if target.box is not None else time.sleep
-        lend(found.lender, namespace_of(plan), found.account(plan), session, tell, wait=pause)
+        grant(found.lender, namespace_of(plan), found.account(plan), session, tell, wait=pause)
     way = found.head_node
     if target.box is not None:
         way = replace(way, via=SANDBOX, instance=_mark(target))

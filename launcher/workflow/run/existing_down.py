@@ -13,7 +13,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import Submitted
 from launcher.model.kubernetes import JOB_KINDS, PLAN_LABEL, RUN_ANNOTATION
 from launcher.model.plan import Plan
-from launcher.model.removal import Kept, KeptKind, Removal
+from launcher.model.removal import Removal, Retained, RetainedKind
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
@@ -129,22 +129,22 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
             yield JobThere(kind=kind.kind, submitted=job, state=state)
 
 
-def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Kept]:
+def _kept(connection: Connection, plan: Plan, found: ExistingCluster) -> Iterator[Retained]:
     namespace, account = namespace_of(plan), found.account(plan)
-    yield Kept(
-        kind=KeptKind.CLUSTER,
+    yield Retained(
+        kind=RetainedKind.CLUSTER,
         name=plan.cluster_name,
         reason="it existed before this plan, so the plan does not remove it",
     )
     if connection.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}") is not None:
-        yield Kept(
-            kind=KeptKind.NAMESPACE,
+        yield Retained(
+            kind=RetainedKind.NAMESPACE,
             name=f"{namespace}, service account {account}",
             reason="other jobs may use them too, and they cost nothing",
         )
     uri = checkpoint_uri(plan, found.names)
-    yield Kept(
-        kind=KeptKind.CHECKPOINTS,
+    yield Retained(
+        kind=RetainedKind.CHECKPOINTS,
         name=uri,
         reason=f"with its logs; aws s3 rm --recursive {uri} deletes the checkpoints",
         unpriced=_UNSIZED,

@@ -49,7 +49,7 @@ from launcher.workflow.history.attempts import ENDINGS
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
-from launcher.workflow.history.run_story import Story
+from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.history.stored import TROUBLES
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
 from launcher.workflow.run.disruption import disruption_for, guard_called
@@ -213,7 +213,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
         cluster_of(plan).refuse_job(plan, options.environment)
     scheduler = scheduler_of(plan)
     folder = run_folder.create(plan.name, datetime.now(UTC), options.root)
-    story = Story(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler=scheduler)
+    story = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler=scheduler)
     # One that is killed leaves a run that tells what is known of it.
     story.status = RunStatus.RUNNING
     story.write()
@@ -229,7 +229,7 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     return folder, report
 
 
-def _refuse_an_unproven_run(story: Story, report: Report, options: LaunchOptions) -> None:
+def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOptions) -> None:
     """Say that a job which ended well has stored no checkpoint; in the sandbox the rehearsal has failed then."""
     unproven = [f"the interruption was not simulated: {story.not_played}"] if story.not_played else []
     if report.stored is not None and not report.stored.count:
@@ -264,7 +264,7 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
     options.tell(f"would submit the job to {where}{queue}; nothing was done")
 
 
-def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> Report:
+def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -> Report:
     quoted, plan, folder = story.quoted, story.quoted.plan, story.folder
     ends = ends_with_it(options, plan.place.region)
     declined = False
@@ -296,7 +296,7 @@ def _launch(story: Story, priced: Priced, rank: int, options: LaunchOptions) -> 
     return report
 
 
-def _go(story: Story, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
+def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
     """Every step of a launch; the story takes note of how far it came."""
     quoted, folder = story.quoted, story.folder
     key = fresh_key(quoted.plan.name, folder)
@@ -341,7 +341,7 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
     return replace(target, context=replace(context, reach=reach))
 
 
-def _ready(launch: _Launch, story: Story, handle: ClusterHandle) -> Submission:
+def _ready(launch: _Launch, story: LaunchLog, handle: ClusterHandle) -> Submission:
     target = launch.target
     if target.box is None or target.box.stays is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
@@ -380,7 +380,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     )
 
 
-def _take_note(story: Story, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
+def _take_note(story: LaunchLog, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
         story.stacks = tuple((each.name, each.status) for each in checked.stacks)
@@ -405,7 +405,7 @@ def waits_s(plan: Plan) -> float:
     return minutes * 60 + trial_h * 3600
 
 
-def _follow(launch: _Launch, story: Story, submission: Submission) -> None:
+def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
     """Follow a job that was submitted until it has left its queue; the story gets how it ended."""
     options, folder, head_node = launch.options, launch.folder, submission.head_node
     with ExitStack() as stack:

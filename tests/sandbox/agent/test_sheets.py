@@ -8,7 +8,7 @@ import pytest
 
 from launcher.agent.checkpoint import retention, tagging
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.tagging import Hand, Sheet, Sheets, Tagging
+from launcher.agent.checkpoint.tagging import Tagging, TagPart, TagParts, TagWorker
 from launcher.agent.events import EventLog
 from launcher.agent.node import peers as peers_module
 from launcher.agent.node.peers import Peers, in_folder
@@ -19,7 +19,7 @@ from tests.sandbox.agent.front import Front
 from tests.sandbox.agent.test_retention import fill, keeping, tagged, whole
 
 OLD = 60
-FOREIGN = Sheet(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
+FOREIGN = TagPart(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def test_a_notice_on_a_node_stops_it_and_it_says_nothing(nodes, bucket):
             second.tagging.stop()
 
     second.front.rule = rule
-    sheet = Sheets(first.store, first.peers, owner=first.claim.token)
+    sheet = TagParts(first.store, first.peers, owner=first.claim.token)
     keys = old(bucket)
     sheet.share_out(keys)
     second.tagging.join(30)
@@ -147,7 +147,7 @@ def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(nodes, bucket,
         Claim(second.store, second.log, run="r1", attempt=2, node="other").take(over=lambda: False)
     else:
         first.claim.release()
-    Sheets(first.store, first.peers, owner=first.claim.token).share_out(keys)
+    TagParts(first.store, first.peers, owner=first.claim.token).share_out(keys)
     second.tagging.start()
     deadline = time.monotonic() + 30
     while not any("tagging/0.json" in path for _, path in second.front.begun) and time.monotonic() < deadline:
@@ -160,7 +160,7 @@ def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(nodes, bucket,
 def test_a_sheet_is_taken_once_and_an_older_one_never(nodes, bucket):
     first, second = nodes(2)
     keys = old(bucket)
-    mine, hand = Sheets(first.store, first.peers, owner="t"), Hand(second.store, second.peers)
+    mine, hand = TagParts(first.store, first.peers, owner="t"), TagWorker(second.store, second.peers)
     kept = mine.share_out(keys)
     deadline = time.monotonic() + 30
     while (sheet := hand.take()) is None and time.monotonic() < deadline:
@@ -182,7 +182,7 @@ def test_a_sheet_is_taken_once_and_an_older_one_never(nodes, bucket):
         "9" * 5000,
         "[" * 10_000,
         '{"schema": "other"}',
-        Sheet(number=1, slot=0, owner="t", keys=("claim.json",)).to_json(),
+        TagPart(number=1, slot=0, owner="t", keys=("claim.json",)).to_json(),
     ],
     ids=["empty", "list", "digits", "deep", "schema", "no part of a checkpoint"],
 )

@@ -8,7 +8,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import CONTEXT, HeadNode
-from launcher.workflow.cluster.kubernetes_cluster import find, looked_at
+from launcher.workflow.cluster.kubernetes_cluster import find, inspect_cluster
 from launcher.workflow.cluster.reach import jobs_at
 from tests.plans import request_of
 
@@ -63,7 +63,7 @@ def test_what_is_there_is_read_through_it(cluster, plan, environment):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
     asked = plan()
     found = find(asked, Session(environment=environment, region="us-east-2"))
-    looked = looked_at(asked, found, environment)
+    looked = inspect_cluster(asked, found, environment)
     assert [each.name for each in looked.cluster.nodes] == ["n1"]
     assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
     assert looked.lent is None, "EKS does not know the cluster here"
@@ -84,4 +84,4 @@ def test_a_context_that_is_not_there_is_said(plan, environment):
     asked = plan(context="elsewhere")
     found = find(asked, Session(environment=environment, region="us-east-2"))
     with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):
-        looked_at(asked, found, environment)
+        inspect_cluster(asked, found, environment)

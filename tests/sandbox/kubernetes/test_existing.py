@@ -12,7 +12,7 @@ from launcher.rendering.names import symbolic_names
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.kubernetes_checks import checks
-from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Looked, chosen
+from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspection, chosen
 from launcher.workflow.cluster.lending import Lender
 from tests.plans import request_of
 
@@ -69,7 +69,7 @@ def examined(connection, catalog):
         )
         operator = chosen(plan, found.operators)
         rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
-        looked = Looked(existing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
+        looked = Inspection(existing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
         every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
         return {each.name: (each.result, each.got) for each in every if each.result is not Outcome.OK}
 

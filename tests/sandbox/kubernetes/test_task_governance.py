@@ -10,7 +10,7 @@ from moto.sagemaker.models import sagemaker_backends
 from launcher.model.job import JobState
 from launcher.sandbox.aws import task_governance
 from launcher.sandbox.aws.hyperpod import PodCluster
-from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 from launcher.sandbox.kubernetes import hosted
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
@@ -72,7 +72,7 @@ def models(cluster):
 
 
 def wanted(kind, properties):
-    return Wanted(
+    return Requested(
         type=f"AWS::SageMaker::{kind}",
         logical_id="X",
         name="x",

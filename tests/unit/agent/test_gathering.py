@@ -6,7 +6,7 @@ import random
 import pytest
 
 from launcher.agent.node import gathering, news
-from launcher.agent.node.gathering import Gathered, Hearing
+from launcher.agent.node.gathering import Gathered, Listener
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
 
 SILENT_S = 20.0
@@ -19,7 +19,7 @@ class Job:
         self.now = 0.0
         self.parts = parts
         self.states = [{"node": f"n{part}", "beat": 0} for part in range(parts)]
-        self.hearings = [Hearing(part, parts, now=0.0) for part in range(parts)]
+        self.hearings = [Listener(part, parts, now=0.0) for part in range(parts)]
         self.files = {}
         self.dead = set()
         self.reads = [0] * parts

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from launcher.agent.life import LIFE, parse_life
-from launcher.agent.meeting import Meeting, folder_of
+from launcher.agent.life import LIFE, parse_attempt_state
+from launcher.agent.meeting import Rendezvous, folder_of
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.journal import Journal, Tail, end_of, key_of
@@ -48,7 +48,7 @@ def place(part, parts=2):
 
 
 def meeting(store, part, said=None):
-    return Meeting(store, place(part), say=(said if said is not None else []).append)
+    return Rendezvous(store, place(part), say=(said if said is not None else []).append)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
 
 
 def test_a_file_that_says_no_life_is_as_none():
-    assert [parse_life(each) for each in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
+    assert [parse_attempt_state(each) for each in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
 
 
 def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
@@ -185,7 +185,7 @@ def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
     first, second = meeting(store, 0), meeting(store, 1)
     joined(first, second)
     assert first.complete(over=lambda: True, stopped=True)
-    life = parse_life(store.texts[LIFE].text)
+    life = parse_attempt_state(store.texts[LIFE].text)
     assert (life.completed, life.stopped) == (True, True)
     again = meeting(store, 1)
     assert again.join(over=lambda: False) is None
@@ -200,9 +200,9 @@ def lives(code, retries, ends=None, steps=None):
     """
     store, number = Memory(), 0
     while number < 20:
-        pods = [Meeting(store, place(each), say=[].append, machine=f"m{each}", retries=retries) for each in (0, 1)]
+        pods = [Rendezvous(store, place(each), say=[].append, machine=f"m{each}", retries=retries) for each in (0, 1)]
         if any(each is None for each in joined(*pods)):
-            return number, parse_life(store.texts[LIFE].text).failed
+            return number, parse_attempt_state(store.texts[LIFE].text).failed
         number += 1
         left = code if ends is None else ends[min(number, len(ends)) - 1]
         newest = number if steps is None else steps[min(number, len(steps)) - 1]
@@ -254,13 +254,13 @@ def test_a_pod_that_was_killed_on_a_machine_that_stays_has_failed(quick):
 def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
     store = Memory()
     for boot in range(3):
-        pods = [Meeting(store, place(each), say=[].append, machine=f"m{each}/{boot}", retries=0) for each in (0, 1)]
+        pods = [Rendezvous(store, place(each), say=[].append, machine=f"m{each}/{boot}", retries=0) for each in (0, 1)]
         assert [each.attempt for each in joined(*pods)] == [boot + 1] * 2
 
 
 def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
     store = Memory()
-    Meeting(store, place(1), say=[].append, retries=3).refuse(78)
+    Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
     pods = meeting(store, 0), meeting(store, 1)
     assert joined(*pods) == [None, None]
     assert [each.failed for each in pods] == [78, 78]
@@ -268,7 +268,7 @@ def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
 
 def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
     store = Memory()
-    pods = [Meeting(store, place(each), say=[].append, retries=1) for each in (0, 1)]
+    pods = [Rendezvous(store, place(each), say=[].append, retries=1) for each in (0, 1)]
     joined(*pods)
     assert [each.fail(3, over=lambda: False) for each in pods] == [False, False]
-    assert parse_life(store.texts[LIFE].text).failures == 1
+    assert parse_attempt_state(store.texts[LIFE].text).failures == 1

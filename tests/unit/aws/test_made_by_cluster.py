@@ -7,7 +7,7 @@ from moto import mock_aws
 from launcher.aws.made_by_cluster import made_by_cluster
 from launcher.aws.session import Session
 from launcher.catalog.load import load
-from launcher.model.removal import KeptKind
+from launcher.model.removal import RetainedKind
 from launcher.workflow.doctor.leftovers import made_in_kubernetes
 
 REGION, OWN, OTHER = "us-east-2", "slipway-a", "slipway-b"
@@ -55,30 +55,30 @@ def made(client):
             Name=f"k8s-{cluster}", Subnets=[subnet["SubnetId"]], Type="network", Tags=of_controller
         )
         zone = {"AvailabilityZone": subnet["AvailabilityZone"], "TagSpecifications": given("volume")}
-        names[cluster, KeptKind.VOLUME] = ec2.create_volume(Size=40, VolumeType="gp3", **zone)["VolumeId"]
+        names[cluster, RetainedKind.VOLUME] = ec2.create_volume(Size=40, VolumeType="gp3", **zone)["VolumeId"]
         ec2.create_volume(Size=7, VolumeType="io2", Iops=100, **zone)
         interface = {"SubnetId": subnet["SubnetId"], "TagSpecifications": given("network-interface", of_cni)}
         found = ec2.create_network_interface(**interface)["NetworkInterface"]
-        names[cluster, KeptKind.INTERFACE] = found["NetworkInterfaceId"]
+        names[cluster, RetainedKind.INTERFACE] = found["NetworkInterfaceId"]
         for name in (f"k8s-elb-{cluster}", f"eks-cluster-sg-{cluster}"):
             group = {"GroupName": name, "Description": "x", "VpcId": subnet["VpcId"]}
             made = ec2.create_security_group(**group, TagSpecifications=given("security-group"))
-            names.setdefault((cluster, KeptKind.GROUP), made["GroupId"])
+            names.setdefault((cluster, RetainedKind.GROUP), made["GroupId"])
     return names
 
 
 def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
     found = made_by_cluster(session, OWN)
-    balancers = [each for each in found if each.kind is KeptKind.LOAD_BALANCER]
+    balancers = [each for each in found if each.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
     assert all("slipway-a" in each.name and each.name.split("/")[-2:][0] in each.command for each in balancers)
     assert {"aws elb", "aws elbv2"} == {each.command.split(" delete")[0] for each in balancers}
-    rest = {each.kind: each for each in reversed(found) if each.kind is not KeptKind.LOAD_BALANCER}
+    rest = {each.kind: each for each in reversed(found) if each.kind is not RetainedKind.LOAD_BALANCER}
     assert {kind: each.name for kind, each in rest.items()} == {
         kind: name for (cluster, kind), name in made.items() if cluster == OWN
     }
-    assert [each.gib for each in found if each.kind is KeptKind.VOLUME] == [40.0, 7.0]
-    assert [each.kind for each in found].count(KeptKind.GROUP) == 1, "EKS's own group goes with the cluster"
+    assert [each.gib for each in found if each.kind is RetainedKind.VOLUME] == [40.0, 7.0]
+    assert [each.kind for each in found].count(RetainedKind.GROUP) == 1, "EKS's own group goes with the cluster"
     assert all(each.name in each.command for each in rest.values())
 
 
@@ -88,8 +88,8 @@ def test_an_account_without_any_has_none(session):
 
 def test_down_says_what_it_costs_and_why_it_stays(session, made):
     kept = list(made_in_kubernetes(session, load(), REGION, OWN))
-    dollars, unknown = [each for each in kept if each.kind is KeptKind.VOLUME]
+    dollars, unknown = [each for each in kept if each.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
     assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")
     assert all(each.reason.endswith(f"--region {REGION}") for each in kept)
-    assert all("holds the network" in each.reason for each in kept if each.kind is not KeptKind.VOLUME)
+    assert all("holds the network" in each.reason for each in kept if each.kind is not RetainedKind.VOLUME)

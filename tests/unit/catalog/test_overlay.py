@@ -13,7 +13,7 @@ from launcher.catalog.tables import Table
 from launcher.model.enums import Basis, Payment, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price, Unpriced
-from launcher.workflow.quote.prices import Wanted, show
+from launcher.workflow.quote.prices import PriceFilter, show
 
 ORIGIN = ("2026-11-19", "listed", "price-list", "")
 
@@ -213,7 +213,7 @@ class TestFarOutside:
         assert seen is not None
         assert (seen.usd, seen.zone) == (self.FAR, "use2-az1")
         assert catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2", "use2-az2")) is None
-        wanted = Wanted(instance_type="p5.48xlarge", region="us-east-2", option="spot")
+        wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-2", option="spot")
         shown = show(catalog, wanted, datetime(2026, 11, 20, tzinfo=UTC), history=False)
         assert [(each.zone, each.basis) for each in shown if each.zone] == [("use2-az1", Basis.UNVERIFIED)]
 

@@ -16,7 +16,7 @@ from launcher.catalog.listing import KINDS
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.records.refresh_report import RefreshReport
-from launcher.workflow.quote.prices import Wanted, check_regions, diff, show
+from launcher.workflow.quote.prices import PriceFilter, check_regions, diff, show
 from tests.plans import NOW
 
 P5 = "p5.48xlarge"
@@ -38,9 +38,9 @@ class TestShow:
     @pytest.mark.parametrize(
         "name, wanted",
         [
-            ("trn2", Wanted(instance_type="trn2.48xlarge")),
-            ("p5-us-east-1", Wanted(instance_type=P5, region="us-east-1")),
-            ("sagemaker", Wanted(region="us-west-2", option="sagemaker")),
+            ("trn2", PriceFilter(instance_type="trn2.48xlarge")),
+            ("p5-us-east-1", PriceFilter(instance_type=P5, region="us-east-1")),
+            ("sagemaker", PriceFilter(region="us-west-2", option="sagemaker")),
         ],
     )
     def test_the_page(self, golden, catalog, name, wanted, width):
@@ -48,7 +48,7 @@ class TestShow:
 
     @pytest.mark.parametrize("width", [80, 120])
     def test_the_history(self, golden, catalog, width):
-        wanted = Wanted(instance_type=P5, region="us-east-1", option="capacity-block")
+        wanted = PriceFilter(instance_type=P5, region="us-east-1", option="capacity-block")
         golden(f"prices/history-{width}.txt", text(page(catalog, wanted, width, history=True)))
 
     @pytest.mark.long
@@ -56,11 +56,11 @@ class TestShow:
     @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "training-plan"])
     def test_no_line_is_wider_than_the_terminal(self, catalog, kind, width):
         for history in (False, True):
-            lines = page(catalog, Wanted(option=kind), width, everything=True, history=history)
+            lines = page(catalog, PriceFilter(option=kind), width, everything=True, history=history)
             assert [line for line in lines if len(line) > width] == []
 
     def test_at_80_columns_no_price_age_or_basis_is_missing(self, catalog):
-        wanted = Wanted(instance_type=P5, region="us-east-1")
+        wanted = PriceFilter(instance_type=P5, region="us-east-1")
         rows = show(catalog, wanted, NOW, history=False)
         lines = page(catalog, wanted, 80, everything=True)
         for row in rows:
@@ -68,38 +68,38 @@ class TestShow:
             assert any(re.search(told, line) for line in lines), row
 
     def test_an_unverified_row_is_shown_as_such_and_an_unpriced_one_with_its_reason(self, catalog):
-        told = text(page(catalog, Wanted(instance_type="trn2.48xlarge"), 80))
+        told = text(page(catalog, PriceFilter(instance_type="trn2.48xlarge"), 80))
         assert "85.964  166 d   unverified" in told
         assert "unverified: one source that could not be confirmed; it is shown and prices\n  nothing." in told
         assert "unpriced: trn2.48xlarge everywhere: AWS lists no on-demand price" in told
 
     def test_without_a_filter_each_kind_shows_its_first_rows_accelerators_first(self, catalog):
-        told = text(page(catalog, Wanted(), 100))
+        told = text(page(catalog, PriceFilter(), 100))
         assert re.search(rf"^  {MOST_UNFILTERED} of \d+ shown; --all for the rest", told, re.MULTILINE)
         assert "c5.12xlarge" not in told
-        every = page(catalog, Wanted(option="on-demand"), 100, everything=True)
+        every = page(catalog, PriceFilter(option="on-demand"), 100, everything=True)
         assert "c5.12xlarge" in text(every)
-        assert f"  {MOST} of " in text(page(catalog, Wanted(option="on-demand"), 100))
+        assert f"  {MOST} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
     def test_on_an_earlier_day_what_was_known_then(self, catalog):
-        wanted = Wanted(instance_type=P5, option="on-demand")
+        wanted = PriceFilter(instance_type=P5, option="on-demand")
         told = text(page(catalog.at(date(2025, 4, 1)), wanted, 100))
         assert "1 price, as known on 2025-04-01" in told
         assert "98.32" in told
         assert "55.04" not in told
 
     def test_nothing_known_is_said(self, catalog):
-        wanted = Wanted(instance_type="trn3", region="us-east-1", option="spot")
+        wanted = PriceFilter(instance_type="trn3", region="us-east-1", option="spot")
         assert page(catalog, wanted, 80) == ["", "  No price is known."]
 
     @pytest.mark.parametrize(
         "wanted, said, hint",
         [
-            (Wanted(instance_type="p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
-            (Wanted(instance_type="ml.p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
-            (Wanted(region="eu-nort-1"), "no region eu-nort-1", "did you mean eu-north-1?"),
-            (Wanted(option="sport"), "no kind of price sport", "did you mean spot?"),
-            (Wanted(option="zzz"), "no kind of price zzz", f"one of {', '.join(KINDS)}"),
+            (PriceFilter(instance_type="p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
+            (PriceFilter(instance_type="ml.p5.48xlrge"), "no instance type p5.48xlrge", f"did you mean {P5}?"),
+            (PriceFilter(region="eu-nort-1"), "no region eu-nort-1", "did you mean eu-north-1?"),
+            (PriceFilter(option="sport"), "no kind of price sport", "did you mean spot?"),
+            (PriceFilter(option="zzz"), "no kind of price zzz", f"one of {', '.join(KINDS)}"),
         ],
     )
     def test_a_word_that_nobody_knows_is_unreadable(self, catalog, wanted, said, hint):
@@ -116,7 +116,7 @@ class TestShow:
 
 class TestShowJson:
     def test_each_row_says_what_it_is_and_what_it_costs(self, catalog):
-        rows = show(catalog, Wanted(region="us-east-1"), NOW, history=False)
+        rows = show(catalog, PriceFilter(region="us-east-1"), NOW, history=False)
         document = json.loads(json.dumps(show_document(now=NOW, prices_as_of=None, rows=rows)))
         assert document["schema"] == "slipway.prices/1"
         assert document["as_of"] == "2026-11-20T12:00:00+00:00"
@@ -131,7 +131,7 @@ class TestShowJson:
             assert row["age_days"] >= 0
 
     def test_a_kind_has_its_own_words(self, catalog):
-        rows = show(catalog, Wanted(instance_type=P5, region="us-east-1"), NOW, history=False)
+        rows = show(catalog, PriceFilter(instance_type=P5, region="us-east-1"), NOW, history=False)
         document = show_document(now=NOW, prices_as_of=date(2026, 11, 1), rows=rows)
         found = {row["kind"]: row for row in document["rows"]}
         assert document["prices_as_of"] == "2026-11-01"
@@ -145,12 +145,12 @@ class TestShowJson:
 class TestDiff:
     @pytest.mark.parametrize("width", [80, 120])
     def test_the_cut_of_june_2025(self, golden, catalog, width):
-        changes = diff(catalog, Wanted(), *CUT)
-        golden(f"prices/diff-{width}.txt", text(diff_page(changes, Wanted(), CUT, width, everything=False)))
+        changes = diff(catalog, PriceFilter(), *CUT)
+        golden(f"prices/diff-{width}.txt", text(diff_page(changes, PriceFilter(), CUT, width, everything=False)))
 
     def test_changes_come_first_and_the_largest_on_top(self, catalog):
         days = (date(2026, 2, 1), date(2026, 11, 1))
-        wanted = Wanted(option="capacity-block")
+        wanted = PriceFilter(option="capacity-block")
         lines = diff_page(diff(catalog, wanted, *days), wanted, days, 100, everything=True)
         shares = [float(found[1]) for line in lines if (found := re.search(r"([+-][\d.]+) %", line))]
         assert shares == sorted(shares, key=abs, reverse=True)
@@ -158,18 +158,18 @@ class TestDiff:
 
     def test_gone_and_new_are_words(self, catalog):
         early, late = date(2025, 7, 1), date(2025, 8, 1)
-        wanted = Wanted(instance_type="p6-b200.48xlarge", option="on-demand")
+        wanted = PriceFilter(instance_type="p6-b200.48xlarge", option="on-demand")
         told = text(diff_page(diff(catalog, wanted, early, late), wanted, (early, late), 80, everything=False))
         assert "0 changed, 0 removed, 1 added" in told
         assert re.search(r" new  +113\.9328", told)
 
     def test_days_in_the_wrong_order_are_unreadable(self, catalog):
         with pytest.raises(UnreadableInputError, match="is before") as caught:
-            diff(catalog, Wanted(), *reversed(CUT))
+            diff(catalog, PriceFilter(), *reversed(CUT))
         assert caught.value.hint == "slipway prices diff 2025-04-01 2025-06-25"
 
     def test_the_document(self, catalog):
-        changes = diff(catalog, Wanted(instance_type=P5), *CUT)
+        changes = diff(catalog, PriceFilter(instance_type=P5), *CUT)
         document = diff_document(now=NOW, before=CUT[0], after=CUT[1], changes=changes)
         (change,) = document["changes"]
         assert (document["schema"], document["before"], document["after"]) == (

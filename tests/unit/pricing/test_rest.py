@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.pricing.bill_lines import JobSize
-from launcher.pricing.rest import Rest
+from launcher.pricing.rest import OtherCosts
 from launcher.pricing.training_candidate import TrainingCandidate
 from tests.unit.pricing.conftest import price_over
 
@@ -18,7 +18,7 @@ RESTS = [each.rest for priced in (SPOT, FAR) if isinstance(each := priced.candid
     interval_s=st.one_of(st.none(), st.floats(min_value=1e-3, max_value=1e6)),
     rest=st.sampled_from(RESTS),
 )
-def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest: Rest) -> None:
+def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest: OtherCosts) -> None:
     size = JobSize(hours=hours, checkpoint_interval_s=interval_s)
     around = rest.other_usd(size)
     if around is not None:

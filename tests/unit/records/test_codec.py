@@ -9,12 +9,12 @@ import pytest
 from launcher.model.enums import Basis
 from launcher.model.finding import warning
 from launcher.model.money import Assumption, Range
-from launcher.model.removal import Kept, KeptKind
+from launcher.model.removal import Retained, RetainedKind
 from launcher.records.codec import named, picked, plain
 
 
 def test_a_record_has_its_fields_in_their_order():
-    kept = Kept(kind=KeptKind.LOGS, name="/aws/l", reason="billed", usd_per_month=Decimal("0.2300"))
+    kept = Retained(kind=RetainedKind.LOGS, name="/aws/l", reason="billed", usd_per_month=Decimal("0.2300"))
     assert list(plain(kept).items()) == [
         ("kind", "logs"),
         ("name", "/aws/l"),

@@ -6,7 +6,7 @@ from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
 
 from launcher.sandbox.aws.eks import Eks
-from launcher.sandbox.aws.model import ResourceRefusedError, Wanted
+from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 
 ACCOUNT, REGION = "123456789012", "us-east-2"
 
@@ -42,7 +42,7 @@ def ec2():
 
 
 def wanted(kind, **properties):
-    return Wanted(
+    return Requested(
         type=f"AWS::EKS::{kind}",
         logical_id="X",
         name="x",

@@ -6,11 +6,11 @@ from botocore.exceptions import ClientError
 from moto.eks.models import eks_backends
 from moto.server import ThreadedMotoServer
 
-from launcher.aws.eks import access_policies, addon_version, lent_roles
+from launcher.aws.eks import access_policies, addon_version, granted_roles
 from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
-from launcher.workflow.cluster.lending import Lender, lend, take_back
+from launcher.workflow.cluster.lending import Lender, grant, take_back
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 
@@ -69,8 +69,8 @@ def test_what_was_made_is_described(session):
     assert addon_version(own, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
     assert access_policies(own, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
     assert client.describe_access_entry(clusterName=NAME, principalArn=ROLE)["accessEntry"]["principalArn"] == ROLE
-    assert len(lent_roles(own, NAME, "slipway", "slipway-jobs")) == 1
-    assert lent_roles(own, NAME, "default", "slipway-jobs") == ()
+    assert len(granted_roles(own, NAME, "slipway", "slipway-jobs")) == 1
+    assert granted_roles(own, NAME, "default", "slipway-jobs") == ()
 
 
 @pytest.mark.parametrize(
@@ -93,18 +93,18 @@ def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session
     lender = Lender(cluster=NAME, pods_role=ROLE, access_role=ROLE)
     told, waited = [], []
     for account in ("first", "second", "first"):
-        lend(lender, "slipway", account, own, told.append, wait=waited.append)
+        grant(lender, "slipway", account, own, told.append, wait=waited.append)
     assert len(told) == len(waited) == 2, "what is lent is left alone, and nobody waits for it"
     with pytest.raises(ClientError, match="ResourceInUseException"):
         client.create_pod_identity_association(
             clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE
         )
-    ids = {lent_roles(own, NAME, "slipway", each) for each in ("first", "second")}
+    ids = {granted_roles(own, NAME, "slipway", each) for each in ("first", "second")}
     assert len(ids) == 2
     assert take_back(lender, "slipway", "first", own) is True
     assert take_back(lender, "slipway", "first", own) is False
-    assert lent_roles(own, NAME, "slipway", "first") == ()
-    assert len(lent_roles(own, NAME, "slipway", "second")) == 1
+    assert granted_roles(own, NAME, "slipway", "first") == ()
+    assert len(granted_roles(own, NAME, "slipway", "second")) == 1
     assert take_back(lender, "slipway", "second", own) is True
 
 

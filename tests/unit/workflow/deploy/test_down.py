@@ -14,7 +14,7 @@ from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import load
 from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
-from launcher.model.removal import Kept, KeptKind, Removal
+from launcher.model.removal import Removal, Retained, RetainedKind
 from launcher.workflow.deploy.down import Subject, Survey, _kind_of, subject, survey, take_down
 
 ID = "arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-a-training/0"
@@ -126,9 +126,13 @@ def test_a_profile_that_is_not_there_is_a_sentence():
 
 def test_the_page_adds_up_what_stays():
     kept = (
-        Kept(kind=KeptKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")),
-        Kept(kind=KeptKind.LOGS, name="/aws/l", reason="kept without expiry", gib=0.0, usd_per_month=Decimal(0)),
-        Kept(kind=KeptKind.CLUSTER, name="slipway-a", reason="left behind", unpriced="not counted here"),
+        Retained(
+            kind=RetainedKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")
+        ),
+        Retained(
+            kind=RetainedKind.LOGS, name="/aws/l", reason="kept without expiry", gib=0.0, usd_per_month=Decimal(0)
+        ),
+        Retained(kind=RetainedKind.CLUSTER, name="slipway-a", reason="left behind", unpriced="not counted here"),
     )
     removal = Removal(
         cluster="a",

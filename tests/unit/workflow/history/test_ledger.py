@@ -23,7 +23,7 @@ from launcher.workflow.history import ledger_entries
 from launcher.workflow.history.accuracy import run_accuracies
 from launcher.workflow.history.ledger import INDEX, folder_ledger
 from launcher.workflow.history.ledger_entries import lost_hours
-from launcher.workflow.history.run_story import Story
+from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.meter import quoted_figures
 from tests.unit.pricing.conftest import price_over
 
@@ -182,7 +182,7 @@ def bought(tmp_path, monkeypatch):
             for event, time in zip([{"event": "attempt-started", "attempt": 1}, ended], times, strict=True)
         ]
         folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
-        Story(folder=folder, quoted=quoted, simulated=False, status=RunStatus.SUCCEEDED).write()
+        LaunchLog(folder=folder, quoted=quoted, simulated=False, status=RunStatus.SUCCEEDED).write()
         return folder, quoted
 
     return make

@@ -12,7 +12,7 @@ from launcher.catalog import tables
 from launcher.cli import app
 from launcher.model.errors import UnreadableInputError
 from launcher.records.price_snapshot import pack
-from launcher.workflow.quote.prices import Wanted, known_catalog, show
+from launcher.workflow.quote.prices import PriceFilter, known_catalog, show
 from launcher.workflow.quote.refresh import take_snapshot
 from tests.plans import NOW
 
@@ -44,7 +44,7 @@ def snapshot(tmp_path):
 
 
 def price(home):
-    wanted = Wanted(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
+    wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
     (found,) = (each for each in show(known_catalog(home, NOW), wanted, NOW, history=False) if not each.zone)
     return found
 
