@@ -172,5 +172,4 @@ def _by_node(metric: str, cluster: str) -> dict[str, str]:
 
 
 def _words(plan: Plan, lines: tuple[str, ...]) -> dict[str, Any]:
-    """Where to look further, and how to get in."""
     return {"type": "text", "properties": {"markdown": "\n\n".join((f"### {plan.cluster_name}", *lines))}}

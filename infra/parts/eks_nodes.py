@@ -8,7 +8,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.parts.launch_capacity import launch_capacity
+from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
 from launcher.targets.eks.render import NodeGroupContext
 
 _POLICIES = (
@@ -120,7 +120,9 @@ class NodeGroup(Construct):
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if context.placement_group else None
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
             instance_type=context.instance_type,
-            block_device_mappings=[_root(context)],
+            # The device is Amazon Linux 2023's. EC2 Auto Scaling starts the machines, and uses a key of the account's
+            # own only where the key's policy allows it (docs/security.md; the doctor reads it).
+            block_device_mappings=[root_volume("/dev/xvda", context.volume_gib, context.volume_key_arn)],
             # Pods that are not on the host's network do not reach it: the hop limit.
             metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
                 http_tokens="required", http_put_response_hop_limit=1
@@ -129,12 +131,7 @@ class NodeGroup(Construct):
             network_interfaces=self._interfaces(groups),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
             user_data=Fn.base64(_USER_DATA) if context.local_storage else None,
-            tag_specifications=[
-                ec2.CfnLaunchTemplate.TagSpecificationProperty(
-                    resource_type=kind, tags=[{"key": key, "value": value} for key, value in tags.items()]
-                )
-                for kind in ("instance", "volume")
-            ],
+            tag_specifications=tag_specifications(tags),
             **launch_capacity(self._context.reservation_id, block=self._context.capacity_type == "CAPACITY_BLOCK"),
         )
 
@@ -157,21 +154,3 @@ def _taints(key: str | None) -> list[eks.CfnNodegroup.TaintProperty] | None:
     if key is None:
         return None
     return [eks.CfnNodegroup.TaintProperty(key=key, value="present", effect="PREFER_NO_SCHEDULE")]
-
-
-def _root(context: NodeGroupContext) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
-    """The root volume of EKS's images (Amazon Linux 2023: /dev/xvda).
-
-    EC2 Auto Scaling, which starts the machines, has no right to a key of the account's own but by the key's policy
-    (docs/security.md; the doctor reads it).
-    """
-    return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
-        device_name="/dev/xvda",
-        ebs=ec2.CfnLaunchTemplate.EbsProperty(
-            volume_size=context.volume_gib,
-            volume_type="gp3",
-            encrypted=True,
-            delete_on_termination=True,
-            kms_key_id=context.volume_key_arn,
-        ),
-    )

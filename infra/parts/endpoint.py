@@ -232,7 +232,6 @@ class SageMakerEndpoint(Construct):
         )
 
     def _capture(self, store: EndpointStore | None) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty | None:
-        """All requests and answers, where the plan wants them."""
         if self._endpoint.mode is EndpointMode.ASYNCHRONOUS or store is None:
             return None
         kind = sagemaker.CfnEndpointConfig

@@ -49,7 +49,6 @@ class EndpointDashboard(Construct):
         self.url = f"{console}#dashboards/dashboard/{name}"
 
     def _requests(self, endpoint: Endpoint) -> list[dict[str, Any]]:
-        """What comes, what fails, and how long it takes."""
         where = ["EndpointName", endpoint.name, "VariantName", VARIANT]
         if endpoint.mode is EndpointMode.COMPONENTS:
             where = ["InferenceComponentName", endpoint.name]

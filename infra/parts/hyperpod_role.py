@@ -89,7 +89,6 @@ class HyperPodRole(Construct):
     def _policies(
         self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool
     ) -> list[iam.IManagedPolicy]:
-        """AWS's own, what jobs may do, and the log of sessions."""
         names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
         found = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in names]
         if node_policy is not None:

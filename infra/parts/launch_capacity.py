@@ -1,5 +1,6 @@
-"""Where the launch template of a node group takes its instances from."""
+"""What launch templates of node groups have in common: capacity, root volume, tags."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
@@ -19,3 +20,21 @@ def launch_capacity(reservation_id: str | None, *, block: bool) -> dict[str, Any
             market_type="capacity-block"
         )
     return found
+
+
+def root_volume(device: str, gib: int, key_arn: str | None) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+    """An encrypted root volume of `gib` GiB; without the ARN of a key, EBS's own key encrypts it."""
+    return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+        device_name=device,
+        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+            volume_size=gib, volume_type="gp3", encrypted=True, delete_on_termination=True, kms_key_id=key_arn
+        ),
+    )
+
+
+def tag_specifications(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    """The tags of machines and their volumes, which carry none of the stack's by themselves."""
+    own = [{"key": key, "value": value} for key, value in tags.items()]
+    return [
+        ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=own) for kind in ("instance", "volume")
+    ]

@@ -16,7 +16,7 @@ from aws_cdk import aws_pcs as pcs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.parts.launch_capacity import launch_capacity
+from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
 from launcher.model.pcs import LOGIN, ROLE_PATH
 from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
 from launcher.targets.pcs.render import (
@@ -199,18 +199,7 @@ class PcsGroup(Construct):
         own = {**tags, MACHINE_TAG: "login" if group.name == LOGIN else "node", "Name": f"{context.name}-{group.name}"}
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
             instance_type=group.instance_type,
-            block_device_mappings=[
-                ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
-                    device_name=context.root_device,
-                    ebs=ec2.CfnLaunchTemplate.EbsProperty(
-                        volume_size=group.volume_gib,
-                        volume_type="gp3",
-                        encrypted=True,
-                        delete_on_termination=True,
-                        kms_key_id=context.volume_key_arn,
-                    ),
-                )
-            ],
+            block_device_mappings=[root_volume(context.root_device, group.volume_gib, context.volume_key_arn)],
             metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
                 http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=context.metadata_hops
             ),
@@ -218,12 +207,7 @@ class PcsGroup(Construct):
             network_interfaces=self._interfaces(),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
             user_data=Fn.base64(script_text(USER_DATA)),
-            tag_specifications=[
-                ec2.CfnLaunchTemplate.TagSpecificationProperty(
-                    resource_type=kind, tags=[{"key": key, "value": value} for key, value in own.items()]
-                )
-                for kind in ("instance", "volume")
-            ],
+            tag_specifications=tag_specifications(own),
             **launch_capacity(self._group.reservation_id, block=self._group.purchase == "CAPACITY_BLOCK"),
         )
 

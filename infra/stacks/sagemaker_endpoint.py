@@ -129,7 +129,6 @@ class ServingStack(PlanStack):
         return log
 
     def _outputs(self, served: ServingDeployment, store: EndpointStore | None) -> None:
-        """What the launcher and a person need after a deployment."""
         plan, endpoint = served.plan, served.endpoint
         CfnOutput(self, "EndpointName", value=endpoint.name, description="The endpoint in SageMaker")
         CfnOutput(

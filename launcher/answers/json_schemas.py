@@ -341,7 +341,6 @@ def schema_of(name: str) -> dict[str, Any]:
 
 
 def _headed(name: str, shape: Any) -> Any:
-    """A shape with the key that every document begins with."""
     if isinstance(shape, Some):
         return Some({"schema": Literal[name], **shape.shape}, shape.optional)
     if isinstance(shape, tuple):

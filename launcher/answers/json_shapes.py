@@ -36,7 +36,6 @@ def named_shape(*names: str) -> list[Shape]:
     return [dict.fromkeys(names, str)]
 
 
-SPAN = {"low": Decimal, "mid": Decimal, "high": Decimal}
 CANDIDATE: Shape = {
     **dict.fromkeys(("rank", "accelerators", "nodes"), int),
     "digest": str,

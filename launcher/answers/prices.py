@@ -194,7 +194,6 @@ def _sources(numbers: Mapping[str, int], width: int) -> list[str]:
 
 
 def _legend(rows: Sequence[PriceRow], width: int, *, history: bool) -> list[str]:
-    """What the marks in the rows mean, as far as they occur."""
     lines = []
     if any(row.basis is Basis.UNVERIFIED for row in rows):
         lines.append("unverified: one source that could not be confirmed; it is shown and prices nothing.")
@@ -232,7 +231,6 @@ def _row(change: PriceChange) -> PriceRow:
 
 
 def _weight(change: PriceChange) -> tuple[int, float]:
-    """Changes by size, then what is gone, then what is new."""
     share = _share(change)
     return ("changed", "removed", "added").index(change.what), -abs(share) if share is not None else 0.0
 

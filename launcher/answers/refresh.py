@@ -42,7 +42,6 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
 
 
 def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
-    """What did not come, those of one reason together."""
     told: dict[tuple[str, str], list[str]] = {}
     for what, problem in failures:
         told.setdefault((problem.message, problem.hint), []).append(what)

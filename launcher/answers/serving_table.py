@@ -182,7 +182,6 @@ def _milliseconds(value: float | None) -> str:
 
 
 def _note(quoted: Quote) -> str:
-    """The one thing worth saying of a row."""
     if quoted.unpriced is not None:
         return quoted.unpriced
     error = next((each for each in quoted.findings if each.level is Level.ERROR), None)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.measurement import Measurement
-from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
 from launcher.records.codec import Json, named, plain
 from launcher.records.measurements import measurement_document
@@ -40,10 +39,6 @@ def page(result: SpikeResult, width: int) -> list[str]:
 
 def _machines(found: Measurement) -> str:
     return f"{found.nodes} × {found.instance_type}"
-
-
-def _span(found: Range | None) -> str:
-    return "" if found is None else f"{found.low:.3g}–{found.high:.3g}"
 
 
 def _figure(value: float | None) -> str:

@@ -41,7 +41,6 @@ def request_stop(session: Session, cluster: str, found: str, now: datetime) -> b
 
 
 def _request(session: Session, cluster: str, found: str, wanted: str, now: datetime) -> bool:
-    """Write a wish where the state is still `found`."""
     try:
         with translated(f"ask for {wanted} of the compute fleet of {cluster}"):
             session.client("dynamodb").update_item(

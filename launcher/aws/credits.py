@@ -58,7 +58,6 @@ def account_credits(session: Session, account: str, now: datetime) -> FoundCredi
 
 
 def _unusable(each: Mapping[str, Any], now: datetime) -> str:
-    """Why a credit does not pay, empty where it does."""
     begins, ends = _utc(each["startDate"]), _utc(each.get("endDate"))
     if each.get("creditStatus") == "DISABLED":
         return "disabled"

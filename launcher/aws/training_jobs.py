@@ -102,7 +102,6 @@ class NodeLogs:
         return self.text
 
     def _lines(self, start: int, end: int) -> list[bytes]:
-        """What was printed in a span of milliseconds, both ends in it."""
         try:
             found = items(
                 self.session.client("logs").filter_log_events,

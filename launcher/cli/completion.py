@@ -99,7 +99,6 @@ def swept_keys(incomplete: str) -> list[str]:  # noqa: ARG001 - as above
 
 
 def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that hold values below an object of a schema."""
     for each in schema.get("anyOf", ()):
         yield from _keys(each)
     for key, inner in schema.get("properties", {}).items():

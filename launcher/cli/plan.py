@@ -87,7 +87,6 @@ def _say(lines: Sequence[str]) -> None:
 
 
 def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
-    """The ways to buy, the best first."""
     from launcher.answers.plan import page
 
     output.page(page(priced, output.terminal_width(), everything=everything, called=live))
@@ -120,7 +119,6 @@ def _sweep(
 
 
 def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
-    """Refuse flags that do not go together."""
     if wanted is not None and saved is None:
         raise UnreadableInputError(
             "--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote FILE --pick RANK"

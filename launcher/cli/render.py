@@ -60,5 +60,4 @@ def render(
 
 
 def _others(folder: Path, own: Container[str]) -> list[str]:
-    """What a folder holds beside what would be written there."""
     return sorted(each.name for each in folder.iterdir() if each.name not in own) if folder.is_dir() else []

@@ -35,7 +35,6 @@ def yaml_scalar(value: object) -> str:
 
 
 def _yaml_character(character: str) -> str:
-    """One character inside a double-quoted YAML scalar."""
     code = ord(character)
     if character in '"\\':
         return "\\" + character

@@ -264,7 +264,6 @@ class Server:
 
 @contextmanager
 def _scheduler_errors() -> Iterator[None]:
-    """Have a caller told of a scheduler that does not answer."""
     try:
         yield
     except SchedulerError as problem:

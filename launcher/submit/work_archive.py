@@ -172,7 +172,6 @@ def _expression(pattern: str) -> str:
 
 
 def _segment(segment: str) -> str:
-    """One part of a pattern between slashes."""
     found, at = "", 0
     while at < len(segment):
         char = segment[at]

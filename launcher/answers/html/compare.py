@@ -124,5 +124,4 @@ def crossings(own: Line, other: Line) -> list[float]:
 
 
 def _part(rows: Sequence[tuple[float, float, float, float]], which: int) -> Line:
-    """The low, the middle or the high of each point."""
     return [(row[0], row[which]) for row in rows]

@@ -381,7 +381,6 @@ def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:
 
 
 def _keep(path: Path, tag: str, mark: str, found: list[Product]) -> None:
-    """Keep what was taken from an offer file, whole or not at all."""
     pairs = [
         ({name: text for name, text in each.attributes.items() if name not in LEFT_OUT}, each.terms) for each in found
     ]

@@ -49,7 +49,6 @@ def make_existing(region: str, wanted: ExistingCluster, hosts: Hosts) -> bool:
 
 
 def _machines(region: str, wanted: ExistingCluster) -> Machines:
-    """Its machines, whose plugins have shown their devices already."""
     facts = load().instance_types.get(wanted.instance_type.removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
     key, value = COMPUTE

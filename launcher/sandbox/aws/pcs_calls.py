@@ -60,7 +60,6 @@ def _named(name: str, id_: str, arn: str) -> dict[str, str]:
 
 
 def _part(service: PcsService, cluster: PcsCluster, found: Part, kind: str) -> dict[str, Any]:
-    """What a list shows of a group or a queue."""
     return {
         **_named(found.name, found.id, service.arn(cluster.id, kind, found.id)),
         "clusterId": cluster.id,

@@ -238,7 +238,6 @@ def _is_there(image: str) -> bool:
 
 
 def _fetch(uri: str, folder: Path) -> int:
-    """Copy what lies below a place in S3."""
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     backend = s3_backends[ACCOUNT]["aws"]
     if bucket not in backend.buckets:

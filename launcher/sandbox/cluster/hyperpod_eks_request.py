@@ -65,7 +65,6 @@ def refuse(
 
 
 def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """What the cluster cannot be made without, and what is Slurm's."""
     yield from (Problem(path=key, message="missing") for key in _OF_THE_WHOLE if key not in request)
     for index, group in enumerate(request.get("InstanceGroups", [])):
         path = f"InstanceGroups[{index}]"

@@ -108,7 +108,6 @@ def script_place(group: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
-    """What the cluster cannot be made without."""
     yield from (Problem(path=key, message="missing") for key in _OF_THE_WHOLE if key not in request)
     if "Slurm" not in request.get("Orchestrator", {"Slurm": {}}):
         yield Problem(path="Orchestrator.Slurm", message="missing")

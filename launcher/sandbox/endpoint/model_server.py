@@ -334,7 +334,6 @@ class ModelServer:
 
 
 def _refuse_other_model(hosted: Hosted, asked: Mapping[str, Any]) -> None:
-    """A container serves one model, under one name."""
     if asked.get("model") not in (None, "", hosted.model):
         raise RefusedError(404, "NotFoundError", f"The model `{asked['model']}` does not exist.")
 

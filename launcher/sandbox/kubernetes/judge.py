@@ -223,7 +223,6 @@ def _refuse_of_its_shape(found: Mapping[str, Any], version: str) -> None:
 
 
 def _words(problem: ValidationError) -> str:
-    """What a schema says, in the server's words."""
     path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in problem.absolute_path).lstrip(".")
     if problem.validator == "additionalProperties":
         names = re.findall(r"'([^']+)'", problem.message)

@@ -215,7 +215,6 @@ class PodRun(threading.Thread):
         return code
 
     def _pump(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        """Keep what a container prints, each line with its time."""
         with log.open("ab", buffering=0) as file:
             processes.each_line(process, lambda line: file.write(_stamp() + b" " + line))
 

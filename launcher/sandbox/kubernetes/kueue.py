@@ -58,7 +58,6 @@ def _queued(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
 
 
 def _rank(workload: Object) -> tuple[int, int]:
-    """Higher priorities first, then the oldest."""
     return -int(workload["spec"].get("priority", 0)), int(workload["metadata"]["resourceVersion"])
 
 

@@ -354,7 +354,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _tell(self, change: Change, namespace: str, match: Callable[[Mapping[str, Any]], bool]) -> None:
-        """One change, as one who asked for some of the objects sees it."""
         if namespace not in ("", change.newest["metadata"].get("namespace", "")):
             return
         before = change.before is not None and match(change.before)

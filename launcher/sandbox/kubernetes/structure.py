@@ -127,7 +127,6 @@ def _limits(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]
 
 
 def _kind_of(value: Any) -> str:
-    """The kind of a value, as messages about rules say it."""
     return next((name for name, each in _TYPES.items() if each is type(value)), type(value).__name__)
 
 

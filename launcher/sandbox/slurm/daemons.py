@@ -211,7 +211,6 @@ class PrivateSlurm:
         self._wait_for(next(iter(names)), up)
 
     def _has_nothing_to_say(self) -> bool:
-        """Whether no message of the controller is on its way to a node."""
         try:
             return _QUIET.search(self.run("sdiag")) is not None
         except SlurmError:

@@ -87,25 +87,6 @@ class Connection:
                 return None
             raise
 
-    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """An answer that goes on, line by line: a watch, or a log that is followed.
-
-        Raises:
-            UnreachableError: it was cut off.
-        """
-        with self._translated(path):
-            # What a silent watch costs is one bookmark a minute; without even that the connection is dead.
-            answer = self._called("GET", path, query=query, body=None, form="application/json", timeout_s=120.0)
-            rest = b""
-            try:
-                for chunk in answer.stream(65536, decode_content=False):
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    yield from (each + b"\n" for each in lines)
-            finally:
-                answer.release_conn()
-            if rest:
-                yield rest
-
     def execute(self, namespace: str, pod: str, words: Sequence[str], *, tty: bool, stdin: bool) -> Any:
         """A command in a pod: the client's own channels, which carry bytes.
 

@@ -173,7 +173,6 @@ def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
 
 
 def _stopped(queue: Mapping[str, Any]) -> str:
-    """Why a local queue lets nothing in."""
     if queue.get("spec", {}).get("stopPolicy", _STOPPED) != _STOPPED:
         return f"its stopPolicy is {queue['spec']['stopPolicy']}"
     conditions = queue.get("status", {}).get("conditions", ())

@@ -5,8 +5,6 @@ from typing import Protocol
 
 from launcher.submit.jobs import Chunk, UnreachableError
 
-_DIGITS = 15
-
 
 class Piece(Protocol):
     """One object: its key and its size."""

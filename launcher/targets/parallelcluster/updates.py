@@ -136,10 +136,6 @@ def _number(value: Any) -> int:
     return int(value or 0)
 
 
-def _growth(found: Difference) -> int:
-    return _number(found.new) - _number(found.old)
-
-
 def _is_added(found: Difference) -> bool:
     return found.listed and found.old is None and found.new is not None
 

@@ -63,7 +63,6 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """Types that CreateTrainingJob does not take."""
     facts = instances[place.instance_type]
     if place.target not in facts.targets:
         there = (each for each in instances.values() if place.target in each.targets)

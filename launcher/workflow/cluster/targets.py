@@ -44,7 +44,6 @@ def _no_fleet(_session: Session, _cluster: str, _tell: Tell) -> None:
 
 
 def _no_nodes(_session: Session, _cluster: str) -> int | None:
-    """No update of it needs a stopped fleet."""
     return None
 
 

@@ -85,7 +85,6 @@ def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Put a file into the cache, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(f"{path.suffix}.new")
     fresh.write_bytes(content)

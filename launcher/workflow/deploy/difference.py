@@ -286,7 +286,6 @@ def agreed(
 
 @contextmanager
 def _held(context: DeployContext, cluster: str, region: str) -> Iterator[None]:
-    """The name of a deployment, where others could deploy the same."""
     if context.root is None:
         yield
         return

@@ -181,7 +181,6 @@ def _run(
 def _tell_story(
     story: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
 ) -> None:
-    """Everything between the files and the report."""
     quoted, tell = story.quoted, options.tell
     served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
     decided = served.endpoint

@@ -88,7 +88,6 @@ def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterato
 
 
 def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
-    """The rate that a guard's function was given."""
     variables = resource.get("Properties", {}).get("Environment", {})
     found = variables.get("Variables", {}).get(RATE) if isinstance(variables, Mapping) else None
     return Decimal(found) if found is not None else None

@@ -156,7 +156,6 @@ class StackEvents:
             self._stage.now(partial(self._words, count), share=share, parts=tuple(self._doing.values()))
 
     def _begin(self, stack: str, count: int) -> None:
-        """CloudFormation goes on to another stack."""
         if self._stage is not None:
             self._stage.end()
         self._stack, self._doing = stack, {}

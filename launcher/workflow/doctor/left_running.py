@@ -140,7 +140,6 @@ def _tell_of(
 
 
 def _rate(cost: StackCost) -> str:
-    """Dollars an hour with what they are of, or why nobody knows."""
     if cost.usd_per_hour is None:
         return f"at an unknown rate: {cost.note}"
     return f"${small(cost.usd_per_hour)} an hour" + (f" ({cost.note})" if cost.note else "")

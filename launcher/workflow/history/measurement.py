@@ -278,7 +278,6 @@ def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, 
 
 
 def _spread(mid: float, single: Iterable[float]) -> Range:
-    """A middle with where single values lie around it."""
     found = sorted(single)
     low, high = (found[round(share * (len(found) - 1))] for share in (LOW, HIGH))
     return Range(low=min(low, mid), mid=mid, high=max(high, mid))

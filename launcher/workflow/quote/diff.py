@@ -233,7 +233,6 @@ def place_words(place: Place) -> str:
 
 
 def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """The keys of a plan that differ, with both values."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             yield from _changed_keys(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))

@@ -120,5 +120,4 @@ def _check(catalog: Catalog, wanted: PriceFilter) -> None:
 
 
 def _priced_types(store: Store) -> set[str]:
-    """Types that a row names and the catalog has no facts of."""
     return {name.removeprefix("ml.") for name, _ in (*store.on_demand, *store.spot, *store.sagemaker)}

@@ -385,7 +385,6 @@ class _Run:
             self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
 
     def _came(self, words: str) -> None:
-        """Show how many answers there are, and the last one."""
         self.asking.now(f"{self._place} answers, {words}", share=self.came / max(1, self.total))
 
     @property

@@ -138,7 +138,6 @@ class Follower:
             self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
     def _keep(self, event: dict[str, Any]) -> None:
-        """Add an event to the run folder's own."""
         with self.folder.events.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(event, ensure_ascii=False) + "\n")
 

@@ -455,7 +455,6 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
 
 
 def _beginning(launch: _Launch, submission: Submission) -> Beginning:
-    """What starts the nodes of capacity that begins while the job is followed; at its submission they were started."""
     plan, tell = launch.quoted.plan, launch.options.tell
     session = Session(environment=launch.aws, region=plan.place.region)
     # The sandbox emulates the window of a training plan for training jobs alone.

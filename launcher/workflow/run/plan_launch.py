@@ -60,7 +60,6 @@ def next_rank(priced: Priced, tried: Sequence[Place], unfit: Container[Place] = 
 
 
 def _shares_cluster(one: Plan, other: Plan) -> bool:
-    """Whether two plans are deployed to the same stacks."""
     return (one.cluster_name, one.place.region) == (other.cluster_name, other.place.region)
 
 
@@ -101,7 +100,6 @@ class Fallback:
             return self._launch(first)
 
     def _launch(self, first: Picked) -> tuple[RunFolder, Report]:
-        """The same, which leaves behind what `left` names."""
         priced, rank, quoted = first
         self.tried.append(quoted.plan.place)
         while True:

@@ -319,7 +319,6 @@ def enough_of(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -
 
 
 def _written(made: PlanRequest, root: Path) -> Path:
-    """The plan file of a spike, beside the run folders."""
     place = root / PLANS / f"{made.name}.json"
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(place, json.dumps(document(made), indent=2) + "\n")

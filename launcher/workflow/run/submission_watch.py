@@ -201,7 +201,6 @@ class RemoteWatch:
             self._release(now)
 
     def _waits(self, words: str) -> None:
-        """Tell what it waits for, and show for how long it does."""
         self.close()
         self.waiting = stage(self.tell, words)
         limit = self.waits_s if self.waits_s is not None and not self._has_run() else None

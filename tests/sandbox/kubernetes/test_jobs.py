@@ -17,7 +17,6 @@ from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
-from launcher.submit.kubernetes.watch import Watch
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 from tests import waiting
 
@@ -177,45 +176,6 @@ def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, job
 
 def test_what_operators_a_cluster_has_is_looked_at(jobs):
     assert served(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
-
-
-def test_a_watch_goes_on_over_breaks_a_server_that_was_away_and_a_version_too_old(cluster, connection, until):
-    seen, over = [], threading.Event()
-    watch = Watch(
-        connection=connection,
-        path="/api/v1/namespaces/default/configmaps",
-        query={"labelSelector": "a=1"},
-        sleep=lambda _: time.sleep(0.1),
-    )
-
-    def follow():
-        for kind, each in watch.changes(over=over.is_set):
-            seen.append((kind, each["metadata"]["name"]))
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    maps = cluster.api.kinds.at("", "v1", "configmaps")
-
-    def make(name):
-        metadata = {"name": name, "labels": {"a": "1"}}
-        cluster.api.create(maps, "default", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-
-    make("m1")
-    until(lambda: ("ADDED", "m1") in seen)
-    cluster.server.break_watches()
-    make("m2")
-    until(lambda: ("ADDED", "m2") in seen)
-    cluster.server.stop()
-    make("m3")
-    cluster.api.objects.remove(maps, "default", "m1")
-    cluster.api.objects.compact()
-    cluster.server.start()
-    until(lambda: {("ADDED", "m3"), ("DELETED", "m1")} <= set(seen))
-    assert len(seen) == len(set(seen))
-    over.set()
-    make("m4")
-    thread.join(10)
-    assert not thread.is_alive()
 
 
 def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(cluster, connection):
