@@ -30,7 +30,7 @@ from launcher.agent.node.shutdown import Shutdown
 from launcher.agent.node.stillness import Stillness
 
 _LOOK_S = 0.25
-_ODD = "they contain a value that is not a number; it is ignored"
+_INVALID = "they contain a value that is not a number; it is ignored"
 _METRICS_LOOK_S = 1.0
 _SPOT_RESERVE_S = 15.0
 """Of the time of a spot notice, what is kept for SIGTERM and the last upload."""
@@ -112,7 +112,7 @@ class Supervision:
         self._node_goes_at: float | None = None
         self._newest_step: int | None = None
         self._wrote = False
-        self._odd = False
+        self._invalid = False
         self._defect = ""
         self._shutdown = Shutdown(command, signal_name=spec.checkpoint.signal, log=services.log)
 
@@ -161,8 +161,8 @@ class Supervision:
         self._services.peers.say(wrote=watch.wrote, clean=clean, last=last)
         for name, reason in watch.unfinished().items():
             self._log.append("checkpoint-dropped", folder=name, reason=reason)
-        if self._odd:
-            self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)
+        if self._invalid:
+            self._log.append("metrics-skipped", lines=self._services.metrics.invalid, reason=_INVALID)
 
     def _offer(self, finished: list[FinishedFolder]) -> None:
         for step, change in self._services.watch.changes():
@@ -196,9 +196,9 @@ class Supervision:
                 self._services.pace.reported(float(line["checkpoint_seconds"]))
         if self._services.forecast is not None:
             self._services.forecast.lines(lines, now)
-        if self._services.metrics.odd and not self._odd:
-            self._odd = True
-            self._log.append("metrics-skipped", lines=self._services.metrics.odd, reason=_ODD)
+        if self._services.metrics.invalid and not self._invalid:
+            self._invalid = True
+            self._log.append("metrics-skipped", lines=self._services.metrics.invalid, reason=_INVALID)
         if self._notice is None and not self._hung and self._watchdog.hangs(now):
             after = "the start" if self._watchdog.last_step is None else f"step {self._watchdog.last_step}"
             self._hung = f"no new step for {self._spec.hung_minutes:g} minutes after {after}"

@@ -102,7 +102,7 @@ SERVED: Shape = {
             "crossover_utilisation": NUMBER,
         }
     ],
-    **picked_shape(Sides, "port_weeks port_usd operations_usd_per_month=upkeep_usd"),
+    **picked_shape(Sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
     "operations_assumed": bool,
     **picked_shape(Sides, serving_compare.PAID_BACK),
 }

@@ -39,8 +39,8 @@ def break_even(found: ServingComparison) -> Json:
         "requests_per_month": turn.requests if turn else None,
         "requests_per_month_range": picked(turn, "low high") if turn else None,
         "machines": [_machine(each) for each in found.crossovers],
-        **picked(sides, "port_weeks port_usd operations_usd_per_month=upkeep_usd"),
-        "operations_assumed": not sides.upkeep_given,
+        **picked(sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
+        "operations_assumed": not sides.maintenance_given,
         **picked(sides, PAID_BACK),
     }
 

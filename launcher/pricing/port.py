@@ -7,7 +7,7 @@ from decimal import Decimal
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 from launcher.model.workload import TrainingWorkload
-from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH, PortWeeks
+from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS, PortWeeks
 
 WEEKS_PER_MONTH = 365.25 / 12 / 7
 DAYS_PER_MONTH = 365.25 / 12
@@ -31,12 +31,12 @@ class Port:
     """The port and what it brings.
 
     `saving_per_run` is GPU less Trainium, negative where Trainium is dearer. `break_even_run` counts runs on Trainium
-    until they have paid for the port and the upkeep; None when they never do. Dates are None past the calendar.
+    until they have paid for the port and the maintenance; None when they never do. Dates are None past the calendar.
     """
 
     weeks: PortWeeks
     usd: Decimal
-    upkeep_usd_per_month: Decimal
+    maintenance_usd_per_month: Decimal
     runs: int
     runs_per_month: float
     gpu_run: UsdRange
@@ -73,16 +73,16 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
     """
     weeks = port_weeks(train)
     cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
-    upkeep = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * train.engineer_usd_per_week
+    maintenance = Decimal(repr(MAINTENANCE_WEEKS_PER_MONTH)) * train.engineer_usd_per_week
     saving = UsdRange(
         low=gpu_run.low - trainium_run.high, mid=gpu_run.mid - trainium_run.mid, high=gpu_run.high - trainium_run.low
     )
-    needed = break_even_run(saving.mid, cost, upkeep, train.runs_per_month)
+    needed = break_even_run(saving.mid, cost, maintenance, train.runs_per_month)
     days = weeks.mid * 7
     return Port(
         weeks=weeks,
         usd=cost,
-        upkeep_usd_per_month=upkeep,
+        maintenance_usd_per_month=maintenance,
         runs=train.runs,
         runs_per_month=train.runs_per_month,
         gpu_run=gpu_run,
@@ -101,15 +101,15 @@ def port_weeks(train: TrainingWorkload) -> PortWeeks:
     return PORT_WEEKS[train.custom_kernels]
 
 
-def break_even_run(saving: Decimal, cost: Decimal, upkeep: Decimal, runs_per_month: float) -> int | None:
-    """How many runs on Trainium pay for the port and for the upkeep while they last; None when they never do.
+def break_even_run(saving: Decimal, cost: Decimal, maintenance: Decimal, runs_per_month: float) -> int | None:
+    """How many runs on Trainium pay for the port and for the maintenance while they last; None when they never do.
 
     >>> break_even_run(Decimal(2000), Decimal(10000), Decimal(500), 1.0)
     7
     >>> break_even_run(Decimal(400), Decimal(10000), Decimal(500), 1.0) is None
     True
     """
-    net = saving - upkeep / Decimal(repr(runs_per_month))
+    net = saving - maintenance / Decimal(repr(runs_per_month))
     return math.ceil(cost / net) if net > 0 else None
 
 
@@ -119,16 +119,16 @@ def _paths(
     """GPU alone; port first and run then; run on GPU while the port goes on, and on Trainium after it."""
     runs, rate = train.runs, train.runs_per_month
     cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
-    upkeep = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * train.engineer_usd_per_week / Decimal(repr(rate))
+    maintenance = Decimal(repr(MAINTENANCE_WEEKS_PER_MONTH)) * train.engineer_usd_per_week / Decimal(repr(rate))
     meanwhile = min(runs, math.ceil(weeks.mid / WEEKS_PER_MONTH * rate))
     after = runs - meanwhile
     last, days = _days(runs, rate), weeks.mid * 7
-    mixed = meanwhile * gpu_usd + cost + after * (trainium_usd + upkeep)
+    mixed = meanwhile * gpu_usd + cost + after * (trainium_usd + maintenance)
     return (
         Path(name="gpu", usd=runs * gpu_usd, runs_on_gpu=runs, done_on=_on(today, last)),
         Path(
             name="port-first",
-            usd=cost + runs * (trainium_usd + upkeep),
+            usd=cost + runs * (trainium_usd + maintenance),
             runs_on_gpu=0,
             done_on=_on(today, days + last),
         ),

@@ -26,7 +26,7 @@ PORT_WEEKS = {
 }
 """By the plan's custom_kernels; low, middle and high within the guides' words, the middle a judgement."""
 
-UPKEEP_WEEKS_PER_MONTH = 0.1
+MAINTENANCE_WEEKS_PER_MONTH = 0.1
 """Engineer-weeks a month that keep a second software stack working, half a day: an assumption, not measured."""
 CLOSE = 0.15
 """Totals nearer than this, as a share of the GPU total, are too close to call: the time estimate's own error is larger
@@ -72,7 +72,7 @@ TRAITS = {
     Trait.CUDA_TEAM: Rule(
         name="cuda-team",
         hard=False,
-        reason="the team works in CUDA: the port and its upkeep take it away from that work",
+        reason="the team works in CUDA: the port and its maintenance take it away from that work",
         flip="somebody knows Neuron (drop cuda-team from the traits)",
     ),
 }

@@ -124,7 +124,7 @@ def _money(found: Port) -> str:
     return (
         f"a run on Trainium {what} ${found.gpu_run.mid:,.2f} on GPU; "
         f"the port takes {weeks_words(found.weeks.mid)} and ${found.usd:,.0f}, "
-        f"its upkeep ${found.upkeep_usd_per_month:,.0f} a month"
+        f"its maintenance ${found.maintenance_usd_per_month:,.0f} a month"
     )
 
 
@@ -139,7 +139,8 @@ def _why_not(found: Port) -> str:
         return f"a run on Trainium costs ${found.trainium_run.mid:,.2f}, on GPU ${found.gpu_run.mid:,.2f}"
     if found.break_even_run is None:
         return (
-            f"${found.saving_per_run.mid:,.2f} saved a run does not even pay for the upkeep of a second software stack"
+            f"${found.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "
+            "software stack"
         )
     return f"the port is paid back after {found.break_even_run:,} runs, and there are {found.runs:,}"
 
@@ -150,9 +151,9 @@ def _price_flips(found: Port) -> Iterator[str]:
         yield f"{found.break_even_run:,} runs or more"
     elif found.pays and found.break_even_run is not None and found.break_even_run > 1:
         yield f"fewer than {found.break_even_run:,} runs"
-    other = found.usd / found.runs + found.upkeep_usd_per_month / Decimal(repr(found.runs_per_month))
+    other = found.usd / found.runs + found.maintenance_usd_per_month / Decimal(repr(found.runs_per_month))
     even = found.gpu_run.mid - other
     if even > 0:
         yield f"a run on Trainium at ${even:,.2f} against ${found.trainium_run.mid:,.2f} here: there both cost the same"
     else:
-        yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its upkeep"
+        yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its maintenance"

@@ -34,7 +34,7 @@ class Metrics:
         except OSError:
             pass  # it is not there yet: the trainer makes it
         self.reported_before = any("step" in figures_in(line)[0] for line in tail.splitlines())
-        self.odd = 0
+        self.invalid = 0
         """Lines with something in them that is no figure."""
 
     def new_lines(self) -> list[dict[str, int | float]]:
@@ -52,7 +52,7 @@ class Metrics:
         if len(self._rest) > _MOST_BYTES:
             self._rest = b""  # no line of metrics is that long; its end will not be one either
         found = [figures_in(line) for line in whole.splitlines()] if newline else []
-        self.odd += sum(not fine for _, fine in found)
+        self.invalid += sum(not fine for _, fine in found)
         return [figures for figures, _ in found if figures]
 
     def append(self, **figures: Any) -> bool:

@@ -55,14 +55,14 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
 def _port(told: Port) -> Plot:
     paid = told.break_even_run
     runs = min(MOST_RUNS, max(told.runs, 2 * paid if paid is not None else 0, 2))
-    upkeep = float(told.upkeep_usd_per_month) / told.runs_per_month
+    maintenance = float(told.maintenance_usd_per_month) / told.runs_per_month
     steps = range(0, runs + 1, max(1, runs // 40))
 
     def gpu(run: int) -> float:
         return run * float(told.gpu_run.mid)
 
     def ported(run: int) -> float:
-        return float(told.usd) + run * (float(told.trainium_run.mid) + upkeep)
+        return float(told.usd) + run * (float(told.trainium_run.mid) + maintenance)
 
     marks = [(float(told.runs), "", f"the plan's {told.runs:,} run{'s' if told.runs > 1 else ''}")]
     if paid is not None and paid <= runs:

@@ -72,16 +72,18 @@ class Turn(NamedTuple):
     high: float | None
 
 
-def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, upkeep_usd: Decimal) -> Turn | None:
+def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, maintenance_usd: Decimal) -> Turn | None:
     """Where the answer changes; None without anything to compare.
 
-    The cost of machines grows in steps, so beyond that volume the answer may change back. `upkeep_usd` is what running
-    machines takes in people, a month.
+    The cost of machines grows in steps, so beyond that volume the answer may change back. `maintenance_usd` is the
+    cost of operating the nodes, per month.
     """
     shape = _shape(candidates)
     if per_request is None or shape is None:
         return None
-    return Turn(*(_turn(_Contest(candidates, per_request, upkeep_usd, shape, end)) for end in ("mid", "high", "low")))
+    return Turn(
+        *(_turn(_Contest(candidates, per_request, maintenance_usd, shape, end)) for end in ("mid", "high", "low"))
+    )
 
 
 class _Contest(NamedTuple):
@@ -89,7 +91,7 @@ class _Contest(NamedTuple):
 
     candidates: Sequence[ServingCandidate]
     per_request: Decimal
-    upkeep_usd: Decimal
+    maintenance_usd: Decimal
     shape: ServingWorkload
     end: str
 
@@ -101,7 +103,7 @@ class _Contest(NamedTuple):
         """Whether some candidate costs less than Bedrock when the traffic is so many times the shape's."""
         serve = scaled(self.shape, factor)
         bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
-        return any(month(each, serve, self.end) + self.upkeep_usd < bedrock for each in self.candidates)
+        return any(month(each, serve, self.end) + self.maintenance_usd < bedrock for each in self.candidates)
 
 
 def _turn(contest: _Contest) -> float | None:
@@ -115,7 +117,7 @@ def _turn(contest: _Contest) -> float | None:
 def _below(contest: _Contest) -> float | None:
     """The most requests under the shape's with which Bedrock is cheaper: it is where machines are idle."""
     idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
-    first = max(1.0, float((idle + contest.upkeep_usd) / contest.per_request)) / contest.base
+    first = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request)) / contest.base
     factor = 1.0
     while contest.machines_win(factor):
         if factor <= first:
@@ -129,7 +131,7 @@ def _above(contest: _Contest) -> float | None:
     full = max(_full_per_s(each, contest.end) for each in contest.candidates)
     last = MOST_INSTANCES * full / max(contest.shape.hourly)
     idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
-    factor = max(1.0, float((idle + contest.upkeep_usd) / contest.per_request) / contest.base)
+    factor = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request) / contest.base)
     while not contest.machines_win(factor):
         factor *= GRID
         if factor > last:

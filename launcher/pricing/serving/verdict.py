@@ -12,7 +12,7 @@ from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.port import weeks_words
-from launcher.pricing.reasoning import PORT_WEEKS, UPKEEP_WEEKS_PER_MONTH
+from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
 from launcher.pricing.serving.traffic import requests_per_month
 
@@ -51,7 +51,7 @@ class ServingVerdict:
 class Sides:
     """The cheapest of each kind, with the volume at which the answer changes.
 
-    Months are those of the bill; `upkeep_usd` is what running machines takes in people, `port_usd` what the port to
+    Months are those of the bill; `maintenance_usd` is the work of operating nodes, `port_usd` what the port to
     Neuron does, once. `turn` is that of the better machines; None where there is nothing to compare, or Bedrock is not
     paid by the token.
     """
@@ -62,8 +62,8 @@ class Sides:
     hosted: Quote | None
     port_weeks: float
     port_usd: Decimal
-    upkeep_usd: Decimal
-    upkeep_given: bool
+    maintenance_usd: Decimal
+    maintenance_given: bool
     closed: bool
     unpriced: bool
     """Whether Bedrock has the model at no price that is known."""
@@ -93,12 +93,12 @@ class Sides:
 
     @property
     def neuron_usd(self) -> Decimal | None:
-        """A month on Neuron with its upkeep."""
+        """A month on Neuron with its maintenance."""
         return self._with_people(self.neuron)
 
     @property
     def gpu_usd(self) -> Decimal | None:
-        """A month on GPUs with its upkeep."""
+        """A month on GPUs with its maintenance."""
         return self._with_people(self.gpu)
 
     @property
@@ -107,7 +107,7 @@ class Sides:
         return self.hosted.usd.mid if self.hosted is not None and self.hosted.usd is not None else None
 
     def _with_people(self, quoted: Quote | None) -> Decimal | None:
-        return quoted.usd.mid + self.upkeep_usd if quoted is not None and quoted.usd is not None else None
+        return quoted.usd.mid + self.maintenance_usd if quoted is not None and quoted.usd is not None else None
 
 
 def sides(
@@ -127,8 +127,8 @@ def sides(
         hosted=hosted,
         port_weeks=port_weeks(serve),
         port_usd=Decimal(repr(port_weeks(serve))) * ENGINEER_USD_PER_WEEK,
-        upkeep_usd=upkeep_usd(serve),
-        upkeep_given=serve.operations_usd_per_month is not None,
+        maintenance_usd=maintenance_usd(serve),
+        maintenance_given=serve.operations_usd_per_month is not None,
         closed=closed,
         unpriced=unpriced,
     )
@@ -139,9 +139,9 @@ def port_weeks(serve: ServingWorkload) -> float:
     return serve.port_weeks if serve.port_weeks is not None else PORT_WEEKS[CustomKernels.NONE].mid
 
 
-def upkeep_usd(serve: ServingWorkload) -> Decimal:
+def maintenance_usd(serve: ServingWorkload) -> Decimal:
     """What running machines takes in people, a month: the plan's, or half a day of an engineer."""
-    assumed = Decimal(repr(UPKEEP_WEEKS_PER_MONTH)) * ENGINEER_USD_PER_WEEK
+    assumed = Decimal(repr(MAINTENANCE_WEEKS_PER_MONTH)) * ENGINEER_USD_PER_WEEK
     return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
 
 
@@ -237,26 +237,26 @@ def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVer
     """Machines are cheaper, or the only way."""
     other = found.hosted_usd
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(found)}"
-    text = f"Deploy on {NAMES[choice]}: {_month(found, machine, choice)} a month with its upkeep{against}."
+    text = f"Deploy on {NAMES[choice]}: {_month(found, machine, choice)} a month with its maintenance{against}."
     flips = list(_turns(found, machine))
     if found.neuron_usd is not None and found.gpu_usd is not None:
-        flips.append(f"a month on Neuron at ${found.gpu_usd - found.upkeep_usd:,.0f}: there it costs what GPUs do")
+        flips.append(f"a month on Neuron at ${found.gpu_usd - found.maintenance_usd:,.0f}: there it costs what GPUs do")
     return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=tuple(flips))
 
 
 def _month(found: Sides, machine: Decimal, choice: ServingChoice) -> str:
-    """The month of the better machines with its upkeep and its range."""
+    """The month of the better machines with its maintenance and its range."""
     usd = _span(found, choice)
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
     return f"${machine:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
 
 
 def _span(found: Sides, choice: ServingChoice) -> UsdRange | None:
-    """The range of the better machines' month, upkeep in it."""
+    """The range of the better machines' month, maintenance in it."""
     quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
     if quoted is None or quoted.usd is None:
         return None
-    usd, people = quoted.usd, found.upkeep_usd
+    usd, people = quoted.usd, found.maintenance_usd
     return UsdRange(low=usd.low + people, mid=usd.mid + people, high=usd.high + people)
 
 
@@ -292,7 +292,7 @@ def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
         if quoted is None or usd is None or quoted.serving is None:
             continue
         used = quoted.serving.utilisation or 0.0
-        yield f"{name}: ${usd:,.0f} a month with ${found.upkeep_usd:,.0f} of upkeep; {used:.0%} of it is used"
+        yield f"{name}: ${usd:,.0f} a month with ${found.maintenance_usd:,.0f} of maintenance; {used:.0%} of it is used"
     weeks = weeks_words(found.port_weeks)
     if found.neuron_usd is not None:
         pairs = [("GPUs", found.gpu_usd, found.neuron_months_over_gpu)]
@@ -303,8 +303,8 @@ def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
     if span is not None and hosted is not None and span.low < hosted < span.high:
         other = "machines" if hosted <= machine else "Bedrock"
         yield f"the range of the estimate reaches both sides: at its other end {other} would be cheaper"
-    if not found.upkeep_given and (found.neuron is not None or found.gpu is not None):
-        yield "the upkeep is assumed: workload.serve.operations_usd_per_month replaces it"
+    if not found.maintenance_given and (found.neuron is not None or found.gpu is not None):
+        yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"
 
 
 def _back(months: float | None) -> str:

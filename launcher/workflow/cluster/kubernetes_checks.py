@@ -30,22 +30,22 @@ _NOT_READ = "these credentials cannot read it there"
 _MOST_NAMED = 3
 
 
-def checks(plan: Plan, facts: InstanceType, looked: Inspection) -> tuple[Check, ...]:
+def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Check, ...]:
     """Everything that a plan's job needs of the cluster that it names.
 
     Args:
         plan: names a cluster.
         facts: of its type.
-        looked: what was read of the cluster.
+        inspection: what was read of the cluster.
     """
     found = (
-        *_rights(plan, looked),
-        *_nodes(plan, facts, looked),
-        *_devices(plan, facts, looked),
-        *_operator(plan, looked),
-        *_queue(plan, looked),
-        *_notices(plan, looked),
-        *_role(plan, looked),
+        *_rights(plan, inspection),
+        *_nodes(plan, facts, inspection),
+        *_devices(plan, facts, inspection),
+        *_operator(plan, inspection),
+        *_queue(plan, inspection),
+        *_notices(plan, inspection),
+        *_role(plan, inspection),
     )
     return tuple(found)
 
@@ -66,23 +66,23 @@ def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str],
             tell(f"  {'!' if each.result is Outcome.ADVICE else '?'} {each.name}: {each.asked}: {each.got}")
 
 
-def _rights(plan: Plan, looked: Inspection) -> Iterator[Check]:
+def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     namespace = namespace_of(plan)
     asked = f"the caller may create, follow and delete jobs in namespace {namespace}"
-    if not looked.missing_rights:
+    if not inspection.missing_rights:
         yield ok("cluster rights", asked, "the cluster allows it")
         return
     fix = (
         "aws eks associate-access-policy --policy-arn"
         " arn:aws:eks::aws:cluster-access-policy/AmazonEKSEditPolicy --access-scope"
-        f" type=namespace,namespaces={namespace} --cluster-name {looked.existing.eks or 'CLUSTER'}"
+        f" type=namespace,namespaces={namespace} --cluster-name {inspection.existing.eks or 'CLUSTER'}"
         " --principal-arn YOUR_ROLE; if the namespace does not exist, an administrator must create it"
     )
-    yield failed("cluster rights", asked, f"not allowed: {', '.join(looked.missing_rights)}", fix)
+    yield failed("cluster rights", asked, f"not allowed: {', '.join(inspection.missing_rights)}", fix)
 
 
-def _nodes(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Check]:
-    place, cluster = plan.place, looked.cluster
+def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
+    place, cluster = plan.place, inspection.cluster
     zone = f" in {place.az_id}" if place.az_id is not None else ""
     asked = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
     if cluster.nodes is None:
@@ -96,7 +96,7 @@ def _nodes(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Chec
             "free the nodes, or use only taints that pods with accelerators tolerate: nvidia.com/gpu, "
             "aws.amazon.com/neuron"
         )
-        if not looked.cluster.pools:
+        if not inspection.cluster.pools:
             yield failed(
                 "cluster nodes", asked, f"none of the {len(fitting)} nodes accepts the job's pods: {kept}", fix
             )
@@ -106,7 +106,7 @@ def _nodes(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Chec
     elif cluster.pools:
         got = f"{len(fitting)} are there; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may add more"
         yield ok("cluster nodes", asked, got)
-    elif _makes_again(plan, looked):
+    elif _makes_again(plan, inspection):
         got = f"{len(fitting)} are running; the node group adds the others when the job starts"
         yield ok("cluster nodes", asked, got)
     else:
@@ -115,11 +115,11 @@ def _nodes(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Chec
         yield failed("cluster nodes", asked, f"{len(fitting)} are there; the cluster has {there}", fix)
 
 
-def _makes_again(plan: Plan, looked: Inspection) -> bool:
+def _makes_again(plan: Plan, inspection: Inspection) -> bool:
     """Whether the node group of a cluster of Slipway's own has as many such machines, though a guard stopped them."""
-    if looked.group is None:
+    if inspection.group is None:
         return False
-    state, made = looked.group
+    state, made = inspection.group
     bought = state.capacity_type == eks.CAPACITY_TYPES.get(plan.place.option)
     return bought and made == plan.place.instance_type and state.maximum >= plan.place.nodes
 
@@ -137,10 +137,10 @@ def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in sorted(types.items())) or "no nodes"
 
 
-def _devices(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Check]:
-    nodes = looked.cluster.nodes
-    if not nodes or (looked.existing.own and not target_of(plan.place.target).managed):
-        # What is not there cannot be looked at; on a cluster of Slipway's own the plugins come with the job.
+def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
+    nodes = inspection.cluster.nodes
+    if not nodes or (inspection.existing.own and not target_of(plan.place.target).managed):
+        # What is not there cannot be inspected; on a cluster of Slipway's own the plugins come with the job.
         return
     wanted = {}
     resource = pod.resource_name(facts)
@@ -164,21 +164,23 @@ def _devices(plan: Plan, facts: InstanceType, looked: Inspection) -> Iterator[Ch
         yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 
 
-def _operator(plan: Plan, looked: Inspection) -> Iterator[Check]:
+def _operator(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     asked = f"run.operator: {plan.request.run.operator or 'auto'}"
-    served = ", ".join(each.value for each in looked.cluster.operators)
-    if looked.operator in looked.cluster.operators:
-        yield ok("operator", asked, f"the job is a {JOB_KINDS[looked.operator].kind}; the cluster supports {served}")
+    served = ", ".join(each.value for each in inspection.cluster.operators)
+    if inspection.operator in inspection.cluster.operators:
+        yield ok(
+            "operator", asked, f"the job is a {JOB_KINDS[inspection.operator].kind}; the cluster supports {served}"
+        )
     else:
         fix = "install the operator there, or run.operator: job, which every cluster has"
         yield failed("operator", asked, f"the cluster supports {served}", fix)
 
 
-def _queue(plan: Plan, looked: Inspection) -> Iterator[Check]:
+def _queue(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     target, namespace = plan.request.target, namespace_of(plan)
     if target.queue is None:
         return
-    name, queues = target.queue.rpartition("/")[2], looked.cluster.queues
+    name, queues = target.queue.rpartition("/")[2], inspection.cluster.queues
     asked = f"queue {name} in namespace {namespace}"
     if queues is None:
         fix = "install Kueue (on HyperPod: task governance), or remove target.queue"
@@ -194,17 +196,17 @@ def _queue(plan: Plan, looked: Inspection) -> Iterator[Check]:
         yield ok("queue", asked, "it is there")
     if target.priority is not None:
         asked = f"priority class {target.priority}"
-        if looked.cluster.priority is False:
+        if inspection.cluster.priority is False:
             yield failed("priority", asked, "it is missing", "kubectl get workloadpriorityclasses lists them")
-        elif looked.cluster.priority is None:
+        elif inspection.cluster.priority is None:
             yield unknown("priority", asked, _NOT_READ)
         else:
             yield ok("priority", asked, "it is there")
 
 
-def _notices(plan: Plan, looked: Inspection) -> Iterator[Check]:
+def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     """Who drains a node that EC2 takes back: pods themselves see no notice."""
-    nodes, option = looked.cluster.nodes or (), plan.place.option
+    nodes, option = inspection.cluster.nodes or (), plan.place.option
     if option is not PurchaseOption.SPOT or not nodes:
         return
     asked = "a component drains nodes on a spot notice (pods receive no notice)"
@@ -213,7 +215,7 @@ def _notices(plan: Plan, looked: Inspection) -> Iterator[Check]:
         keepers = ", ".join(sorted({each.keeper for each in nodes}))
         also = "; Karpenter does if its interruption queue is configured" if "Karpenter" in keepers else ""
         yield ok("spot notices", asked, f"{keepers}{also}")
-    elif looked.cluster.drains:
+    elif inspection.cluster.drains:
         yield ok("spot notices", asked, "AWS Node Termination Handler is installed")
     else:
         got = (
@@ -221,35 +223,35 @@ def _notices(plan: Plan, looked: Inspection) -> Iterator[Check]:
             "work since the last checkpoint"
         )
         fix = "install AWS Node Termination Handler (helm repo eks), or let Karpenter create the nodes"
-        if looked.cluster.drains is None:
+        if inspection.cluster.drains is None:
             yield unknown("spot notices", asked, f"{got}, unless Node Termination Handler is installed", fix)
         else:
             yield advice("spot notices", asked, got, fix)
 
 
-def _role(plan: Plan, looked: Inspection) -> Iterator[Check]:
+def _role(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     """Whether the job's pods have a role that reads and writes its store."""
-    namespace, existing = namespace_of(plan), looked.existing
+    namespace, existing = namespace_of(plan), inspection.existing
     account = existing.account(plan)
     asked = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
     if existing.lender is not None:
-        yield _bound_role(plan, looked, asked)
+        yield _bound_role(plan, inspection, asked)
         return
-    if looked.lent:
+    if inspection.lent:
         yield ok("pods' role", asked, "a role is granted; its permissions are checked only when the pods start")
         return
     fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
-    if looked.lent is None:
+    if inspection.lent is None:
         yield unknown("pods' role", asked, "the EKS API could not be read", fix)
     else:
         yield advice("pods' role", asked, "no role is granted: the pods have only the nodes' role", fix)
 
 
-def _bound_role(plan: Plan, looked: Inspection, asked: str) -> Check:
-    names, title = looked.existing.names, "pods' role"
+def _bound_role(plan: Plan, inspection: Inspection, asked: str) -> Check:
+    names, title = inspection.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):
-        lent = "the role is granted" if looked.lent else "a launch grants the role to the pods"
+        lent = "the role is granted" if inspection.lent else "a launch grants the role to the pods"
         return ok(title, asked, f"{lent}, for {own} only")
     got = f"the role may write to {own} only, but the job writes to {wanted}"
     if f"{wanted}/".startswith(f"{names.store_uri}/"):

@@ -148,7 +148,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     name, asked = "cluster", f"{plan.cluster_name} exists and allows access"
     try:
         found = kubernetes_cluster.find(plan, subject.session("cloudformation", "eks"))
-        looked = kubernetes_cluster.inspect_cluster(plan, found, subject.environment)
+        inspection = kubernetes_cluster.inspect_cluster(plan, found, subject.environment)
     except RefusedError as refused:
         yield failed(name, asked, refused.message, _entry(plan.cluster_name) if refused.code == _UNKNOWN else "")
         return
@@ -158,8 +158,8 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     except ImpossibleError as problem:
         yield failed(name, asked, problem.message, problem.hint)
         return
-    yield ok(name, asked, f"{found.head_node.words()}, Kubernetes {looked.cluster.version}")
-    yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], looked)
+    yield ok(name, asked, f"{found.head_node.words()}, Kubernetes {inspection.cluster.version}")
+    yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], inspection)
 
 
 _UNKNOWN = 401

@@ -77,7 +77,7 @@ class ServingComparison:
         )
         _, choice = machines(found)
         own = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
-        return replace(found, turn=turn(own, usd_per_request(self.hosted), found.upkeep_usd))
+        return replace(found, turn=turn(own, usd_per_request(self.hosted), found.maintenance_usd))
 
     @cached_property
     def verdict(self) -> ServingVerdict:

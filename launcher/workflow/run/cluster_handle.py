@@ -77,15 +77,15 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     context, tell = target.context, target.context.tell
     found = kubernetes_cluster.find(plan, session)
     try:
-        looked = kubernetes_cluster.inspect_cluster(plan, found, context.environment)
+        inspection = kubernetes_cluster.inspect_cluster(plan, found, context.environment)
     except SchedulerError as problem:
         hint = problem.hint or UNREACHED
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=hint) from problem
     facts = context.instances[plan.place.instance_type]
-    refuse_unless_well(plan, checks(plan, facts, looked), tell)
+    refuse_unless_well(plan, checks(plan, facts, inspection), tell)
     tell(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
-    if found.lender is not None and not looked.lent:
+    if found.lender is not None and not inspection.lent:
         pause = (lambda _: None) if target.box is not None else time.sleep
         grant(found.lender, namespace_of(plan), found.account(plan), session, tell, wait=pause)
     way = found.head_node
@@ -97,7 +97,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         cluster=None,
         unreached=UNREACHED,
         own=found.own,
-        operator=looked.operator,
+        operator=inspection.operator,
         account=found.account(plan),
     )
 

@@ -132,7 +132,7 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     folder = latest("far", far.root)
     assert folder.read_json("report.json")["status"] == "running"
     goes_on, *ways = far.told[-3:]
-    assert goes_on.startswith("the job goes on, at $")
+    assert goes_on.startswith("the job continues, at $")
     assert goes_on.endswith(" an hour")
     assert ways == ["next: slipway attach far", "next: slipway cancel far"]
     job = folder.read_json("submission.json")["job"]

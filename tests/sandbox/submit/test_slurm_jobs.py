@@ -112,7 +112,7 @@ class TestLook:
     def test_the_partition_is_that_of_the_name_or_of_the_nodes(self, local):
         assert local.partition("p5-48xlarge", "other") == "p5-48xlarge"
         assert local.partition("gpu", TYPE) == "p5-48xlarge"
-        with pytest.raises(SchedulerError, match=r"no partition gpu and no node .* there are: .*p5-48xlarge"):
+        with pytest.raises(SchedulerError, match=r"no partition gpu and no node .* available: .*p5-48xlarge"):
             local.partition("gpu", "p6-b200.48xlarge")
 
 

@@ -35,7 +35,7 @@ class TestMetrics:
     def test_what_is_no_object_is_passed_over(self, path):
         metrics = Metrics(path)
         path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
-        assert (metrics.new_lines(), metrics.odd) == ([{"step": 1}], 3)
+        assert (metrics.new_lines(), metrics.invalid) == ([{"step": 1}], 3)
 
     @pytest.mark.parametrize(
         "odd,left",
@@ -61,7 +61,7 @@ class TestMetrics:
         metrics = Metrics(path)
         path.write_text(f"{odd}\n{line(step=6)}")
         assert metrics.new_lines() == ([left] if left else []) + [{"step": 6}]
-        assert metrics.odd == 1
+        assert metrics.invalid == 1
         watchdog = Watchdog(hung_s=60, armed=False, now=0)
         watchdog.steps([left] if left else [], now=1)
         assert Metrics(path).reported_before
@@ -69,7 +69,7 @@ class TestMetrics:
     def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, path):
         metrics = Metrics(path)
         path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
-        assert (metrics.new_lines(), metrics.odd) == ([{"step": 2}], 0)
+        assert (metrics.new_lines(), metrics.invalid) == ([{"step": 2}], 0)
 
     def test_a_line_without_an_end_is_not_kept_for_ever(self, path):
         metrics = Metrics(path)

@@ -58,7 +58,7 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
         assert (found.break_even_run <= runs) is found.pays
         if found.pays and found.usd > 0:
             assert first.usd <= alone.usd * Decimal("1.000001") + Decimal("0.01")
-    elif found.upkeep_usd_per_month > 0:
+    elif found.maintenance_usd_per_month > 0:
         assert first.usd >= alone.usd * Decimal("0.999999")
     said = judge(asked, asked.workload.train, found, STACK, 10.0)
     assert said.text.endswith(".")

@@ -73,10 +73,10 @@ def test_types_that_lose_at_every_volume_are_told_so(compared):
 def test_beyond_the_crossover_machines_win(compared):
     volume = compared().sides.turn.requests
     above = compared({"requests_per_s": volume * 1.0001 / (3600 * 730)})
-    assert min(each.usd for each in machines_of(above)) + above.sides.upkeep_usd < above.hosted.usd
+    assert min(each.usd for each in machines_of(above)) + above.sides.maintenance_usd < above.hosted.usd
     for share in (0.2, 0.5, 0.8, 0.99):
         below = compared({"requests_per_s": volume * share / (3600 * 730)})
-        assert min(each.usd for each in machines_of(below)) + below.sides.upkeep_usd > below.hosted.usd
+        assert min(each.usd for each in machines_of(below)) + below.sides.maintenance_usd > below.hosted.usd
 
 
 def machines_of(found):
@@ -135,7 +135,7 @@ def test_operating_time_and_port_are_counted(compared):
         {"port_weeks": 2, "operations_usd_per_month": 250}, target=eks, purchase={"option": ["reserved", "bedrock"]}
     )
     sides = found.sides
-    assert (sides.port_usd, sides.upkeep_usd) == (Decimal(10000), Decimal(250))
+    assert (sides.port_usd, sides.maintenance_usd) == (Decimal(10000), Decimal(250))
     assert sides.neuron_usd == sides.neuron.usd.mid + 250
     assert sides.neuron_months is None
     assert any("never paid back" in each for each in found.verdict.reasons)
