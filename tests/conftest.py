@@ -400,3 +400,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
             pytest.fail(f"{difference}\nif this is what it should be: make golden", pytrace=False)
 
     return compare
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()

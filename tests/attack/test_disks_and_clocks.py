@@ -16,7 +16,7 @@ import pytest
 
 from launcher.agent import exits
 from launcher.agent.build import build
-from tests.attack.test_kills import TRAINER, Bucket
+from tests.attack.trainers import TRAINER, Bucket
 from tests.sandbox.agent.conftest import ROOT
 
 SIZE = 200_000

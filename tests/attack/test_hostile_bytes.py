@@ -16,7 +16,7 @@ from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
 from launcher.agent.metrics import figures_in, setup_in
 from tests import memory
-from tests.unit.agent.test_dcp import Info, Metadata
+from tests.unit.agent.dcp_classes import Info, Metadata
 
 ROUNDS = [500, pytest.param(20_000, marks=pytest.mark.slow)]
 ODD = (

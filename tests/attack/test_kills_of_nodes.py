@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.attack.test_kills import Bucket
+from tests.attack.trainers import Bucket
 from tests.sandbox.agent.test_dcp import TRAINER as DCP_TRAINER
 from tests.sandbox.agent.test_dcp import sample  # noqa: F401  a fixture
 

@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from tests.attack.test_kills import Bucket
+from tests.attack.trainers import Bucket
 from tests.sandbox.agent.test_slurm_job import agent, cluster, job  # noqa: F401  fixtures
 from tests.waiting import until
 

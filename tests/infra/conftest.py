@@ -184,3 +184,8 @@ def golden_stack(golden):
         golden(f"infra/{name}/{part}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", text) + "\n", like)
 
     return compare
+
+
+@pytest.fixture
+def p5(synthesised):
+    return synthesised("p5-spot")

@@ -7,11 +7,6 @@ import pytest
 from launcher.model.errors import ImpossibleError
 
 
-@pytest.fixture
-def p5(synthesised):
-    return synthesised("p5-spot")
-
-
 def subnets(assembly):
     return assembly.resources("network", "AWS::EC2::Subnet")
 

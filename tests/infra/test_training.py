@@ -2,18 +2,12 @@
 
 import json
 
-import pytest
 import yaml
 
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
 from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.infra.reading import garbage, with_words
-
-
-@pytest.fixture
-def p5(synthesised):
-    return synthesised("p5-spot")
 
 
 def configuration(assembly):

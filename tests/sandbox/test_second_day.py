@@ -33,7 +33,7 @@ from launcher.workflow.run.plan_launch import Fallback
 from tests.sandbox.clients import client
 from tests.stand_ins.aws_account import in_front_of
 from tests.unit.workflow.doctor.conftest import METRIC, allowed, quotas
-from tests.unit.workflow.doctor.test_capacity import HELD
+from tests.unit.workflow.doctor.reservations import HELD
 
 REGION = "us-east-2"
 SAVE = 'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir step-{0}; echo x >step-{0}/weights'

@@ -1,6 +1,5 @@
 """The documentation site in a real browser, from a disk: three widths, dark and light, a search, and no host asked."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -17,17 +16,6 @@ def site(tmp_path_factory):
     words = [ROOT / ".venv-site/bin/mkdocs", "build", "--quiet", "--config-file", ROOT / "ci/site/mkdocs.yml"]
     subprocess.run([*words, "--site-dir", folder], check=True, capture_output=True)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

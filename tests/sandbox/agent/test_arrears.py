@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from tests.sandbox.agent.test_kept import is_hashed, unsent
-from tests.sandbox.agent.test_nodes import RANK, codes
+from tests.sandbox.agent.kept import is_hashed, unsent
+from tests.sandbox.agent.ranks import RANK, codes
 
 
 class Pair:

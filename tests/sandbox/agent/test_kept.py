@@ -6,18 +6,11 @@ import signal
 
 import pytest
 
-
-def unsent(method, path):
-    """S3 takes the claim and nothing else."""
-    return 503 if method == "PUT" and not path.endswith("claim.json") else None
+from tests.sandbox.agent.kept import is_hashed, unsent
 
 
 def finished(node):
     return list(node.folder.glob("node/*/tiny/finished.json"))
-
-
-def is_hashed(path, name):
-    return bool(json.loads(path.read_text()).get(name, {}).get("hashes"))
 
 
 def kill(node, agent):

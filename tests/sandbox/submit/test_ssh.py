@@ -1,7 +1,6 @@
 """Submitting over a real sshd on loopback, with keys that were made for the test."""
 
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.ssh import SshShell
+from tests.sandbox.submit.archives import archive_of
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
@@ -21,13 +21,6 @@ if [ ! -e "$HOME/cut" ]; then
 fi
 exit 1
 """
-
-
-def archive_of(folder, path):
-    with tarfile.open(path, "w:gz") as archive:
-        for each in sorted(folder.rglob("*")):
-            archive.add(each, each.relative_to(folder), recursive=False)
-    return path
 
 
 def sessions(sshd):

@@ -12,7 +12,7 @@ from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import Person
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
-from tests.sandbox.submit.test_ssh import archive_of
+from tests.sandbox.submit.archives import archive_of
 from tests.stand_ins.run_command import Machine, served
 from tests.waiting import until
 

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -10,17 +9,7 @@ from launcher.agent.checkpoint.dcp import folders_by_step
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
 from tests import memory
-
-
-class Info:
-    def __init__(self, relative_path, offset, length):
-        self.relative_path, self.offset, self.length = relative_path, offset, length
-
-
-class Metadata:
-    def __init__(self, storage_data):
-        self.storage_data = storage_data
-        self.planner_data = {"a": Path("x"), "b": {1, 2}}
+from tests.unit.agent.dcp_classes import Info, Metadata
 
 
 class Runs:

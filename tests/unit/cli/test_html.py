@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -153,17 +152,6 @@ def test_open_alone_writes_below_slipway_and_shows_it(tmp_path, monkeypatch):
     page = tmp_path / ".slipway" / "pages" / "llama31-8b-sft-quote.html"
     assert shown == [page.as_uri()]
     assert page.is_file()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    program = next(each for name in ("chromium", "chromium-browser", "google-chrome") if (each := shutil.which(name)))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from launcher.planning.learned import (
     learned_restart,
     learned_tail,
 )
-from tests.unit.planning.test_posterior import measured
+from tests.unit.planning.measurements import measured
 
 DAY = date(2026, 11, 20)
 

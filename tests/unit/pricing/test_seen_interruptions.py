@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from launcher.pricing.hazard import assumed_rates
 from launcher.pricing.seen_interruptions import Count, counts, learned_rate
-from tests.unit.planning.test_posterior import measured
+from tests.unit.planning.measurements import measured
 
 PRIOR = assumed_rates(None)
 

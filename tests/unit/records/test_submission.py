@@ -4,33 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.model.enums import TargetKind
 from launcher.model.errors import UnreadableInputError
 from launcher.records import run_folder
-from launcher.records.submission import FILE, HeadNode, Submission, recorded
-
-API = HeadNode(via="eks", host="slipway-x", region="us-east-2", role="arn:aws:iam::1:role/access", kind="Job")
-NODE = HeadNode(via="ssm", instance="i-0", region="us-east-2", user="ec2-user")
+from launcher.records.submission import FILE, recorded
+from tests.unit.records.submissions import API, NODE, submission
 
 
 @pytest.fixture
 def folder(tmp_path):
     return run_folder.create("x", datetime.now(UTC), tmp_path)
-
-
-def submission(head_node, **more):
-    return Submission(
-        key="x-1",
-        target=TargetKind.PARALLELCLUSTER if head_node.kind is None else TargetKind.EKS,
-        head_node=head_node,
-        cluster="x",
-        folder="slipway/x-0123abcd",
-        store_uri="s3://b/jobs",
-        checkpoint_uri="s3://b/jobs/x",
-        work={"files": 1, "git": None},
-        asked_at=datetime(2026, 11, 22, tzinfo=UTC),
-        **more,
-    )
 
 
 @pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])

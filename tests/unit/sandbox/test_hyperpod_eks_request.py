@@ -10,7 +10,7 @@ from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, refuse
 from launcher.sandbox.cluster.hyperpod_request import RequestRefusedError
 from launcher.sandbox.kubernetes.hyperpod_chart import is_stand_in, own_objects, stand_ins
 from launcher.sandbox.kubernetes.judge import refusals
-from tests.unit.sandbox.test_hyperpod_request import ACCOUNT, PLANS
+from tests.unit.sandbox.hyperpod_plans import ACCOUNT, PLANS
 
 CONTROL = ControlPlane(version="1.35", vpc_id="vpc-1", has_chart=True)
 SCRIPTS = {"SourceS3Uri": "s3://assets/scripts", "OnCreate": "on_create.sh"}

@@ -1,31 +1,15 @@
 """The doctor on machines, networks, reservations, images, data and names."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from launcher.model.diagnosis import Outcome
 from tests.stand_ins.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client
+from tests.unit.workflow.doctor.reservations import BLOCK, HELD
 
 pytestmark = pytest.mark.server
-
-BLOCK = (
-    "slipway: 1\nname: block\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
-    "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}\n"
-    "purchase: {option: capacity-block, reservation: {id: cr-0123456789abcdef0}}\n"
-)
-HELD = {
-    "CapacityReservationId": "cr-0123456789abcdef0",
-    "AvailabilityZoneId": "use2-az1",
-    "InstanceType": "p5.48xlarge",
-    "TotalInstanceCount": 2,
-    "AvailableInstanceCount": 2,
-    "State": "active",
-    "StartDate": datetime(2026, 11, 22, 11, 30, tzinfo=UTC),
-    "EndDate": datetime(2026, 11, 24, 11, 30, tzinfo=UTC),
-    "ReservationType": "capacity-block",
-}
 
 
 def named(found, name):

@@ -18,10 +18,10 @@ from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 from tests.plans import EXAMPLES
 from tests.stand_ins import aws_account
 from tests.stand_ins.aws_account import THROTTLED, Refused
-from tests.unit.cli.test_status import REPORT
-from tests.unit.records.test_report_document import ENDPOINT
-from tests.unit.records.test_report_document import REPORT as ENDED
-from tests.unit.records.test_submission import API, NODE, submission
+from tests.unit.cli.reports import REPORT
+from tests.unit.records.reports import ENDPOINT
+from tests.unit.records.reports import REPORT as ENDED
+from tests.unit.records.submissions import API, NODE, submission
 
 pytestmark = pytest.mark.server
 

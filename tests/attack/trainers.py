@@ -1,0 +1,69 @@
+"""A trainer that is killed, and the bucket of its checkpoints."""
+
+from hashlib import sha256
+
+from launcher.agent.manifest import parse
+
+TRAINER = """
+import hashlib, os, re, sys, time
+from pathlib import Path
+steps, pause, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
+names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}"}
+name = names.get(layout, "step-{}").format
+step = 0
+if resume and layout == "deepspeed":
+    resume = f"{resume}/{Path(resume, 'latest').read_text()}"
+if resume and layout == "orbax":
+    resume = f"{resume}/{max(int(each) for each in os.listdir(resume) if each.isdigit())}"
+if resume:
+    step = int(re.search(r"(\\d+)(.ckpt)?$", resume)[1])
+    kept = Path(resume) if layout == "lightning" else Path(resume, "data")
+    data = kept.read_bytes()
+    assert data == content(step, int(data.split(b" ", 2)[1])), "torn"
+    assert layout == "lightning" or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+while step < steps:
+    time.sleep(pause)
+    step += 1
+    final = folder / name(step)
+    if layout == "lightning":
+        for each in (final, folder / "last.ckpt"):
+            Path("partial").write_bytes(content(step, size))
+            Path("partial").rename(each)
+        continue
+    partial = {"slipway": folder / f"tmp-{step}", "orbax": folder / f"{step}.orbax-checkpoint-tmp"}.get(layout, final)
+    partial.mkdir(exist_ok=True)
+    (partial / "data").write_bytes(content(step, size))
+    (partial / "base").write_bytes(content(0, 5000))
+    if partial != final:
+        partial.rename(final)
+    elif layout == "hf":
+        (final / "trainer_state.json").write_text("{}")
+    else:
+        (folder / "latest").write_text(final.name)
+"""
+
+
+class Bucket:
+    """The checkpoints by what is in the objects; each object is read once, for no key is ever written twice."""
+
+    def __init__(self, bucket):
+        self.bucket = bucket
+        self.digests = {}
+
+    def digest(self, key):
+        if key not in self.digests:
+            self.digests[key] = sha256(self.bucket.read(key)).hexdigest()
+        return self.digests[key]
+
+    def whole(self):
+        keys = set(self.bucket.keys())
+        commits = [key for key in keys if key.endswith("/manifest.json")]
+        manifests = [parse(self.bucket.read(key).decode()) for key in commits]
+        for manifest in manifests:
+            for file in manifest.files:
+                assert file.key in keys, f"step {manifest.step} was committed and {file.path} is not there"
+                assert self.digest(file.key) == file.sha256, f"step {manifest.step} was committed and is torn"
+        return {manifest.step: manifest for manifest in manifests}
