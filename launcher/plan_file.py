@@ -253,8 +253,10 @@ class _Reader(ScalarReader):
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
             return self.wrong(path, data, "a list", f"write [{describe(data)}]")
+        if kind.words and not data:
+            return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
-            return self.wrong(path, f"{len(data)} values", f"a list of {kind.exactly} values")
+            return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
         values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
         return FAILED if any(each is FAILED for each in values) else tuple(values)
 

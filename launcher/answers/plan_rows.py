@@ -88,7 +88,15 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
     for row in rows:
         if row.below and not has_room(row.note):
             below.setdefault(row.below, []).append(str(row.rank))
-    return [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
+    lines = [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
+    return lines + unpriced_reasons(((row.unpriced, row.note) for row in rows if row.unpriced), width)
+
+
+def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
+    """How many rows have a note, where the notes would be as long as the table."""
+    noted, unpriced = sum(bool(row.below) for row in rows), sum(bool(row.unpriced) for row in rows)
+    text = f"{noted:,} rows have a note (commitment, billed hours, incomplete total), {unpriced:,} have no price"
+    return wrapped(f"  {text}: --json has each; target in the plan file narrows the list.", width)
 
 
 def table(rows: Sequence[TableRow], width: int) -> list[str]:

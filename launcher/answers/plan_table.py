@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
-from launcher.answers.plan_rows import notes_below, table, table_row, unpriced_reasons
+from launcher.answers.plan_rows import counted_notes, notes_below, table, table_row
 from launcher.answers.price_ages import contradictions, price_ages
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
@@ -18,6 +18,8 @@ from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
 
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
+MOST_NOTED = 200
+"""Rows, beyond which the notes below the table are counted."""
 MOST_TIMES = 20
 """A commitment for a term that takes more times the cheapest total gets no row before somebody asks for it."""
 COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
@@ -42,8 +44,7 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     lines += [
         "",
         *rows,
-        *notes_below(shown, rows, width),
-        *unpriced_reasons(((each.unpriced, each.note) for each in shown if each.unpriced), width),
+        *(counted_notes(shown, width) if len(shown) > MOST_NOTED else notes_below(shown, rows, width)),
         *_commitments(priced, large, width),
         *also_unpriced(rest, width),
         *_not_deployed(priced, width),

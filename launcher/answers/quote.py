@@ -11,11 +11,13 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_words
 from launcher.answers.table import Column, render
 from launcher.model.enums import Availability, PurchaseOption
+from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.units import spoken
 from launcher.pricing.blocks import bought
+from launcher.pricing.gate import UNPRICED
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for
 
@@ -53,7 +55,8 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: boo
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
-    lines += [piece for each in quoted.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    told = [each for each in quoted.findings if explained or not _said(each, quoted)]
+    lines += [piece for each in told for piece in wrapped(f"  {finding_line(each)}", width)]
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""
@@ -67,6 +70,13 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: boo
         else f"  next: {command(priced, 'compare')}",
     ]
     return lines
+
+
+def _said(found: Finding, quoted: Quote) -> bool:
+    """Whether the total or the gate have said a finding already."""
+    if quoted.usd is None:
+        return False
+    return found.code == "unpriced-line" or (found.code == "old-price" and quoted.gate.exit_code == UNPRICED)
 
 
 def title(quoted: Quote) -> str:

@@ -73,6 +73,8 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
     from launcher.records.run_folder import write_whole
 
     try:
+        if path.is_dir():
+            raise ImpossibleError(f"cannot write {path}: it is a folder", hint="name a file in it")
         if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(BEGIN.encode()):
             hint = "name another file, or remove this one"
             raise ImpossibleError(f"{path} exists and is not a Slipway page: it is not replaced", hint=hint)

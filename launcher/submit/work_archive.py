@@ -425,7 +425,7 @@ def _judged(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = path.readlink()
-            if target.is_absolute() or not path.resolve().is_relative_to(root):
+            if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(root):
                 way_out = "replace it with a copy, or ignore it"
                 return (f"is a link to a target outside the folder, {target}", way_out), 0
             return None, 0

@@ -20,6 +20,7 @@ from launcher.answers.html.svg import (
     upright,
 )
 from launcher.answers.lines import finding_line
+from launcher.answers.plan_rows import incomplete_note
 from launcher.answers.price_ages import price_ages
 from launcher.answers.table import Column, Row, dollars, hours
 from launcher.model.money import UsdRange
@@ -129,7 +130,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
 
 
 def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | None = None) -> str:
-    """Every candidate as a row, with its note."""
+    """Candidates as rows, each with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]), "right"),
         Column("machines", lambda row: words.machines(row[1].plan.place)),
@@ -142,7 +143,7 @@ def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | 
     ]
     columns += [] if serves else [hours("hours", lambda row: row[1].hours.mid)]
     columns += totals(lambda row: row[1].usd)
-    caption = "Every candidate; click a column title to sort"
+    caption = "Candidates; click a column title to sort"
     spans = {TOTAL: lambda row: row[1].usd}
     return table(caption, columns, quotes, key="candidates", spans=spans, below=lambda row: (note_of or note)(row[1]))
 
@@ -161,4 +162,5 @@ def note(quoted: Quote) -> str:
     if quoted.usd is None:
         return quoted.unpriced or ""
     refused = "" if quoted.gate.allowed else f"refused: {quoted.gate.reason}"
-    return "; ".join(each for each in (quoted.note, refused) if each)
+    incomplete = incomplete_note(quoted) if quoted.incomplete else ""
+    return "; ".join(each for each in (quoted.note, incomplete, refused) if each)

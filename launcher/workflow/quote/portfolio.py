@@ -10,8 +10,8 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.finding import Finding, error
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -151,21 +151,27 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     """The portfolio of several plan files.
 
     Raises:
+        UnreadableInputError: a file cannot be understood, with what is wrong in all of them.
         ImpossibleError: one of them cannot be done, with the findings of all of them.
     """
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
     members: list[Member] = []
     problems: list[Finding] = []
+    unreadable = False
     for path in paths:
         try:
             request = plan_file.load(path)
             if options.region is not None:
                 request = replace(request, target=replace(request.target, region=(options.region,)))
             priced = price_request(path, request, catalog, now, options)
-        except ImpossibleError as problem:
-            problems += [replace(each, message=f"{path}: {each.message}") for each in problem.findings]
+        except (ImpossibleError, UnreadableInputError) as problem:
+            unreadable |= isinstance(problem, UnreadableInputError)
+            found = [replace(each, message=f"{path}: {each.message}") for each in problem.findings]
+            problems += found or [error("file", "", problem.message, problem.hint)]
             continue
         members.append(Member(path=path, priced=priced, wide=_wide(priced, path, now, options)))
+    if unreadable:
+        raise UnreadableInputError("a plan of the portfolio cannot be read", findings=problems)
     if problems:
         raise ImpossibleError("a plan of the portfolio is impossible", findings=problems)
     return Portfolio(members=tuple(members), now=now)

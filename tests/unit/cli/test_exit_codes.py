@@ -151,6 +151,23 @@ def test_what_to_type_next_is_no_part_of_the_result(words, here, slipway):
     assert not ended.out.endswith("\n\n")
 
 
+def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(here, slipway):
+    (here / "binary.yaml").write_bytes(b"\xff\x00")
+    (here / "twice.yaml").write_text("slipway: 1\nname: a\nname: b\n")
+    (here / "far.yaml").write_text(GOOD.replace("slipway: 1", "slipway: 1\nrun: {command: []}"))
+    ended = slipway("portfolio", "binary.yaml", "twice.yaml", "far.yaml")
+    assert ended.code == 2
+    for said in ("binary.yaml: it is not UTF-8", "twice.yaml is not valid YAML", "at least one word, got []"):
+        assert said in ended.err
+
+
+def test_a_folder_is_no_page(here, slipway):
+    (here / "plan.yaml").write_text(GOOD)
+    for folder in (".", "/"):
+        ended = slipway("plan", "plan.yaml", "--html", folder)
+        assert (ended.code, f"cannot write {folder}: it is a folder" in ended.err) == (5, True)
+
+
 @pytest.mark.parametrize("command", ["plan", "quote", "compare", "ledger"])
 def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, slipway):
     (here / "plan.yaml").write_text(GOOD)

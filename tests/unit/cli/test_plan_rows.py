@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from launcher.answers.plan_rows import TableRow, note_of, notes_below, table_row
+from launcher.answers.plan_rows import TableRow, counted_notes, note_of, notes_below, table_row
 from launcher.cli import output
 from launcher.records.documents import candidate
 from tests.unit.pricing.conftest import price_over
@@ -63,3 +63,12 @@ def test_a_note_that_the_table_shows_whole_is_not_told_again():
 def test_the_note_of_an_unpriced_row_is_its_reason(priced):
     (first, *_) = [each for each in priced.rows if each.unpriced]
     assert note_of(first).startswith(first.unpriced)
+
+
+def test_notes_of_a_long_table_are_counted(priced):
+    rows = [table_row(rank, each) for rank, each in enumerate(priced.rows, start=1)]
+    noted = [row for row in rows if row.below]
+    unpriced = [row for row in rows if row.unpriced]
+    said = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())
+    assert said.startswith(f"{len(noted)} rows have a note")
+    assert f"{len(unpriced)} have no price" in said
