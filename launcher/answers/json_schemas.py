@@ -68,7 +68,7 @@ _SHAPES: Mapping[str, Any] = {
             {
                 **picked_shape(RunAccuracy, "name run instance_type nodes simulated"),
                 **dict.fromkeys(("tokens_per_s", "hours"), RATIO),
-                "usd": {**RATIO, "quoted": Decimal | None, "measured": Decimal | None},
+                "usd": {**RATIO, "quoted": UsdRange | None, "measured": Decimal | None},
                 **{key: {"ratio": NUMBER} for key in ("usd_per_instance_hour", "instance_hours")},
             }
         ],

@@ -162,4 +162,4 @@ MEASURED: Shape = {
     "software": dict[str, Any],
 }
 STORE: Shape = {"name": str, "uri": str}
-RATIO: Shape = {"quoted": NUMBER, "measured": NUMBER, "ratio": NUMBER, "covered": bool | None}
+RATIO: Shape = {"quoted": Range | None, "measured": NUMBER, "ratio": NUMBER, "covered": bool | None}

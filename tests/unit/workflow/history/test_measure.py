@@ -21,6 +21,7 @@ from launcher.records.measurements import (
     parse_measurement,
 )
 from launcher.workflow.history.measurement import UnmeasuredError, keep_measurement, measurement_of
+from tests.documents import read_document
 from tests.measured_runs import measurement
 
 CATALOG = load()
@@ -339,7 +340,7 @@ class TestAccuracy:
     def test_quoted_against_measured(self, run, tmp_path, slipway):
         keep_measurement("tiny", run(lines(100_000)), tmp_path, CATALOG, lambda _: None)
         code, out, _ = slipway("accuracy", "--json")
-        found = json.loads(out)
+        found = read_document(out)
         assert (code, found["schema"], found["tokens_per_s"]) == (
             *(0, "slipway.accuracy/1"),
             {"n": 1, "within_25": 1.0, "covered": 1.0},
