@@ -98,9 +98,9 @@ def launched(folder, text, script, *, told, **more):
     return launch_quote(priced, *pick(priced, None), launching(folder, told, **more))
 
 
-def window(begins, ends):
+def window(name, begins, ends):
     """A training plan that was bought, from and until so many seconds from now."""
-    now, arn = datetime.now(UTC), "arn:aws:sagemaker:us-east-2:123456789012:training-plan/bought"
+    now, arn = datetime.now(UTC), f"arn:aws:sagemaker:us-east-2:123456789012:training-plan/{name}"
     start, end = (f"{now + timedelta(seconds=each):%Y-%m-%dT%H:%M:%SZ}" for each in (begins, ends))
     return f", training_plan: {{arn: '{arn}', count: 2, fee_usd: 9, starts_at: {start}, ends_at: {end}}}"
 
@@ -245,7 +245,7 @@ class TestEndings:
         assert (found["status"], found["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
 
     def test_a_training_plan_that_is_over_is_refused(self, tmp_path, box):
-        text = plan(["true"], option="training-plan", bought=window(-9000, -60))
+        text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
             launched(tmp_path, text, "", told=[], box=box)
         said = " ".join([str(refused.value), *(each.message for each in refused.value.findings)])
@@ -257,7 +257,8 @@ class TestEndings:
             Timer(8, partial(training_jobs.stop, session, request["TrainingJobName"])).start()
 
         told = Heard(box, tmp_path, "created: training job", stop)
-        text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=window(86400, 172800))
+        bought = window("later", 86400, 172800)
+        text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=bought)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
             launched(tmp_path, text, "", told=told, box=box, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
