@@ -22,7 +22,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
-from botocore.loaders import JSONFileLoader
+from botocore.loaders import JSONFileLoader, Loader
 from botocore.parsers import ResponseParserError
 
 from launcher.agent.safe_json import JsonError
@@ -56,6 +56,11 @@ def error_code(problem: AwsError) -> str:
     """The service's word for an error; empty where no service answered."""
     cause = problem.__cause__
     return str(cause.response.get("Error", {}).get("Code", "")) if isinstance(cause, ClientError) else ""
+
+
+def share_descriptions() -> None:
+    """Read each description once for every botocore session of this process, also for those that moto makes."""
+    Loader.FILE_LOADER_CLASS = staticmethod(lambda: _DESCRIPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

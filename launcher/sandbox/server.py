@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from launcher.aws.session import share_descriptions
 from launcher.sandbox import environment
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
@@ -131,6 +132,7 @@ class Server:
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
         sockets = bind(settings.port)
+        share_descriptions()
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
         from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415

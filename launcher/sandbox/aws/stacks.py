@@ -6,6 +6,7 @@ stack changes while the call that started it lasts), replacement of resources th
 but where their model makes another one, drift, stack policies.
 """
 
+import json
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
@@ -92,6 +93,14 @@ class EmulatedStack(Stack):
     def cloudformation_name_type() -> str:
         """No property names it."""
         return ""
+
+    @staticmethod
+    def parse_template(template: str) -> dict[str, Any]:
+        """A template as a dictionary. The CDK writes JSON, which moto's YAML parser takes 100 times as long to read."""
+        try:
+            return cast("dict[str, Any]", json.loads(template))
+        except ValueError:
+            return Stack.parse_template(template)
 
     def is_created(self) -> bool:
         """Whether its resources are there."""
