@@ -23,6 +23,7 @@ import pytest
 from botocore.stub import Stubber
 from hypothesis import HealthCheck, settings
 
+from launcher.aws.session import share_descriptions
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
@@ -112,6 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
         **toolchain.variables(os.environ),
     }.items():
         state.setenv(name, value)
+    share_descriptions()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

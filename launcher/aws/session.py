@@ -1,11 +1,10 @@
 """AWS clients from an environment, and botocore's errors as ours."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from textwrap import shorten
-from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -22,7 +21,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
-from botocore.loaders import JSONFileLoader, Loader
+from botocore.loaders import create_loader
 from botocore.parsers import ResponseParserError
 
 from launcher.agent.safe_json import JsonError
@@ -39,9 +38,11 @@ _LOGGED_OUT = (LoginError, SSOError, TokenRetrievalError)
 """The profile is there; its session has ended, or has not begun."""
 _EXPIRED = frozenset(("ExpiredToken", "ExpiredTokenException", "RequestExpired"))
 """Codes of credentials that have run out: any further call would fail alike."""
-_FILES = JSONFileLoader()
-_DESCRIPTIONS = SimpleNamespace(exists=_FILES.exists, load_file=cache(_FILES.load_file))
-"""botocore's descriptions of services, each read once for all sessions: EC2's takes 0.2 s and tens of MB."""
+_DESCRIPTIONS = create_loader(os.environ.get("AWS_DATA_PATH"))
+"""botocore's descriptions of services, each read and listed once for all sessions.
+
+Each session would read them anew: EC2's takes 0.2 s and tens of MB, and a client lists the 400 folders of all services.
+"""
 
 
 class CredentialsError(AwsError):
@@ -60,7 +61,7 @@ def error_code(problem: AwsError) -> str:
 
 def share_descriptions() -> None:
     """Read each description once for every botocore session of this process, also for those that moto makes."""
-    Loader.FILE_LOADER_CLASS = staticmethod(lambda: _DESCRIPTIONS)
+    botocore.session.create_loader = lambda _=None: _DESCRIPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Se
         message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
         raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
     core = botocore.session.Session()
-    core.get_component("data_loader").file_loader = _DESCRIPTIONS
+    core.register_component("data_loader", _DESCRIPTIONS)
     return boto3.Session(
         botocore_session=core,
         aws_access_key_id=key or None,
