@@ -39,7 +39,7 @@ def project(pytester, monkeypatch):
 
 
 class TestSkips:
-    @pytest.mark.parametrize("workers", ["0", "2"])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
     def test_an_unlisted_skip_fails_in_ci(self, project, monkeypatch, workers):
         monkeypatch.setenv("CI", "true")
         project.makepyfile(SKIPS)
@@ -62,7 +62,7 @@ class TestSkips:
         project.makepyfile(SKIPS)
         project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1, skipped=1, xfailed=1)
 
-    @pytest.mark.parametrize("workers", ["0", "2"])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
     def test_a_module_that_skips_itself_fails_in_ci(self, project, monkeypatch, workers):
         monkeypatch.setenv("CI", "true")
         project.makepyfile("import pytest\npytest.importorskip('absent_module')\ndef test_one(): pass")
@@ -132,7 +132,7 @@ ASKED = """
 
 
 class TestEnvironment:
-    @pytest.mark.parametrize("workers", ["0", "2"])
+    @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
     def test_what_repeats_an_attack_is_heard_and_a_persons_settings_are_not(self, project, monkeypatch, workers):
         for name, value in (("ATTACK_SEED", "7"), ("FUZZ", "plans:12"), ("HOME", "here")):
             monkeypatch.setenv(f"SLIPWAY_{name}", value)

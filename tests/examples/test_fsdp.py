@@ -34,6 +34,7 @@ def uninterrupted(life):
     return losses, run.weights()
 
 
+@pytest.mark.slow
 def test_a_notice_and_a_resume_leave_no_trace(life, store, s3torchconnector, uninterrupted):
     """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
     environment, keys = store

@@ -40,8 +40,8 @@ def test_there_are_no_others():
 @pytest.mark.parametrize(
     "name",
     [
-        "p5en-lustre",
-        # In every run with more done to them: test_hyperpod_guard.py, test_hyperpod.py.
+        # In every run with more done to them: test_hyperpod_guard.py, test_hyperpod.py, and infra for all.
+        pytest.param("p5en-lustre", marks=pytest.mark.slow),
         pytest.param("trn2-on-demand", marks=pytest.mark.slow),
         pytest.param("p5-training-plan", marks=pytest.mark.slow),
     ],

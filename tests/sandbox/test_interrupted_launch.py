@@ -183,7 +183,12 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "moment", [pytest.param("synthesising", marks=pytest.mark.slow), "preparing the account", "attempt 1 started"]
+    "moment",
+    [
+        pytest.param("synthesising", marks=pytest.mark.slow),
+        "preparing the account",
+        pytest.param("attempt 1 started", marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launch, tmp_path):
     running = launch("killed")

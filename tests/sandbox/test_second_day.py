@@ -232,7 +232,16 @@ def no():
     raise DeclinedError("nothing was done")
 
 
-@pytest.mark.parametrize("kind", [pytest.param(each, marks=pytest.mark.xdist_group(f"second-{each}")) for each in KEYS])
+# A story takes a minute of a core: HyperPod's two are those of ParallelCluster and EKS with other calls.
+def stories(slow):
+    marks = {
+        kind: [pytest.mark.xdist_group(f"second-{kind}"), *([pytest.mark.slow] if kind in slow else [])]
+        for kind in KEYS
+    }
+    return [pytest.param(kind, marks=marks[kind]) for kind in KEYS]
+
+
+@pytest.mark.parametrize("kind", stories(slow=("hyperpod-slurm", "hyperpod-eks")))
 def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
     with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
         account = Account(kind, sandbox, front, tmp_path)
@@ -292,7 +301,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [each for each in KEYS if "hyperpod" not in each])
+@pytest.mark.parametrize("kind", ["parallelcluster", pytest.param("eks", marks=pytest.mark.slow)])
 def test_an_open_reservation_that_its_own_nodes_fill_is_used_again(kind, tmp_path):
     """HyperPod's instances run in AWS's account, and in no reservation of this one."""
     with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:

@@ -146,7 +146,7 @@ STACKS = {
         nodes=(1,),
     ),
 }
-QUICK = ("hf-jit-1", "lightning-1")
+QUICK = ("hf-jit-1",)
 CASES = [
     pytest.param(
         stack,

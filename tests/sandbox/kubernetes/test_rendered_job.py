@@ -57,6 +57,8 @@ sys.exit(int(sys.argv[1]))
 """
 MORE = "it failed more often than run.retries allows; "
 OPERATORS = (Operator.JOB, Operator.PYTORCHJOB, Operator.HYPERPOD_PYTORCHJOB)
+# HyperPod's operator starts pods as the training operator does: at full size alone.
+FEWER = (*OPERATORS[:2], pytest.param(OPERATORS[2], marks=pytest.mark.slow))
 
 
 @pytest.fixture
@@ -132,7 +134,7 @@ def test_a_rendered_job_runs_to_its_end(submitted, until, operator):
     assert "part 0 " in log()
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize(
     "ends, retries, lives, begins, reason",
     [
@@ -153,7 +155,7 @@ def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
     assert (tmp_path / "lives").read_text() == lives, log()
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", FEWER)
 def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, tmp_path, operator):
     made = {}
     for code in ("78", "126", "127"):

@@ -113,7 +113,7 @@ def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(made, indexes, tmp_
 @pytest.mark.parametrize(
     "template",
     # What pip is told is one file that both include.
-    ["neuron/xla.sh.j2", pytest.param("neuron/torchneuron.sh.j2", marks=pytest.mark.slow)],
+    [pytest.param(name, marks=pytest.mark.slow) for name in ("neuron/xla.sh.j2", "neuron/torchneuron.sh.j2")],
 )
 def test_the_lock_brings_the_same_again_or_nothing(made, indexes, tmp_path, template):
     folder, _ = indexes

@@ -103,7 +103,7 @@ def test_a_tighter_latency_never_gives_more_tokens_per_dollar(shape, limit, tigh
         assert all(less[name] >= most[name] - CENT for name in less if name in most)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @few
 @given(tight=st.floats(8, 300), more=st.floats(0, 300), rate=st.floats(0.1, 20))
 def test_it_holds_of_every_region_and_term(tight, more, rate):
