@@ -6,7 +6,6 @@ stack changes while the call that started it lasts), replacement of resources th
 but where their model makes another one, drift, stack policies.
 """
 
-import json
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,6 +17,7 @@ from moto.cloudformation.models import CloudFormationBackend, Event, Stack
 from moto.cloudformation.parsing import OutputMap
 from moto.cloudformation.utils import generate_stack_id
 
+from launcher.agent import safe_json
 from launcher.sandbox.aws.references import CircularTemplateError, imports_of
 from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 
@@ -98,8 +98,8 @@ class EmulatedStack(Stack):
     def parse_template(template: str) -> dict[str, Any]:
         """A template as a dictionary. The CDK writes JSON, which moto's YAML parser takes 100 times as long to read."""
         try:
-            return cast("dict[str, Any]", json.loads(template))
-        except ValueError:
+            return cast("dict[str, Any]", safe_json.loads(template))
+        except safe_json.JsonError:
             return Stack.parse_template(template)
 
     def is_created(self) -> bool:
