@@ -92,7 +92,7 @@ def _story(found: RunState) -> tuple[str, ...]:
         deployed = found.report.endpoint
         return (
             f"  endpoint {deployed.name} in {deployed.region} came into service",
-            f"  slipway endpoint test {found.name} asks how it is now",
+            f"  slipway endpoint test {found.name} shows its current state",
             *_standing(found),
         )
     if found.status == KILLED:

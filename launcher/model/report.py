@@ -68,7 +68,7 @@ class BudgetStop:
     @property
     def next(self) -> str:
         """How to go on."""
-        where = "it begins anew" if self.checkpoint_step is None else f"it resumes from step {self.checkpoint_step}"
+        where = "it starts again" if self.checkpoint_step is None else f"it resumes from step {self.checkpoint_step}"
         return f"raise budget.stop_at_usd and launch again: {where}"
 
 

@@ -223,7 +223,7 @@ class SecurityRequest:
     session_log: bool = setting(False, Flag(), "keep what Session Manager's shells show in a log group of the stack's")
     roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "roles that exist")
     kubernetes_access: tuple[str, ...] = setting(
-        (), Many(item=PRINCIPAL_ARN), "who may put jobs into an EKS cluster; none: whoever the account's IAM lets"
+        (), Many(item=PRINCIPAL_ARN), "who may put jobs into an EKS cluster; none: whoever the account's IAM allows"
     )
 
 

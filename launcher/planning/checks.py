@@ -446,7 +446,10 @@ def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
             groups = re.compile(policy.pattern).groups
         except re.error as problem:
             yield error(
-                "checkpoint-pattern", "checkpoint.pattern", f"{policy.pattern!r} is no pattern: {problem}", hint
+                "checkpoint-pattern",
+                "checkpoint.pattern",
+                f"{policy.pattern!r} is not a regular expression: {problem}",
+                hint,
             )
         else:
             if groups != 1:

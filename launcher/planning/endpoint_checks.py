@@ -125,13 +125,13 @@ def _image(served: ServingDeployment) -> Iterator[Finding]:
     pinned = served.engine_image
     if pinned is None:
         message = f"no pinned image serves {serve.task} on {chip.name}"
-        yield error("no-image", path, message, "another instance type, or an image of your own")
+        yield error("no-image", path, message, "use another instance type, or set your own image")
         return
     yield from _architecture(served, pinned.families, pinned.repository)
     if served.image is None:
         regions = ", ".join(pinned.regions) or "the regions of AWS's registry"
         message = f"{pinned.repository} is not in {served.plan.place.region}, but in {regions}"
-        yield error("image-not-in-region", "target.region", message, "one of these, or an image of your own")
+        yield error("image-not-in-region", "target.region", message, "use one of these, or set your own image")
 
 
 def _own_image(image: str, chip: str, *, neuron: bool) -> Iterator[Finding]:
@@ -149,11 +149,11 @@ def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) ->
     serve, model, path = served.serve, served.model, f"{PATH}.model"
     spec = served.catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     if model is None:
-        message = f"{serve.model} is a closed model: its weights are on Bedrock alone"
+        message = f"{serve.model} is a closed model: its weights are available on Bedrock only"
         yield error("closed-model", path, message, "purchase.option: bedrock")
     elif spec is not None and families and spec.family not in families:
         message = f"{spec.name} is of the family {spec.family}, which {image} does not serve: {', '.join(families)}"
-        yield error("wrong-architecture", path, message, "another model, a GPU type, or an image of your own")
+        yield error("wrong-architecture", path, message, "use another model, a GPU type, or your own image")
     elif (reason := beyond(model, served.chip, embedding=not serve.answer_tokens)) is not None:
         yield error("wrong-architecture", path, reason, "another model or instance type")
 
@@ -187,7 +187,7 @@ def _model(served: ServingPlan) -> Iterator[Finding]:
 def _bought(served: ServingPlan) -> Iterator[Finding]:
     plan, image = served.plan, served.serve.image
     if image is not None and not ECR.match(image):
-        message = f"SageMaker pulls images from private registries of ECR alone, got {image}"
+        message = f"SageMaker pulls images from private ECR registries only, got {image}"
         hint = "push it to <account>.dkr.ecr.<region>.amazonaws.com, or set it to auto"
         yield error("image-not-in-ecr", f"{PATH}.image", message, hint)
     if plan.place.option not in SOLD:
@@ -226,7 +226,7 @@ def _zero(served: ServingPlan) -> Iterator[Finding]:
         yield error("zero-refused", path, f"{region} refuses components without an instance, got 0", hint)
     elif region not in ZERO_SEEN:
         seen = ", ".join(ZERO_SEEN)
-        message = f"0 was seen to work in {seen}; nobody has reported it of {region}"
+        message = f"0 was seen to work in {seen}; no report for {region}"
         yield warning("zero-unconfirmed", path, message, hint)
 
 
@@ -290,7 +290,7 @@ def _storage(served: ServingPlan) -> Iterator[Finding]:
     size = served.volume_gib
     if size is not None and size > MOST_VOLUME_GIB:
         message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"
-        yield error("volume-too-large", f"{PATH}.model", message, "a type with disks of its own, or target.kind eks")
+        yield error("volume-too-large", f"{PATH}.model", message, "use a type with local disks, or target.kind eks")
     chips, held = served.chips * served.copies, served.facts.accelerators
     if chips < held:
         message = f"{held - chips} of {held} chips of {served.facts.name} are left unused and paid for"

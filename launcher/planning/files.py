@@ -67,8 +67,8 @@ def _data(request: PlanRequest) -> Iterator[Finding]:
     for index, each in enumerate(request.run.data):
         for other in request.run.data[:index]:
             if _holds(other.path, each.path) or _holds(each.path, other.path):
-                message = f"{each.path} and {other.path} lie in one another: each folder is one source's alone"
-                yield error("path-taken", f"run.data[{index}].path", message, "give each a folder of its own")
+                message = f"{each.path} and {other.path} overlap: each folder may have one source only"
+                yield error("path-taken", f"run.data[{index}].path", message, "use a separate folder for each source")
         if _holds("/slipway", each.path):
             message = f"{each.path} is taken by the job's own folder"
             yield error("path-taken", f"run.data[{index}].path", message, "/data, for example")

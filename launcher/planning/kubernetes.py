@@ -47,7 +47,7 @@ def _range_findings(request: PlanRequest) -> Iterator[Finding]:
         try:
             network = IPv4Network(each)
         except (AddressValueError, NetmaskValueError, ValueError) as problem:
-            yield error("bad-range", path, f"{each} is no network: {problem}", "a.b.c.d/n, with no bits below n")
+            yield error("bad-range", path, f"{each} is not a network: {problem}", "a.b.c.d/n, with no bits below n")
             continue
         if any(network.overlaps(other) for other in _DOCUMENTATION if network.prefixlen >= other.prefixlen):
             yield error("documentation-range", path, f"{each} is a documentation range (RFC 5737)", hint)

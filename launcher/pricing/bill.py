@@ -141,7 +141,7 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
             name=f"network {network.name}, which clusters share",
             value="counted whole",
             unit="",
-            source="whoever comes first makes it; nobody knows how many will share it",
+            source="the first plan that uses it creates it; the number of plans that will share it is unknown",
         )
 
 

@@ -77,12 +77,12 @@ class RowReader:
             missing = [each for each in needs if each not in header]
             if missing:
                 raise UnreadableInputError(
-                    f"{name} is no export of CUR 2.0 or FOCUS: it has no column {', '.join(missing)}",
+                    f"{name} is not an export of CUR 2.0 or FOCUS: it has no column {', '.join(missing)}",
                     hint="an export with all columns: aws bcm-data-exports create-export",
                 )
             yield from self._of(table, header, take, name)
         except (csv.Error, UnicodeDecodeError) as problem:
-            raise UnreadableInputError(f"{name} is no CSV file: {problem}") from problem
+            raise UnreadableInputError(f"{name} is not a CSV file: {problem}") from problem
 
     def _of(
         self, table: Iterable[list[str]], header: list[str], take: Callable[[Cells], BilledRow], name: str

@@ -221,7 +221,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
             billable_time=_billable(document.get("actual")),
         )
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise UnreadableInputError(f"this is no report: {type(problem).__name__} {problem}") from problem
+        raise UnreadableInputError(f"this is not a report: {type(problem).__name__} {problem}") from problem
 
 
 def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:

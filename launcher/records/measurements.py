@@ -86,7 +86,7 @@ def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Findin
         try:
             one = parse_measurement(safe_json.loads(line[:LONGEST]))
         except ValueError as problem:
-            said = f"{path.name}, line {number}, is no measurement and does not count: {problem}"
+            said = f"{path.name}, line {number}, is not a measurement and is ignored: {problem}"
             findings.append(warning("measurement-unreadable", "", said, "mend the line, or delete it"))
             continue
         same = replace(one, idle_tail_h=None)

@@ -79,8 +79,8 @@ def read_saved(path: Path) -> SavedPlan | None:
         hold(found, {"usd": {"high": str}, "plan": {}})
         saved = read(SavedPlan, {**found, "usd_high": found["usd"]["high"]}, whole=True)
     except ValueError as cause:
-        raise UnreadableInputError(f"{path} is no whole saved plan: {cause}", hint=again) from cause
+        raise UnreadableInputError(f"{path} is not a complete saved plan: {cause}", hint=again) from cause
     for name, usd in (("usd.high", saved.usd_high), *saved.amounts.items()):
         if usd < 0:
-            raise UnreadableInputError(f"{path} is no whole saved plan: {name} is below 0", hint=again)
+            raise UnreadableInputError(f"{path} is not a complete saved plan: {name} is below 0", hint=again)
     return saved

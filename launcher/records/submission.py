@@ -135,7 +135,7 @@ def recorded(folder: RunFolder) -> Submission | None:
             return None
         return read(Submission, {**found, "target": _target(found.get("target"), head_node)})
     except (KeyError, TypeError, ValueError) as problem:
-        raise UnreadableInputError(f"{folder.path / FILE} is no submission: {problem}") from problem
+        raise UnreadableInputError(f"{folder.path / FILE} is not a submission record: {problem}") from problem
 
 
 def _target(recorded: str | None, head_node: HeadNode) -> str:

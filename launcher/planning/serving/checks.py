@@ -168,7 +168,7 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
         taken = {each.name: each.serving_groups for each in chips} or _degrees(catalog)
         if not any(wanted in each for each in taken.values()):
             allowed = "; ".join(f"{', '.join(map(str, each))} on {name}" for name, each in taken.items())
-            message = f"{wanted} is no degree of tensor parallelism there, allowed: {allowed}"
+            message = f"{wanted} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
     refused = [reason for each in chips if (reason := unserved_precision(serve.precision, each))]
     if refused and len(refused) == len(chips):

@@ -57,7 +57,7 @@ def begun_below(plan: Plan, first: Objects, key: str | None, tell: Callable[[str
         tell: is told what could not be read.
 
     Raises:
-        AwsError: that it begins anew cannot be written down.
+        AwsError: that it starts again cannot be written down.
     """
     if plan.request.checkpoint.mode not in _KEPT:
         return ""

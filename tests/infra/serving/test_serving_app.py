@@ -19,7 +19,11 @@ NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuron
 @pytest.mark.parametrize(
     "name, changes, said",
     [
-        ("llama31-8b-inf2", {"tensor_parallel: 8": "tensor_parallel: 12"}, "12 is no degree of tensor parallelism"),
+        (
+            "llama31-8b-inf2",
+            {"tensor_parallel: 8": "tensor_parallel: 12"},
+            "12 is not a supported degree of tensor parallelism",
+        ),
         ("llama31-8b-g6e", {"max_instances: 1": "deployment: canary"}, "canary replaces a part of the instances"),
         ("llama31-8b-g6e", {"option: on-demand": "option: any"}, "purchase.option: must be one value, got any"),
         ("asynchronous-inf2", {"region: us-east-2": "region: eu-north-1"}, "target"),

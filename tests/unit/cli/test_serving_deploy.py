@@ -74,7 +74,11 @@ def of(text, line):
         (EMBED.replace("target: {", "target: {cluster: pod, "), 5, "an endpoint does not run in a cluster, got pod"),
         (of(EMBED, "min_instances: 0").replace("us-west-2", "eu-west-3"), 5, "eu-west-3"),
         (of(EMBED, "deployment: canary"), 5, "canary replaces a part of the instances"),
-        (EMBED.replace("tensor_parallel: 2", "tensor_parallel: 12"), 5, "12 is no degree of tensor parallelism"),
+        (
+            EMBED.replace("tensor_parallel: 2", "tensor_parallel: 12"),
+            5,
+            "12 is not a supported degree of tensor parallelism",
+        ),
         (CHAT.replace("    model_uri: s3://models-of-the-team/llama\n", ""), 5, "given with a token"),
     ],
     ids=[
@@ -209,7 +213,7 @@ def test_the_report_of_an_endpoint_is_its_answer_and_a_month(on_plan):
     assert "attempt" not in out
     (folder / "report.json").write_text(json.dumps({**REPORT, "simulated": False}))
     _, out, _ = of_run(on_plan, "status")
-    assert "slipway endpoint test chat asks how it is now" in " ".join(out.split())
+    assert "slipway endpoint test chat shows its current state" in " ".join(out.split())
     code, _, err = of_run(on_plan, "logs")
     assert code == 2
     assert "aws logs tail /aws/sagemaker/InferenceComponents/slipway-chat --region us-east-1" in " ".join(err.split())

@@ -39,7 +39,11 @@ def test_what_is_allowed(checkpoint):
     "checkpoint,path,message",
     [
         ({"pattern": "run-"}, "checkpoint.pattern", "'run-' has 0 groups; it must have one, the step"),
-        ({"pattern": "run-("}, "checkpoint.pattern", "'run-(' is no pattern: missing ), unterminated subpattern"),
+        (
+            {"pattern": "run-("},
+            "checkpoint.pattern",
+            "'run-(' is not a regular expression: missing ), unterminated subpattern",
+        ),
         (
             {"pattern": r"run-(\d+)", "layout": "hf"},
             "checkpoint.layout",

@@ -109,7 +109,7 @@ REFUSED = {
         {"image": "public.ecr.aws/neuron/vllm:0.11.0-sdk2.26.1"},
         {},
         "image-not-in-ecr",
-        "private registries of ECR alone",
+        "private ECR registries only",
         "set it to auto",
     ),
     "image-not-in-region": (
@@ -117,7 +117,7 @@ REFUSED = {
         {"region": "eu-north-1"},
         "image-not-in-region",
         "is not in eu-north-1, but in ap-northeast-1",
-        "an image of your own",
+        "your own image",
     ),
     "zero-where-it-is-refused": (
         {"min_instances": 0},

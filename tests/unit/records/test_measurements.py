@@ -53,7 +53,7 @@ def test_damage_is_named_and_half_a_line_spoils_no_other(tmp_path):
     add_measurement(path, measurement())
     found, (finding,) = load_measurements(path)
     assert found == (measurement(),)
-    assert "line 1, is no measurement" in finding.message
+    assert "line 1, is not a measurement" in finding.message
 
 
 @pytest.mark.parametrize(

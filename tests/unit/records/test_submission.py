@@ -35,7 +35,7 @@ def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_s
 def test_a_target_that_nobody_knows_is_refused(folder):
     submission(API).write(folder)
     folder.write_json(FILE, {**folder.read_json(FILE), "target": "mainframe"})
-    with pytest.raises(UnreadableInputError, match="no submission"):
+    with pytest.raises(UnreadableInputError, match="not a submission record"):
         recorded(folder)
 
 
@@ -53,5 +53,5 @@ def test_a_damaged_one_is_refused(folder, key, value):
     document = folder.read_json(FILE)
     document["head_node"][key] = value
     folder.write_json(FILE, document)
-    with pytest.raises(UnreadableInputError, match="no submission"):
+    with pytest.raises(UnreadableInputError, match="not a submission record"):
         recorded(folder)

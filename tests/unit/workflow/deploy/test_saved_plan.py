@@ -94,7 +94,7 @@ def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
     whole = json.loads(saved.read_text())
     for key, value in (("stacks", None), ("digest", 1), ("saved_at", "soon"), ("usd", {"high": "NaN"}), ("plan", [])):
         saved.write_text(json.dumps({**whole, key: value}))
-        with pytest.raises(UnreadableInputError, match="is no whole saved plan"):
+        with pytest.raises(UnreadableInputError, match="is not a complete saved plan"):
             read_saved(saved)
 
 

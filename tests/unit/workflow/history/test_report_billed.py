@@ -168,7 +168,7 @@ def test_an_export_without_tags_and_several_exports_are_refused(billed_run, slip
         folder.mkdir(parents=True)
         export(folder / "a.csv", [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "1")])
     ended = slipway("report", "billed", "--billed", "--export", "both")
-    assert (ended.code, "holds 2 exports" in ended.err) == (5, True)
+    assert (ended.code, "contains 2 exports" in ended.err) == (5, True)
     assert slipway("report", "billed", "--export", "both").code == 2
 
 
