@@ -220,6 +220,9 @@ def _misused(problem: Any) -> int:
 
 def _encode_anything() -> None:
     """Let a name from a file or a cluster hold what cannot be encoded."""
+    # A stream that the caller has closed is None.
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

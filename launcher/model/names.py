@@ -1,9 +1,11 @@
-"""Nearest names, for messages."""
+"""Names: the nearest known one, for messages, and the form of an image in ECR."""
 
 import difflib
 import re
 from collections.abc import Iterable
 
+ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
+"""An image in a private registry of ECR."""
 _LONGEST = 200
 """Characters: of a longer word none of ours is near, and the search takes time with its square."""
 

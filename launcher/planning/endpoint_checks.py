@@ -7,6 +7,7 @@ from dataclasses import replace
 from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
+from launcher.model.names import ECR
 from launcher.model.plan import Plan
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
@@ -25,7 +26,6 @@ FIRST_WITHOUT_INFERENTIA = (2, 29)
 SDK = re.compile(r"sdk(\d+)\.(\d+)")
 ANSWER_S = 60.0
 """Seconds in which a container has to answer an invocation that is not streamed (SageMaker developer guide)."""
-ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
 ZERO_REFUSED = ("eu-west-3",)
 ZERO_SEEN = ("us-east-1",)
 """Regions in which MinInstanceCount 0 was refused and taken (stdapi-ai/stdapi.ai#43, 2026-08-27)."""

@@ -7,9 +7,9 @@ from launcher.catalog.permissions import Permissions
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, JOBS_PREFIX, JOURNAL_FOLDER, WORD_FOLDER
 from launcher.model.named_role import NamedRole
+from launcher.model.names import ECR
 from launcher.model.reach import reached
 from launcher.model.request import PlanRequest
-from launcher.planning.endpoint_checks import ECR
 from launcher.rendering.policies import (
     STORE,
     Account,

@@ -8,10 +8,10 @@ from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
+from launcher.model.names import ECR
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.training_job import LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
-from launcher.planning.endpoint_checks import ECR
 from launcher.planning.targets import Locations, Rules
 from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end
 
