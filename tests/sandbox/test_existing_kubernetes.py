@@ -150,7 +150,7 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
     assert {each.result for each in found.values()} == {Outcome.OK}
     own = f"s3://{store_of(account)}/jobs/examined"
-    assert found["pods' role"].got == f"it is granted, for {own} only"
+    assert found["pods' role"].got == f"the role is granted, for {own} only"
 
 
 def store_of(account):
