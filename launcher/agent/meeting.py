@@ -126,7 +126,7 @@ class Rendezvous:
                 if self._place.part == 0 and self._store.swap_text(LIFE, done, before=found) is not None:
                     return True
                 if self._place.part > 0:
-                    self._once("waiting for the first pod to end")
+                    self._once("waiting for the first node to end")
             except StoreError as error:
                 self._once(f"cannot write or read whether the job is complete; trying again: {error}")
             if over():

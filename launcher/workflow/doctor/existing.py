@@ -118,12 +118,12 @@ def free_names(subject: Subject) -> Iterator[Check]:
                 "stack name", asked, "a stack of another owner has this name", "choose another name in the plan file"
             )
         elif found.status.endswith("_IN_PROGRESS"):
-            yield failed("stack name", asked, f"{found.status}: another deployment is under way", "wait until it ends")
+            yield failed("stack name", asked, f"{name} is {found.status}: another deployment is under way", "wait until it ends")
         elif found.status.endswith("ROLLBACK_FAILED") or found.status == "ROLLBACK_COMPLETE":
             fix = f"slipway down {plan.cluster_name}"
-            yield failed("stack name", asked, f"{found.status}: CloudFormation will not update it", fix)
+            yield failed("stack name", asked, f"{name} is {found.status}: CloudFormation will not update it", fix)
         else:
-            yield ok("stack name", asked, f"Slipway's, {found.status}: it will be updated")
+            yield ok("stack name", asked, f"{name} is Slipway's ({found.status}) and will be updated")
 
 
 CONTAINER_IMAGE = Examination("container image", "the image is there", container_image)
