@@ -40,7 +40,7 @@ def report(
 
     --billed reads the bill by the tag of the run's cluster from Cost Explorer, or from an export with --export.
     """
-    from launcher.records.documents import parse_report, report_document
+    from launcher.records.documents import report_document, stored_report
     from launcher.workflow.run.status import report_at, status_of
 
     if not billed and (export is not None or upfront is not Upfront.PAID):
@@ -53,7 +53,7 @@ def report(
             f"{name} has no report: its newest run is a {command.command}, {command.state}",
             hint=f"slipway status {name}",
         )
-    found = report_at(name, folder, parse_report(folder.read_json("report.json")), options.now())
+    found = report_at(name, folder, stored_report(folder), options.now())
     bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:

@@ -7,6 +7,7 @@ import typer
 
 from launcher.answers.table import Column, render
 from launcher.cli import options, output
+from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder, all_runs, runs_document
 
@@ -18,11 +19,17 @@ def register(app: typer.Typer) -> None:
 
 def runs(*, json: options.Json = False) -> None:
     """List the runs under .slipway in this folder, newest first."""
-    found = []
+    found, unreadable = [], []
     for name, folder in all_runs(Path.cwd()):
-        found.append((name, folder.path.name, _status(folder), folder.path))
+        try:
+            status = _status(folder)
+        except UnreadableInputError as problem:
+            status = "unreadable"
+            unreadable.append(problem.message)
+        found.append((name, folder.path.name, status, folder.path))
     if json:
         output.document(runs_document([row[:3] for row in found]))
+        _refuse(unreadable)
         return
     if not found:
         output.say("no runs in this folder\n\n  next: slipway plan FILE")
@@ -33,15 +40,21 @@ def runs(*, json: options.Json = False) -> None:
         Column("status", itemgetter(2)),
     ]
     output.result(render(columns, found, output.terminal_width()))
+    _refuse(unreadable)
+
+
+def _refuse(unreadable: list[str]) -> None:
+    if unreadable:
+        raise UnreadableInputError("; ".join(unreadable), hint="restore the file, or remove the folder of its run")
 
 
 def _status(folder: RunFolder) -> str:
     """How a run is doing by its folder: what its report says, or the command that made it."""
-    from launcher.records.documents import parse_report
+    from launcher.records.documents import stored_report
     from launcher.workflow.run.status import NOT_SUBMITTED, status_of
 
     if (folder.path / "report.json").is_file():
-        return status_of(folder, parse_report(folder.read_json("report.json"))).replace("-", " ")
+        return status_of(folder, stored_report(folder)).replace("-", " ")
     command = read_command(folder)
     if command is None:
         return NOT_SUBMITTED.replace("-", " ")

@@ -14,6 +14,7 @@ from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 from launcher.model.serving import BedrockTerms, ServingOutlook
 from launcher.records import endpoint_documents
 from launcher.records.codec import Json, Keys, named, picked, plain
+from launcher.records.run_folder import RunFolder
 
 FORMS: Keys = {
     Assumption: "name value unit source",
@@ -189,6 +190,19 @@ def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
     hold(quote, _PRICED)
     usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
     return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))
+
+
+def stored_report(folder: RunFolder) -> Report:
+    """The report of a run.
+
+    Raises:
+        UnreadableInputError: the folder has none, or its file is not a report.
+    """
+    document = folder.read_json("report.json")
+    try:
+        return parse_report(document)
+    except UnreadableInputError as problem:
+        raise UnreadableInputError(f"cannot read {folder.path / 'report.json'}: {problem.message}") from problem
 
 
 def parse_report(document: Mapping[str, Any]) -> Report:

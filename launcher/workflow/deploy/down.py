@@ -20,7 +20,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Part, Stage, Tell, stage
 from launcher.model.target import TARGETS
 from launcher.records import run_folder
-from launcher.records.documents import parse_report, report_document
+from launcher.records.documents import report_document, stored_report
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
 from launcher.workflow.cluster.targets import cluster_at
@@ -222,7 +222,7 @@ def record_removal(removal: Removal, root: Path, environment: Mapping[str, str],
         if name != removal.cluster or not (folder.path / "report.json").is_file():
             continue
         try:
-            report = parse_report(folder.read_json("report.json"))
+            report = stored_report(folder)
             regions = plan_file.load(folder.path / "plan.json").target.region or ()
         except SlipwayError as problem:
             tell(problem.message)

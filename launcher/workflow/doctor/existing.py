@@ -118,7 +118,8 @@ def free_names(subject: Subject) -> Iterator[Check]:
                 "stack name", asked, "a stack of another owner has this name", "choose another name in the plan file"
             )
         elif found.status.endswith("_IN_PROGRESS"):
-            yield failed("stack name", asked, f"{name} is {found.status}: another deployment is under way", "wait until it ends")
+            said = f"{name} is {found.status}: another deployment is under way"
+            yield failed("stack name", asked, said, "wait until it ends")
         elif found.status.endswith("ROLLBACK_FAILED") or found.status == "ROLLBACK_COMPLETE":
             fix = f"slipway down {plan.cluster_name}"
             yield failed("stack name", asked, f"{name} is {found.status}: CloudFormation will not update it", fix)

@@ -34,7 +34,7 @@ from launcher.model.bill import (
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.bill_document import BILLED, billed_document
 from launcher.records.bill_rows import RowReader
-from launcher.records.documents import parse_report
+from launcher.records.documents import stored_report
 from launcher.records.run_folder import STAMP, RunFolder, all_runs
 from launcher.workflow.history.bill_parquet import parquet_lines
 from launcher.workflow.history.ledger_entries import bought_ids
@@ -319,7 +319,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
         UnreadableInputError: the run's files, or those of the export, cannot be read.
         AwsError: AWS could not be asked.
     """
-    report = parse_report(folder.read_json("report.json"))
+    report = stored_report(folder)
     if report.simulated:
         raise ImpossibleError(f"{name} ran in the sandbox: AWS billed nothing for this run")
     plan, quote = folder.read_json("plan.json"), folder.read_json("quote.json")

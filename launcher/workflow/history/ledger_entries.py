@@ -17,7 +17,7 @@ from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import read_command
-from launcher.records.documents import parse_cost, parse_report
+from launcher.records.documents import parse_cost, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
 from launcher.workflow.history.attempts import attempts, interrupted, read_events
 
@@ -49,7 +49,7 @@ def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
 def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     quote = folder.read_json("quote.json")
     hold(quote, _QUOTE)
-    report = parse_report(folder.read_json("report.json")) if (folder.path / "report.json").is_file() else None
+    report = stored_report(folder) if (folder.path / "report.json").is_file() else None
     made = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     command = read_command(folder)
     plan = folder.read_json("plan.json") if (folder.path / "plan.json").is_file() else {}

@@ -17,7 +17,7 @@ from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.request import PlanRequest
 from launcher.records.command_record import KILLED, goes_on, read_command
-from launcher.records.documents import parse_report, report_document
+from launcher.records.documents import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, write_whole
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
@@ -142,7 +142,7 @@ def _asked(
 
 def _left(name: str, folder: RunFolder) -> RunState:
     has = (folder.path / "report.json").is_file()
-    report = parse_report(folder.read_json("report.json")) if has else None
+    report = stored_report(folder) if has else None
     command = read_command(folder)
     # Of a sandbox nothing is in an account, and nothing is billed.
     sandbox = command.sandbox if command is not None else report is not None and report.simulated

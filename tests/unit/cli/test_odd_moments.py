@@ -144,6 +144,17 @@ def test_a_killed_launch_tells_what_is_known(here, slipway):
     assert " killed" in slipway("runs")[1]
 
 
+def test_runs_lists_the_others_beside_one_whose_report_is_broken(here, slipway):
+    from datetime import UTC, datetime
+
+    whole = killed(here)
+    broken = run_folder.create("x", datetime(2026, 11, 20, 13, tzinfo=UTC), here)
+    broken.write_json("report.json", {"schema": "slipway.report/1"})
+    code, out, said = slipway("runs")
+    assert (code, whole.path.name in out, " unreadable" in out) == (2, True, True)
+    assert f"cannot read {broken.path / 'report.json'}: " in said
+
+
 def test_what_is_deployed_is_listed_as_what_it_was(here, slipway):
     from datetime import UTC, datetime
 
