@@ -84,7 +84,7 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
     try:
         found = safe_json.load(beside)
     except (OSError, ValueError) as problem:
-        raise UnreadableInputError(f"{beside} is no quote: {problem!r}", hint=WRITTEN) from problem
+        raise UnreadableInputError(f"{beside} is not a quote: {problem!r}", hint=WRITTEN) from problem
     return _checked(found, str(beside))
 
 
@@ -99,7 +99,7 @@ def _checked(found: Any, where: str) -> dict[str, Any]:
             and (expires is None or datetime.fromisoformat(expires).tzinfo is not None)
         )
     except (ValueError, KeyError, TypeError) as problem:
-        raise UnreadableInputError(f"{where} is no quote: {problem!r}", hint=WRITTEN) from problem
+        raise UnreadableInputError(f"{where} is not a quote: {problem!r}", hint=WRITTEN) from problem
     if not sound:
-        raise UnreadableInputError(f"{where} is no quote of schema {SCHEMA}", hint=WRITTEN)
+        raise UnreadableInputError(f"{where} is not a quote of schema {SCHEMA}", hint=WRITTEN)
     return dict(found)

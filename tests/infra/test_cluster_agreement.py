@@ -143,6 +143,7 @@ def of_pcs(templates, quote):
         "PCS node management, advanced": count * runs,
         "PCS node management, login node": logins * up_h,
         f"PCS accounting, {size}": accounting * up_h,
+        "PCS accounting storage, 1 GB": accounting * up_h / MONTH_H,
         **by_the_hour(templates, up_h),
     }
     for each in resources(templates, "AWS::FSx::FileSystem"):

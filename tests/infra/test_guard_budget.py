@@ -102,7 +102,8 @@ class TestWhat:
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: stopped at the budget"
         assert "of the $100 of budget.stop_at_usd are spent" in text
-        assert "raise budget.stop_at_usd in the plan file and launch it again: it resumes" in text
+        assert "raise budget.stop_at_usd in the plan file and launch it again" in text
+        assert "resume from its last checkpoint" in text
         assert "its 2 nodes end in 5 minutes" in text
 
     def test_the_end_of_the_nodes_is_told_once_too(self, aws, looks):

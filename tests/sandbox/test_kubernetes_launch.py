@@ -85,7 +85,7 @@ def launched(folder, plan):
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"ends with {undisturbed()}" in log
     assert f"begins at {last.resumed_from_step}" in log
-    assert any("EC2 takes ip-10-0-" in line for line in told)
+    assert any("EC2 reclaims ip-10-0-" in line for line in told)
     # The API is asked when the control plane is there, before the nodes.
     steps = ("control plane first", "requesting the API of slipway-", "read back and as planned")
     told_at = [next(index for index, line in enumerate(told) if words in line) for words in steps]

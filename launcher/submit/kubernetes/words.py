@@ -63,7 +63,7 @@ def unplaced(message: str) -> str:
     >>> unplaced("no nodes available to schedule pods")
     'no capacity: the cluster has no nodes yet'
     >>> unplaced("0/3 nodes are available: 2 node(s) had untolerated taint {%s: Unschedulable}." % UNHEALTHY)
-    'health checks: HyperPod tries 2 of 3 nodes before they get jobs'
+    'health checks: HyperPod tests 2 of 3 nodes before they accept jobs'
     """
     total = _NODES.search(message)
     if total is None:

@@ -103,7 +103,7 @@ def left_out_words(names: Sequence[str]) -> str:
     """What stayed on this machine because it is private, and the way to ship it all the same.
 
     >>> left_out_words([".env", "keys/id_rsa"])
-    '; left out as private: .env, keys/id_rsa (a line !.env in .slipwayignore ships it)'
+    '; left out as private: .env, keys/id_rsa (add the line !.env to .slipwayignore to ship it)'
     """
     if not names:
         return ""

@@ -253,7 +253,7 @@ def test_measurements_correct_the_estimate(tmp_path, capsys):
     assert accuracy.main(["--measured", str(tmp_path / "none.jsonl"), "--json"]) == 2
     path.write_text("{}")
     assert accuracy.main(["--measured", str(path), "--json"]) == 2
-    assert "line 1, is no measurement" in capsys.readouterr().err
+    assert "line 1, is not a measurement" in capsys.readouterr().err
 
 
 def test_a_measurement_on_few_machines_helps_on_many():

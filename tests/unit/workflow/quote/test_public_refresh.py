@@ -406,4 +406,5 @@ def test_fees_that_the_list_has_are_told_and_price_nothing(site, tmp_path):
 def test_fees_that_the_list_lacks_are_told(site, tmp_path, codes, said):
     (line,) = told_fees(site, tmp_path, codes)
     assert said in line
-    assert line.endswith("takes your account's: pcs/controller, pcs/node, pcs/accounting, pcs/accounting-storage")
+    keys = "pcs/controller, pcs/node, pcs/accounting, pcs/accounting-storage"
+    assert line.endswith(f"set your account's price in purchase.price_overrides: {keys}")
