@@ -270,8 +270,11 @@ def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_ref
     until("plan-to-come", "Stopped")
 
 
-def test_what_runs_is_listed_by_its_status_and_what_is_not_there_is_said_as_sagemaker_says_it(client):
+def test_what_runs_is_listed_by_its_status_and_what_is_not_there_is_said_as_sagemaker_says_it(client, create, until):
+    create("listed", "fail")
+    until("listed", "Failed")
     listed = client("sagemaker").list_training_jobs(StatusEquals="Failed")["TrainingJobSummaries"]
     assert {each["TrainingJobStatus"] for each in listed} == {"Failed"}
+    assert "listed" in {each["TrainingJobName"] for each in listed}
     with pytest.raises(ClientError, match="Requested resource not found"):
         client("sagemaker").describe_training_job(TrainingJobName="nobody")
