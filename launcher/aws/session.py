@@ -91,7 +91,11 @@ class Session:
 
 
 def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Session:
-    """A session with the credentials of an environment: its keys, or its profile where it has none."""
+    """A session with the credentials of an environment: its keys, or its profile where it has none.
+
+    Raises:
+        CredentialsError: half of a key is missing.
+    """
     key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if key and not secret:
         message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
