@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from pathlib import Path
@@ -88,13 +89,25 @@ def load(path: Path) -> PlanRequest:
         ImpossibleError: all keys and types are right and a number is outside what is allowed.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        kind = _endless(path)
+        text = "" if kind else path.read_text(encoding="utf-8")
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         message = f"cannot read the plan file {path}: {reason}"
         raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
+    if kind:
+        message = f"cannot read the plan file {path}: it is {kind}; allowed: a regular file, or a pipe as /dev/stdin"
+        raise UnreadableInputError(message, hint="write the plan to a file, and name that file")
     return loads(text, name=str(path))
+
+
+def _endless(path: Path) -> str | None:
+    """What a path is that may never end or never begin: a device, or a named pipe. A shell's <(...) is neither."""
+    mode = path.stat().st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "a device"
+    return "a named pipe" if stat.S_ISFIFO(mode) and path.parts[:2] not in {("/", "dev"), ("/", "proc")} else None
 
 
 def loads(text: str, *, name: str = "plan file") -> PlanRequest:

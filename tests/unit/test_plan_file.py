@@ -1,6 +1,7 @@
 """The plan file: every key of the contract, every problem at once, each with its path."""
 
 import json
+import os
 import shlex
 from decimal import Decimal
 from pathlib import Path
@@ -201,6 +202,19 @@ def test_names_of_hosts_and_contexts_as_they_are_given() -> None:
         assert plan_file.loads(f"slipway: 1\nname: x\ntarget: {{ssh_host: '{host}'}}\n").target.ssh_host == host
     for context in ("arn:aws:eks:us-east-2:123456789012:cluster/a-b", "me@a.us-east-2.eksctl.io", "team/gpus_2"):
         assert plan_file.loads(f"slipway: 1\nname: x\ntarget: {{context: '{context}'}}\n").target.context == context
+
+
+def test_a_named_pipe_and_a_device_are_refused_and_a_shells_pipe_is_read(tmp_path: Path) -> None:
+    fifo = tmp_path / "plan.yaml"
+    os.mkfifo(fifo)
+    for path, kind in ((fifo, "a named pipe"), (Path("/dev/zero"), "a device")):
+        with pytest.raises(UnreadableInputError, match=f"{path}: it is {kind}; allowed: a regular file"):
+            plan_file.load(path)
+    reads, writes = os.pipe()
+    os.write(writes, b"slipway: 1\nname: piped\n")
+    os.close(writes)
+    assert plan_file.load(Path(f"/dev/fd/{reads}")).name == "piped"
+    os.close(reads)
 
 
 def test_a_path_that_no_file_can_have_is_unreadable() -> None:
