@@ -100,7 +100,11 @@ def moment(text: str) -> datetime:
 
 
 def amount(text: str | None) -> Decimal | None:
-    """Dollars read back; None stays None."""
+    """Dollars read back; None stays None.
+
+    Raises:
+        ValueError: `text` is not an amount of dollars.
+    """
     if text is None:
         return None
     if not _DOLLARS.fullmatch(text):

@@ -34,6 +34,9 @@ def unless_absent(
         what: what is being done, for errors.
         absent: the service's codes for that.
         arguments: of the call.
+
+    Raises:
+        AwsError: the call failed for any reason but that the resource does not exist.
     """
     try:
         with translated(what):

@@ -34,6 +34,9 @@ def capacity_blocks(session: Session, instance_type: str, count: int, now: datet
         instance_type: an EC2 type, or an UltraServer, whose rate is for the whole of it.
         count: instances (or UltraServers) of the block, a size that is sold.
         now: the earliest start.
+
+    Raises:
+        AwsError: a call failed, or its answer is incomplete.
     """
     for duration_h in DURATIONS_H:
         offerings = _offerings(session, instance_type, count, duration_h, now)
@@ -106,6 +109,9 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
         session: of the region.
         wish: a number of instances and a length that are sold.
         zones: the ids of the region's zones by their names.
+
+    Raises:
+        AwsError: a call failed, or its answer is incomplete.
     """
     found = items(
         session.client("ec2").describe_capacity_block_offerings,

@@ -71,7 +71,11 @@ def security_group(session: Session, group_id: str) -> GroupState | None:
 
 
 def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
-    """The VPC of each of some security groups."""
+    """The VPC of each of some security groups.
+
+    Raises:
+        AwsError: a security group does not exist, or the call failed.
+    """
     with translated("describe security groups"):
         answer = session.client("ec2").describe_security_groups(GroupIds=list(ids))
     return {str(each["GroupId"]): str(each["VpcId"]) for each in answer["SecurityGroups"]}
@@ -135,7 +139,11 @@ def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
 
 
 def allocations(session: Session, addresses: Sequence[str]) -> tuple[str, ...]:
-    """The allocation ids of some elastic addresses."""
+    """The allocation ids of some elastic addresses.
+
+    Raises:
+        AwsError: an address does not exist, or the call failed.
+    """
     with translated("describe addresses"):
         answer = session.client("ec2").describe_addresses(PublicIps=list(addresses))
     return tuple(str(each["AllocationId"]) for each in answer["Addresses"])

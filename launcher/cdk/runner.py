@@ -59,7 +59,11 @@ class SubprocessRunner:
     carries_out = True
 
     def run(self, command: Command, on_line: Callable[[str], None] | None = None) -> Completed:
-        """Run a command to its end."""
+        """Run a command to its end.
+
+        Raises:
+            ImpossibleError: the program is not installed.
+        """
         with _scratch(Path(command.environment.get("TMPDIR") or tempfile.gettempdir())) as (folder, lock):
             try:
                 child = subprocess.Popen(

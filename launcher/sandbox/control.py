@@ -92,7 +92,11 @@ class ControlClient:
         self._secret = secret
 
     def call(self, operation: str, **arguments: Any) -> Any:
-        """What an operation gives."""
+        """What an operation gives.
+
+        Raises:
+            ControlError: the server refused the request or does not answer.
+        """
         try:
             with Client(self._address, "AF_UNIX", authkey=self._secret.encode()) as connection:
                 connection.send_bytes(json.dumps({"operation": operation, "arguments": arguments}).encode())

@@ -60,7 +60,12 @@ class EmbeddedServer:
             self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
-        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes."""
+        """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes.
+
+        Raises:
+            ImpossibleError: the requested port is taken.
+            AwsError: the server ended or does not start.
+        """
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if (self.folder / READY).is_file():

@@ -11,7 +11,11 @@ PACKAGES = ("moto", "flask_cors", "jsonschema", "kubernetes_validate")
 
 
 def refuse_unless_possible() -> None:
-    """Go on only where a sandbox can run."""
+    """Go on only where a sandbox can run.
+
+    Raises:
+        ImpossibleError: this system does not list processes, or the sandbox's packages are not installed.
+    """
     if not processes.visible():
         hint = (
             "run it on Linux, or in a Linux container; plan, quote, render, deploy and launch into AWS need none of it"

@@ -194,7 +194,11 @@ class Sandbox:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that make a process see the sandbox as AWS."""
+        """The variables that make a process see the sandbox as AWS.
+
+        Raises:
+            AwsError: the sandbox does not run.
+        """
         if self._key is None:
             raise AwsError("the sandbox is not running")
         return environment.of_sandbox(self.endpoint, self.region, self._key)

@@ -106,6 +106,9 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
         request: the request.
         keys: those that are taken.
         ignored: names in the query that were added after it was signed.
+
+    Raises:
+        AccessError: the request has no signature or a wrong one.
     """
     query = request.query
     if not request.target.startswith("/"):

@@ -77,7 +77,11 @@ class StayingSandbox:
 
 
 def used_in(folder: Path) -> str:
-    """The name of the sandbox that a folder uses."""
+    """The name of the sandbox that a folder uses.
+
+    Raises:
+        UnreadableInputError: the folder's file cannot be read or contains no valid name.
+    """
     path = folder / _USED
     try:
         name = path.read_text(encoding="utf-8").strip()
@@ -148,6 +152,10 @@ def start(
         name: what it is called, None for the one that the current folder uses.
         scheduler: "slurm", "local", or "auto": Slurm where it is installed.
         port: of its AWS, 0 for any that is free.
+
+    Raises:
+        ImpossibleError: a sandbox runs already, the port is taken, or Slurm was requested and is not installed.
+        AwsError: the server does not start.
     """
     refuse_unless_possible()
     name = used_in(Path()) if name is None else checked(name)
@@ -187,6 +195,9 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSand
     Args:
         environment: says where the person's files are.
         name: the sandbox's, None for that of the current folder.
+
+    Raises:
+        AwsError: a process of the sandbox does not end.
     """
     path = place(environment, name)
     with _alone(path):

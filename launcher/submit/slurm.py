@@ -130,6 +130,7 @@ class Slurm:
         """The job that an earlier submission of a key has made; None where there is none, and none is made.
 
         Raises:
+            SchedulerError: the job's folder does not exist.
             UnreachableError: it cannot be found out.
         """
         return self._submission(key, folder, "none", partition=None, only_look=True)

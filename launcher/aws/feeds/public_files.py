@@ -188,7 +188,11 @@ _BANDS = range(5)
 
 
 def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> Answer:
-    """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions."""
+    """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions.
+
+    Raises:
+        AwsError: the file's format is not the documented one.
+    """
     what = "the public spot prices"
     document = _document(path, what)
     rates = []

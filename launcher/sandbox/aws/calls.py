@@ -23,7 +23,11 @@ def update_termination_protection(response: Any) -> ActionResult:
 
 
 def list_imports(response: Any) -> ActionResult:
-    """The names of the stacks that import an export."""
+    """The names of the stacks that import an export.
+
+    Raises:
+        ValidationError: no stack imports the export, as on AWS.
+    """
     export = _parameter(response, "ExportName")
     users = response.cloudformation_backend.importers(export)
     if not users:

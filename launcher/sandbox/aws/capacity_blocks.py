@@ -31,7 +31,13 @@ _FILTERS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def purchase_capacity_block(response: Any) -> ActionResult:
-    """Buy an offering once."""
+    """Buy an offering once.
+
+    Raises:
+        MissingParameterError: no offering or no platform is named.
+        InvalidParameterValueError: the platform is not in the service's model.
+        EC2ClientError: the offering is unknown or already bought.
+    """
     found = _asked(response, "CapacityBlockOfferingId")
     platform = _asked(response, "InstancePlatform")
     if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
@@ -48,7 +54,12 @@ def purchase_capacity_block(response: Any) -> ActionResult:
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
-    """The blocks that were bought, and the on-demand reservations."""
+    """The blocks that were bought, and the on-demand reservations.
+
+    Raises:
+        EC2ClientError: an id is malformed or unknown.
+        InvalidParameterValueError: a filter is not emulated.
+    """
     blocks = {each.bought: _described(response, each) for each in offered_blocks(response).values() if each.bought}
     known = blocks | on_demand_reservations.described(response.ec2_backend)
     wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
@@ -63,7 +74,13 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
 
 
 def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
-    """One extension of a block, from its end on, at its own rate; none past the longest block."""
+    """One extension of a block, from its end on, at its own rate; none past the longest block.
+
+    Raises:
+        MissingParameterError: no length or no block is named.
+        InvalidParameterValueError: the length is not sold.
+        EC2ClientError: the block is unknown.
+    """
     hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _asked(response, "CapacityReservationId")
     if hours is None:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")

@@ -45,10 +45,18 @@ class Hosts(Protocol):
     """What runs the Kubernetes of the clusters that are deployed."""
 
     def host(self, name: str, region: str) -> str:
-        """Start a cluster; the address of its API."""
+        """Start a cluster; the address of its API.
+
+        Raises:
+            ClusterFailedError: a cluster of that name exists.
+        """
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join."""
+        """Have the machines of a node group join.
+
+        Raises:
+            ClusterFailedError: the nodes are more than a sandbox runs.
+        """
 
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where the cluster is gone."""
@@ -61,10 +69,17 @@ class Hosts(Protocol):
             operators: whose kinds are served from then on.
             objects: to be created.
             word: what a report says of it, empty for nothing.
+
+        Raises:
+            ClusterFailedError: the cluster refuses an object.
         """
 
     def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or have those that are there be as they are here."""
+        """Create objects, or have those that are there be as they are here.
+
+        Raises:
+            ClusterFailedError: the cluster refuses an object.
+        """
 
     def has_chart(self, name: str) -> bool:
         """Whether HyperPod's chart is installed in a cluster."""

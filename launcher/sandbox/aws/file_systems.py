@@ -146,7 +146,11 @@ def _all_links(fsx: FSxBackend) -> list[Link]:
 
 
 def describe_data_repository_associations(response: Any) -> str:
-    """The links that are asked for by id or by file system."""
+    """The links that are asked for by id or by file system.
+
+    Raises:
+        JsonRESTError: an id is unknown.
+    """
     asked = safe_json.loads(response.body)
     ids = asked.get("AssociationIds")
     filters = {each["Name"]: each["Values"] for each in asked.get("Filters", ())}

@@ -36,7 +36,11 @@ class Described(Protocol):
 
 
 def checked(wanted: Requested, hosts: Hosts) -> str:
-    """The EKS cluster that a request's nodes join."""
+    """The EKS cluster that a request's nodes join.
+
+    Raises:
+        ResourceRefusedError: the nodes would not start; the message has every reason.
+    """
     request = dict(wanted.properties)
     name, ec2 = str(eks_name(request)), ec2_backends[wanted.account_id][wanted.region_name]
     found = eks_backends[wanted.account_id][wanted.region_name].clusters.get(name)
@@ -59,7 +63,11 @@ def checked(wanted: Requested, hosts: Hosts) -> str:
 
 
 def join(wanted: Requested, hosts: Hosts, cluster: Described) -> None:
-    """Have the instances of every group join their EKS cluster."""
+    """Have the instances of every group join their EKS cluster.
+
+    Raises:
+        ResourceRefusedError: the nodes are more than a sandbox runs.
+    """
     name = str(eks_name(cluster.request))
     ec2 = EmulatedEc2(wanted.account_id, wanted.region_name)
     for group in cluster.request["InstanceGroups"]:

@@ -43,7 +43,13 @@ def _planned_types() -> frozenset[str]:
 
 
 def describe_capacity_block_offerings(response: Any) -> ActionResult:
-    """The earliest block of a type, a number and a length in a window."""
+    """The earliest block of a type, a number and a length in a window.
+
+    Raises:
+        MissingParameterError: no length is named.
+        InvalidParameterCombination: no type or several types, or instances of an UltraServer.
+        InvalidParameterValueError: the length or the number of instances is not sold.
+    """
     hours = whole(response, "CapacityDurationHours")
     if hours is None:
         raise MissingParameterError("CapacityDurationHours")
@@ -93,7 +99,11 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
 
 
 def search_training_plan_offerings(response: Any) -> ActionResult:
-    """The earliest training plan of a type, a number and a length in a window."""
+    """The earliest training plan of a type, a number and a length in a window.
+
+    Raises:
+        ValidationError: a type, a number or a target is not in the service's model.
+    """
     name, arn = response._get_param("InstanceType"), response._get_param("TrainingPlanArn")  # noqa: SLF001
     hours, count = whole(response, "DurationHours"), whole(response, "InstanceCount")
     targets = response._get_param("TargetResources") or [TARGET]  # noqa: SLF001

@@ -67,7 +67,12 @@ def described(backend: Any) -> dict[str, dict[str, Any]]:
 
 
 def create_capacity_reservation(response: Any) -> ActionResult:
-    """Reserve instances of a type in a zone."""
+    """Reserve instances of a type in a zone.
+
+    Raises:
+        MissingParameterError: type, platform, count or zone is not named.
+        InvalidParameterValueError: the platform, the match criteria or the zone is not in the service's model.
+    """
     given, backend = response._get_param, response.ec2_backend  # noqa: SLF001  the way moto's own responses read
     zones = {each.zone_id: each.name for each in RegionsAndZonesBackend.zones[backend.region_name]}
     asked = {name: given(name) for name in ("InstanceType", "InstancePlatform", "InstanceCount")}

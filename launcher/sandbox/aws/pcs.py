@@ -146,7 +146,11 @@ class PcsService:
             return made
 
     def delete_cluster(self, name: str) -> None:
-        """Remove a cluster."""
+        """Remove a cluster.
+
+        Raises:
+            PcsError: the cluster does not exist, or it has groups or queues.
+        """
         with self._lock:
             found = self.cluster(name)
             left = [each.name for each in (*found.queues.values(), *found.groups.values())]
@@ -165,7 +169,11 @@ class PcsService:
             return cluster, made
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
-        """Make a queue, and have Slurm run with it."""
+        """Make a queue, and have Slurm run with it.
+
+        Raises:
+            PcsError: the service refuses the queue, or Slurm does not start.
+        """
         with self._lock:
             cluster = self._active(request)
             _refuse(queue_problems(request, frozenset(cluster.groups)))
@@ -191,7 +199,11 @@ class PcsService:
         return made
 
     def delete_group(self, cluster_name: str, name: str) -> None:
-        """Remove a node group with its instances."""
+        """Remove a node group with its instances.
+
+        Raises:
+            PcsError: the group does not exist, or a queue uses it.
+        """
         with self._lock:
             cluster = self.cluster(cluster_name)
             group = self.part(cluster.groups, name, "compute node group")

@@ -50,6 +50,9 @@ def _named_by(key: str, inner: Any) -> Iterator[str]:
 def in_order(resources: Mapping[str, Any]) -> list[str]:
     """The logical ids, each after those it names; where nothing decides, as the template has them.
 
+    Raises:
+        CircularTemplateError: resources refer to each other in a circle.
+
     >>> in_order({"Subnet": {"Properties": {"VpcId": {"Ref": "Vpc"}}}, "Vpc": {}})
     ['Vpc', 'Subnet']
     """

@@ -113,7 +113,11 @@ class Resources(ResourceMap):
         return model, json, generated
 
     def make(self, name: str) -> None:
-        """Make a resource."""
+        """Make a resource.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused the resource.
+        """
         model, json, physical_name = self._resolved(name)
         self.made_from[name] = json
         wanted = self._want(name, json, physical_name)
@@ -129,7 +133,11 @@ class Resources(ResourceMap):
         self._record(name, model, wanted.properties, lack)
 
     def change(self, name: str, before: "Resources") -> bool:
-        """Change a resource that `before` holds; False when nothing about it is different."""
+        """Change a resource that `before` holds; False when nothing about it is different.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused the change.
+        """
         if name in before.replaced:
             # The way back: what was replaced is still there, and what took its place goes with `sweep`.
             return True
@@ -170,7 +178,11 @@ class Resources(ResourceMap):
         self.replaced.clear()
 
     def remove(self, name: str) -> bool:
-        """Remove a resource; False when its deletion policy keeps it."""
+        """Remove a resource; False when its deletion policy keeps it.
+
+        Raises:
+            ResourceFailedError: an emulated API or a model of the sandbox refused the removal.
+        """
         json = self.made_from[name]
         resource = self._parsed_resources.get(name)
         kept = str(json.get("DeletionPolicy", "")).startswith("Retain")

@@ -34,6 +34,9 @@ def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
         template: as a mapping.
         parameters: the values of its parameters, by name.
 
+    Raises:
+        ValueError: a rule uses a function that rules may not use.
+
     >>> never = {"Fn::Equals": ["a", "b"]}
     >>> broken_rules({"Rules": {"No": {"Assertions": [{"Assert": never, "AssertDescription": "name it"}]}}}, {})
     ['Rule No: name it']
@@ -135,7 +138,11 @@ class EmulatedStack(Stack):
         return made
 
     def read(self, template: str, parameters: dict[str, Any]) -> Resources:
-        """Take in a template and give the map of its resources; nothing else of the stack changes."""
+        """Take in a template and give the map of its resources; nothing else of the stack changes.
+
+        Raises:
+            ValidationError: the template or its parameters cannot be used.
+        """
         before = (self.template, self.template_dict, self.parameters)
         self.template, self.parameters = template, parameters
         try:
@@ -326,7 +333,12 @@ class EmulatedCloudFormation(CloudFormationBackend):
             return stack
 
     def create_change_set(self, *positional: Any, **named: Any) -> tuple[str, str]:
-        """Keep a change for later, after a look whether its template can be used at all."""
+        """Keep a change for later, after a look whether its template can be used at all.
+
+        Raises:
+            AlreadyExistsException: the change set would create a stack that exists.
+            ValidationError: the template or its parameters cannot be used.
+        """
         with _LOCK:
             name, creates = named["stack_name"], named["change_set_type"] == "CREATE"
             for stack in [stack for stack in self.stacks.values() if stack.name == name and creates]:
@@ -380,7 +392,11 @@ class EmulatedCloudFormation(CloudFormationBackend):
             self._publish(stack)
 
     def delete_stack(self, name_or_stack_id: str) -> None:
-        """Remove a stack."""
+        """Remove a stack.
+
+        Raises:
+            ValidationError: the stack has termination protection.
+        """
         with _LOCK:
             found = [s for s in self.stacks.values() if name_or_stack_id in (s.name, s.stack_id)]
             for stack in found:

@@ -73,6 +73,9 @@ class MetadataService:
 
         Returns:
             The time of the interruption, ISO in UTC.
+
+        Raises:
+            ValueError: the action is unknown.
         """
         if action not in _ACTIONS:
             raise ValueError(f"action {action!r}, allowed: {', '.join(_ACTIONS)}")

@@ -64,7 +64,11 @@ class Node:
 
     @property
     def metadata(self) -> MetadataService:
-        """Its metadata service."""
+        """Its metadata service.
+
+        Raises:
+            RuntimeError: the node is down.
+        """
         if self._metadata is None:
             raise RuntimeError(f"node {self.name} is down")
         return self._metadata

@@ -63,7 +63,11 @@ class Cluster:
         self._lock = threading.RLock()
 
     def start(self) -> str:
-        """Start it; the id of its head node's instance."""
+        """Start it; the id of its head node's instance.
+
+        Raises:
+            ClusterFailedError: the scheduler does not start.
+        """
         with self._lock:
             self._places.nodes.mkdir(parents=True, mode=0o700)
             self._head_node = self._fleet.run_head_node(self.spec)
@@ -87,7 +91,11 @@ class Cluster:
 
     @property
     def scheduler(self) -> Scheduler:
-        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own."""
+        """What schedules its jobs; asked without the cluster's lock, for it asks for the nodes under its own.
+
+        Raises:
+            RuntimeError: the cluster is not started.
+        """
         if self._scheduler is None:
             raise RuntimeError(f"cluster {self.spec.name} is not started")
         return self._scheduler
@@ -148,7 +156,11 @@ class Cluster:
                     node.leave()
 
     def enlist(self, group: str, count: int) -> None:
-        """Bring machines of a group in the places of those that are gone."""
+        """Bring machines of a group in the places of those that are gone.
+
+        Raises:
+            ClusterFailedError: the cluster has too few places, or a node does not start.
+        """
         with self._lock:
             free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
             if count > len(free):
@@ -246,7 +258,11 @@ class Registry:
         self._made = 0
 
     def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; the id of its head node's instance."""
+        """Start a cluster; the id of its head node's instance.
+
+        Raises:
+            ClusterFailedError: the cluster's name is taken, it is too large for a sandbox, or it does not start.
+        """
         wanted = sum(group.max_count for group in spec.groups)
         if wanted > _MOST_NODES:
             raise ClusterFailedError(f"{wanted} nodes are more than the {_MOST_NODES} that a sandbox runs")
@@ -263,7 +279,11 @@ class Registry:
             return head_node
 
     def host(self, name: str, region: str) -> str:
-        """Start the Kubernetes of an EKS cluster; the address of its API."""
+        """Start the Kubernetes of an EKS cluster; the address of its API.
+
+        Raises:
+            ClusterFailedError: a cluster of that name exists.
+        """
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
                 raise ClusterFailedError(f"a cluster named {name} is there already")
@@ -275,13 +295,21 @@ class Registry:
             return made.address
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join an EKS cluster."""
+        """Have the machines of a node group join an EKS cluster.
+
+        Raises:
+            ClusterFailedError: the nodes are more than a sandbox runs.
+        """
         if machines.count > _MOST_NODES:
             raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
-        """Install what a chart or an add-on brings into an EKS cluster."""
+        """Install what a chart or an add-on brings into an EKS cluster.
+
+        Raises:
+            ClusterFailedError: the cluster refuses an object.
+        """
         try:
             self.hosted(name).install(operators, objects, word)
         except RefusedError as refused:
@@ -310,7 +338,11 @@ class Registry:
             found.leave(group)
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many machines in a node group of an EKS cluster."""
+        """Have so many machines in a node group of an EKS cluster.
+
+        Raises:
+            ClusterFailedError: the nodes are more than a sandbox runs.
+        """
         if count > _MOST_NODES:
             raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self.hosted(name).resize(group, count)

@@ -69,6 +69,9 @@ def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
         environ: the request; its signature was checked, if it has one.
         keys: the access keys that may have signed a token.
         openai: whether it came on the path of OpenAI clients, which takes tokens; the other takes signatures.
+
+    Raises:
+        RefusedError: the request has no valid token.
     """
     given = environ.get("HTTP_AUTHORIZATION", "")
     region = _region_of_token(given.removeprefix("Bearer "), keys) if openai else _region_of(given)

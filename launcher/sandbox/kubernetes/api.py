@@ -68,7 +68,11 @@ class Api:
         return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(made))
 
     def page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Object:
-        """A list of objects, whole or in pages."""
+        """A list of objects, whole or in pages.
+
+        Raises:
+            RefusedError: a selector or a continue token cannot be read, or the token has expired.
+        """
         found, version = self.objects.every(kind, namespace, matching(kind, query))
         asked, limit = query.get("continue", ""), int(query.get("limit") or 0)
         if asked:
@@ -88,11 +92,19 @@ class Api:
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
     def replace(self, kind: Kind, namespace: str, name: str, given: Object, part: str = "") -> Object:
-        """Put an object, or its status, in the place of what is there."""
+        """Put an object, or its status, in the place of what is there.
+
+        Raises:
+            RefusedError: the object does not exist, has changed in the meantime, or is refused.
+        """
         return self._changed(kind, namespace, name, lambda _: given, part)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, *, form: str, part: str = "") -> Object:
-        """Change an object, or its status."""
+        """Change an object, or its status.
+
+        Raises:
+            RefusedError: the object does not exist, the patch has an unknown form, or its result is refused.
+        """
         if form not in patches.FORMS or (form.startswith("application/strategic") and kind.schema is not None):
             allowed = ", ".join(sorted(patches.FORMS))
             text = f"the body of the request was in an unknown format - accepted media types include: {allowed}"
@@ -123,7 +135,11 @@ class Api:
         return self.objects.update(kind, namespace, apply, name)
 
     def delete(self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any]) -> Object:
-        """Delete an object: at once, or as soon as its finalizers and its grace period let it go."""
+        """Delete an object: at once, or as soon as its finalizers and its grace period let it go.
+
+        Raises:
+            RefusedError: the object does not exist, or its identity is not the requested one.
+        """
         wanted, policy = options.get("preconditions") or {}, options.get("propagationPolicy")
         seconds = options.get("gracePeriodSeconds")
 
@@ -180,7 +196,11 @@ def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
 
 
 def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
-    """Whether an object fits what a request asks for."""
+    """Whether an object fits what a request asks for.
+
+    Raises:
+        RefusedError: a selector cannot be read.
+    """
     by_label = selectors.labels(query.get("labelSelector", ""))
     by_field = selectors.fields(query.get("fieldSelector", ""), kind.kind)
     return lambda found: by_label(found) and by_field(found)

@@ -71,7 +71,11 @@ class Channels:
 
 
 def accepted(headers: Message) -> list[tuple[str, str]]:
-    """What a handshake is answered with."""
+    """What a handshake is answered with.
+
+    Raises:
+        RefusedError: the request is not a WebSocket request, or names no protocol that is known here.
+    """
     if (headers.get("Upgrade") or "").lower() != "websocket" or "Sec-WebSocket-Key" not in headers:
         raise RefusedError("BadRequest", "Upgrade request required")
     offered = [each.strip() for each in (headers.get("Sec-WebSocket-Protocol") or "").split(",")]

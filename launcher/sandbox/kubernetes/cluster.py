@@ -34,6 +34,9 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
         pod: the pod.
         log: gives the file of a container; None where nothing of the pod has begun.
         query: container, timestamps, sinceTime, tailLines, limitBytes.
+
+    Raises:
+        RefusedError: the container does not exist, must be named, or has not started.
     """
     name, spec = pod["metadata"]["name"], pod["spec"]
     names = [each["name"] for part in ("containers", "initContainers") for each in spec.get(part, ())]
@@ -428,12 +431,20 @@ class KubernetesCluster:
         )
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed."""
+        """What a container has printed.
+
+        Raises:
+            RefusedError: the pod or container does not exist or has not started.
+        """
         found, run = self._run_of(namespace, pod)
         return read_log(found, run.log if run is not None else None, query)
 
     def spawner(self, namespace: str, pod: str) -> Spawn:
-        """What starts programs in the container of a pod that runs."""
+        """What starts programs in the container of a pod that runs.
+
+        Raises:
+            RefusedError: the pod does not exist or does not run.
+        """
         found, run = self._run_of(namespace, pod)
         if run is None or found.get("status", {}).get("phase") != "Running":
             raise RefusedError("BadRequest", f"cannot exec into a container of pod {pod}: it does not run")

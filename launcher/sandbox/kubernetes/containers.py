@@ -47,6 +47,9 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
         folder: of its own.
         claims: where the volumes behind the namespace's claims lie, which outlive it.
         find: reads ConfigMaps and Secrets.
+
+    Raises:
+        ContainerError: a volume refers to an absent object, or its kind is not emulated.
     """
     found: dict[str, Path] = {}
     for each in pod["spec"].get("volumes", ()):
@@ -87,7 +90,11 @@ def _data(found: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> dict[str, str]:
-    """The variables that a container sets."""
+    """The variables that a container sets.
+
+    Raises:
+        ContainerError: a variable refers to an absent object.
+    """
     found: dict[str, str] = {}
     for each in container.get("envFrom", ()):
         plural = "configmaps" if "configMapRef" in each else "secrets"
@@ -177,6 +184,9 @@ def program_of(container: Mapping[str, Any], environment: Mapping[str, str]) -> 
     """Refuse a container whose program is not on this machine, as a kubelet says it of an image without it.
 
     Images are not pulled. A registry below `.invalid` is one that nobody reaches (RFC 6761).
+
+    Raises:
+        ContainerError: the image cannot be pulled, there is no command, or the program does not exist.
     """
     registry = container["image"].partition("/")[0]
     if registry.endswith(".invalid"):

@@ -33,6 +33,9 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
     Args:
         document: a new object.
         namespace: the labels of where it would lie.
+
+    Raises:
+        RefusedError: the job names no queue where a queue is required.
     """
     metadata = document.get("metadata", {})
     owners = (str(each.get("apiVersion", "")) for each in metadata.get("ownerReferences", ()))

@@ -21,13 +21,21 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 
 
 def create(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object in its own namespace."""
+    """Create an object in its own namespace.
+
+    Raises:
+        RefusedError: the object is refused, or its kind is not served.
+    """
     kind, space, made = _placed(api, document)
     api.create(kind, space, made)
 
 
 def put(api: Api, document: Mapping[str, Any]) -> None:
-    """Create an object, or have one that is there be as it is here."""
+    """Create an object, or have one that is there be as it is here.
+
+    Raises:
+        RefusedError: the object is refused, or its kind is not served.
+    """
     kind, space, made = _placed(api, document)
     name = made["metadata"]["name"]
     if api.objects.find(kind, space, name) is None:
@@ -94,7 +102,11 @@ class Resizable(Protocol):
     """What has as many machines in a node group as it is told."""
 
     def resize(self, name: str, group: str, count: int) -> None:
-        """Have so many."""
+        """Have so many.
+
+        Raises:
+            ClusterFailedError: the nodes are more than a sandbox runs.
+        """
 
 
 class HostedKubernetes:

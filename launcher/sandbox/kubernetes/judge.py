@@ -194,6 +194,9 @@ def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *
         found: as it would be kept.
         old: as it is kept now, None for a new one.
         version: of Kubernetes.
+
+    Raises:
+        RefusedError: the object is invalid; the message has every reason.
     """
     if not _is(found, kind):
         got = f"{found.get('apiVersion')}, Kind={found.get('kind')}"

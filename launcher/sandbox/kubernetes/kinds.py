@@ -67,7 +67,11 @@ class Kinds:
         self._found[kind.group, kind.version, kind.plural] = kind
 
     def at(self, group: str, version: str, plural: str) -> Kind:
-        """The kind of a path."""
+        """The kind of a path.
+
+        Raises:
+            RefusedError: no kind is served at the path.
+        """
         try:
             return self._found[group, version, plural]
         except KeyError:
@@ -79,7 +83,11 @@ class Kinds:
 
 
 def shipped(names: tuple[str, ...]) -> list[Kind]:
-    """The custom kinds of some operators, by the names of `custom_kinds.yaml`."""
+    """The custom kinds of some operators, by the names of `custom_kinds.yaml`.
+
+    Raises:
+        KeyError: the operator is unknown.
+    """
     operators = _operators()
     return [
         Kind(

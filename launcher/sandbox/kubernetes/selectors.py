@@ -48,7 +48,11 @@ def _label_test(text: str) -> Match:
 
 
 def fields(text: str, kind: str) -> Match:
-    """A field selector."""
+    """A field selector.
+
+    Raises:
+        RefusedError: the selector cannot be read, or the kind has no selector for that field.
+    """
     tests: list[Match] = []
     for each in filter(None, text.split(",")):
         match = _EQUAL.fullmatch(each)

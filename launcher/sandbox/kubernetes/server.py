@@ -50,7 +50,11 @@ class Rights:
             raise RefusedError("Forbidden", f"{plural} is forbidden: User {text}")
 
     def review(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a SelfSubjectAccessReview."""
+        """The answer to a SelfSubjectAccessReview.
+
+        Raises:
+            RefusedError: the review names no attributes.
+        """
         wanted = asked.get("spec", {}).get("resourceAttributes")
         if wanted is None:
             text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -73,10 +77,18 @@ class Kubelets(Protocol):
     """What the API hands on to the machine of a pod."""
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """What a container has printed."""
+        """What a container has printed.
+
+        Raises:
+            RefusedError: the pod or container does not exist or has not started.
+        """
 
     def spawner(self, namespace: str, pod: str) -> channels.Spawn:
-        """What starts programs in the container of a pod that runs."""
+        """What starts programs in the container of a pod that runs.
+
+        Raises:
+            RefusedError: the pod does not exist or does not run.
+        """
 
 
 class Server:

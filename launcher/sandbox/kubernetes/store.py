@@ -99,7 +99,11 @@ class Objects:
             return found, self._version
 
     def create(self, kind: Kind, namespace: str, given: Object) -> Object:
-        """Keep a new object."""
+        """Keep a new object.
+
+        Raises:
+            RefusedError: an object of that name exists.
+        """
         with self.changed:
             metadata = given["metadata"]
             name = metadata["name"]
@@ -118,6 +122,9 @@ class Objects:
             namespace: where it is.
             change: gives it as it is to be, None to leave it.
             name: its name.
+
+        Raises:
+            RefusedError: the object does not exist, or `change` refuses it.
         """
         with self.changed:
             before = self.get(kind, namespace, name)
@@ -140,7 +147,11 @@ class Objects:
             return before
 
     def since(self, version: int, kind: Kind) -> tuple[list[Change], int]:
-        """What has changed of a kind after a number, and the number of the last change of all."""
+        """What has changed of a kind after a number, and the number of the last change of all.
+
+        Raises:
+            RefusedError: the version is older than the history that is kept.
+        """
         with self.changed:
             if version < self._compacted:
                 raise RefusedError("Expired", f"too old resource version: {version} ({self._compacted})")

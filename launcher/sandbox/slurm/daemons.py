@@ -66,7 +66,11 @@ def available() -> bool:
 
 
 def chosen(scheduler: str) -> bool:
-    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto"."""
+    """Whether clusters get a private Slurm, by the word for what is wanted: "slurm", "local", "auto".
+
+    Raises:
+        ImpossibleError: the scheduler is unknown, or Slurm was requested and is not installed.
+    """
     if scheduler not in ("auto", "slurm", "local"):
         raise ImpossibleError(f"no scheduler {scheduler!r}, allowed: auto, slurm, local")
     if scheduler == "slurm" and not available():

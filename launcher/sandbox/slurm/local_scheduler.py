@@ -76,6 +76,9 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
         name: its file's name, the job's unless it has one.
         given: options of sbatch's command line, which go before those of the script.
 
+    Raises:
+        SchedulerError: an option is unknown or invalid.
+
     >>> batch_options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """

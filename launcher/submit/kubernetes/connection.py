@@ -151,7 +151,11 @@ class Connection:
 
 
 def to_endpoint(endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> Connection:
-    """A connection to a cluster that is known by its address; its token is made anew before it expires."""
+    """A connection to a cluster that is known by its address; its token is made anew before it expires.
+
+    Raises:
+        ImpossibleError: the `kubernetes` package is not installed.
+    """
     client = _client_module()
     configuration = client.Configuration(host=endpoint.address)
     configuration.retries = False

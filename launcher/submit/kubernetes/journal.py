@@ -39,6 +39,9 @@ def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:
 
     Returns:
         The next bytes; `size` is the whole file's. None where there is no such file.
+
+    Raises:
+        UnreachableError: a part of the journal is missing.
     """
     # The piece that holds the offset begins before it: it is the last one that is not later.
     listed = [(int(each.key.rpartition("/")[2]), each) for each in pieces.found(below=f"{name}/")]

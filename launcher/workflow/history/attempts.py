@@ -87,7 +87,11 @@ def points_of(lines: Iterable[bytes]) -> Iterator[list[Point]]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a file, in order; a last line that is still being written, and what is no event, are left out."""
+    """The events of a file, in order; a last line that is still being written, and what is no event, are left out.
+
+    Raises:
+        UnreadableInputError: the file exists and cannot be read.
+    """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

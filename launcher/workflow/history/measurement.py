@@ -165,6 +165,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     """What the run of a folder was measured at.
 
     Raises:
+        UnreadableInputError: a file in the folder is damaged.
         UnmeasuredError: it says too little.
     """
     quote = folder.read_json("quote.json")

@@ -24,6 +24,9 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     Args:
         quote: slipway.quote/1.
         hours: of the period that is compared, for a quote of a month; None for one of a whole job.
+
+    Raises:
+        ValueError: `document` is not a quote.
     """
     hold(quote, _QUOTE)
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H

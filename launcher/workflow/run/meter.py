@@ -42,6 +42,9 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     """The price of all nodes an hour; None for a run that is not on spot, or whose spot has no published price.
 
     Whatever AWS answers is a word of it, and no failure.
+
+    Raises:
+        UnreadableInputError: the run's quote is damaged.
     """
     quote = folder.read_json("quote.json")
     try:
@@ -115,6 +118,9 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         folder: the run's.
         now: the moment.
         environment: of the AWS that the run is in, to ask for what spot costs now; None: it is not asked.
+
+    Raises:
+        UnreadableInputError: the run's quote is damaged.
     """
     events = read_events(folder.path / JOB_FOLDER / EVENTS)
     ran = attempts(events)
@@ -145,7 +151,11 @@ def _simulated(folder: RunFolder) -> bool:
 
 
 def terms(folder: RunFolder) -> Terms:
-    """What the run was quoted at."""
+    """What the run was quoted at.
+
+    Raises:
+        UnreadableInputError: the run's quote is damaged.
+    """
     quote = folder.read_json("quote.json")
     try:
         hold(quote, _QUOTE)
@@ -166,7 +176,11 @@ def terms(folder: RunFolder) -> Terms:
 
 
 def quoted_figures(folder: RunFolder) -> dict[str, float]:
-    """What the agent of a run's job gets of its quote (launcher/agent/forecast.py); unknown values are left out."""
+    """What the agent of a run's job gets of its quote (launcher/agent/forecast.py); unknown values are left out.
+
+    Raises:
+        UnreadableInputError: the run's quote is damaged.
+    """
     found = terms(folder)
     cost = found.cost
     figures = {
