@@ -95,7 +95,7 @@ AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 
 def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:
-    """Every way to buy the job of a plan file, best first: `slipway.plan/1`. Calls nothing and spends nothing.
+    """Every way to buy the job of a plan file, best first: `slipway.plan/1`. Makes no AWS call; spends nothing.
 
     Raises:
         SlipwayError: the file cannot be read, or nothing that it asks for can be.

@@ -19,42 +19,46 @@ from launcher.model.errors import DeclinedError, SlipwayError, UnreadableInputEr
 SUMMARIES: Mapping[str, str] = {
     "init": "Write a plan file that works unchanged, with every other key as a comment.",
     "schema": "Print the JSON Schema of a plan file, or of a document that commands print with --json.",
-    "plan": "Total dollars to finish a job, for every purchase option. Calls nothing and spends nothing.",
+    "plan": "Show the total dollars to finish a job with every purchase option. Makes no AWS call; spends nothing.",
     "quote": "Quote one candidate: cost lines, safety policies, gate result; --explain adds assumptions.",
     "compare": (
-        "Compare all options of one job, and GPU with Trainium including the port. Calls nothing and spends nothing."
+        "Compare all options of one job, and GPU with Trainium including the port. Makes no AWS call; spends nothing."
     ),
     "portfolio": (
-        "The best option for each of several plans, with one monthly total. Calls nothing and spends nothing."
+        "Show the best option for each of several plans and one monthly total. Makes no AWS call; spends nothing."
     ),
-    "commit": ("Savings Plans and reservations for several plans: what to buy, what it saves, what its risks are."),
+    "commit": ("Recommend Savings Plans and reservations for several plans, with savings and risks. Buys nothing."),
     "diff": (
-        "How a change of plans changes their totals, by plan and line, and why. Calls nothing and spends nothing."
+        "Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing."
     ),
     "render": "Write the files that a plan would deploy and submit. Executes nothing.",
     "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox uses an emulated AWS.",
     "launch": ("Price a plan, deploy its cluster, run its job to the end, and report. The gate must allow the quote."),
-    "down": ("Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists what stays and its cost."),
+    "down": (
+        "Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists retained resources and their cost."
+    ),
     "status": "Show the state of a plan's newest run: its job, attempts, steps, checkpoints.",
     "logs": "Print the logs of a plan's newest run, attempt by attempt.",
     "outputs": "List the files that a job stored as its outputs (`run.outputs`), or download them.",
     "attach": "Follow the job of a plan's newest run again, to its end. Ctrl-C leaves it running; exit 6 if it failed.",
     "ssh": "Open a shell on a node of a plan's running job (default: the first). Opens no port.",
     "exec": ("Run a command on a node of a plan's running job (default: the first), and exit with its exit code."),
-    "tunnel": ("Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Only you can use it."),
+    "tunnel": (
+        "Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Listens on localhost only."
+    ),
     "cancel": "Cancel the job of a plan's newest run. Keeps its checkpoints and its cluster.",
     "report": "Show the newest run of a plan: attempts, hours, dollars used, and what was checked.",
     "runs": "List the runs under .slipway in this folder, newest first.",
-    "ledger": "Every run of this folder, or of a shared bucket: dollars quoted, used, billed, and per million tokens.",
+    "ledger": "List all runs of this folder or a shared bucket: dollars quoted, used, billed, and per million tokens.",
     "spike": ("Measure the plan's own command in a short run on each instance type. Priced and gated like any launch."),
     "accuracy": "Compare quotes with the measured runs of this folder: tokens per second, hours, dollars.",
     "doctor": (
         "Check the account for a launch: permissions, quotas, capacity, names. Creates nothing and spends nothing."
     ),
     "capacity": (
-        "Available Capacity Blocks, training plans, reservations and spot, and the total to finish with each."
+        "List available Capacity Blocks, training plans, reservations and spot, with the total to finish on each."
     ),
-    "cost": ("Every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end."),
+    "cost": ("List every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end."),
     "policies": (
         "Write the IAM policies of the deployer and of CloudFormation, and print the commands that install them."
     ),
@@ -99,9 +103,11 @@ def _version(asked: bool) -> None:
 
 
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")] = False,  # noqa: ARG001
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Print more, including the place of an internal error.")
+        bool, typer.Option("-v", "--verbose", help="Print more, and the traceback of an internal error.")
     ] = False,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Do not use a pager (like PAGER=cat).")] = False,
 ) -> None:

@@ -24,7 +24,7 @@ def cancel(
 ) -> None:
     """Cancel the job of a plan's newest run. Keeps its checkpoints and its cluster.
 
-    It does not change a job that has ended.
+    A job that has ended is not changed.
     """
     from launcher.answers import status as answer
     from launcher.model.target import target_of

@@ -18,9 +18,9 @@ def capacity(
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:
-    """Available Capacity Blocks, training plans, reservations and spot, and the total to finish with each.
+    """List available Capacity Blocks, training plans, reservations and spot, with the total to finish on each.
 
-    It prints the command that buys each one, and buys nothing.
+    Prints the command that buys each offer. Buys nothing.
     """
     from launcher.answers.capacity import document, page
     from launcher.workflow.doctor.offers import capacity as story

@@ -18,7 +18,7 @@ def cdk(
 ) -> None:
     """Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. Only -c gate=1 checks the gate.
 
-    Commands that synthesize need the plan. Their output goes to cdk.out in this folder, unless -o names another.
+    Commands that synthesize need -c plan=FILE. They write to cdk.out in this folder, or to the folder of -o.
     """
     from launcher.cdk import by_hand
 

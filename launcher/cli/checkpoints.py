@@ -21,11 +21,13 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="NAME|URI",
-        help="The plan's name, for its newest run, or s3://bucket/prefix.",
+        help="The plan's name (uses its newest run), or s3://bucket/prefix.",
         autocompletion=completion.run_names,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", min=0, help="One step. Default: the newest complete one.")]
+Step = Annotated[
+    int | None, typer.Option("--step", min=0, help="The checkpoint of this step. Default: the newest complete one.")
+]
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 """Names of buckets (S3 user guide, bucket naming rules)."""
 
@@ -43,7 +45,7 @@ def register(app: typer.Typer) -> None:
 def list_them(
     source: Source, *, region: options.Region = None, sandbox: options.AttachSandbox = False, json: options.Json = False
 ) -> None:
-    """List the checkpoints in the store, newest first, and whether each is complete by names and sizes."""
+    """List the stored checkpoints, newest first. Checks by names and sizes whether each one is complete."""
     from launcher.answers.checkpoints import document, page
     from launcher.workflow.run.checkpoints import survey
 
@@ -60,13 +62,13 @@ def verify(
     *,
     step: Step = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every checkpoint, not only the newest complete one.")
+        bool, typer.Option("--all", help="Verify every checkpoint, not only the newest complete one.")
     ] = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Read every byte of a checkpoint and verify each file's SHA-256; for PyTorch's own format, the sizes."""
+    """Read a checkpoint completely and verify each file's SHA-256 (PyTorch DCP: the sizes)."""
     from launcher.answers.checkpoints import verified_lines, verify_document
     from launcher.workflow.run.checkpoints import chosen, survey
     from launcher.workflow.run.checkpoints_transfer import damaged
@@ -99,7 +101,7 @@ def verify(
 def prune(
     source: Source,
     *,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="How many complete checkpoints stay.")] = 3,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="The number of complete checkpoints to keep.")] = 3,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     region: options.Region = None,
@@ -140,13 +142,15 @@ def restore(
     target: Annotated[Path, typer.Option("-o", "--output", help="The target folder.")] = Path("checkpoints"),
     node: Annotated[
         int,
-        typer.Option("--node", min=0, help="The node whose files to restore, if several nodes stored the same name."),
+        typer.Option(
+            "--node", min=0, help="Restore the files of this node, if several nodes stored files of the same name."
+        ),
     ] = 0,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Download a checkpoint: every file verified by its hash, the folder completely or not at all."""
+    """Download a checkpoint and verify each file's hash. The folder appears complete or not at all."""
     from launcher.answers.checkpoints import restore_document, size_words
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey

@@ -27,9 +27,9 @@ def commit(
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
-    """Savings Plans and reservations for several plans: what to buy, what it saves, what its risks are.
+    """Recommend Savings Plans and reservations for several plans, with savings and risks. Buys nothing.
 
-    It covers the minimum that the plans use in every hour, prints the commands, and buys nothing.
+    The recommendation covers the minimum that the plans use in every hour. Prints the commands.
     """
     from launcher.answers.commit import document, page
     from launcher.workflow.quote.commit import commit as story

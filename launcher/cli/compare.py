@@ -21,9 +21,9 @@ def compare(
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Compare all options of one job, and GPU with Trainium including the port. Calls nothing and spends nothing.
+    """Compare all options of one job, and GPU with Trainium including the port. Makes no AWS call; spends nothing.
 
-    With --live and credentials, each offer that AWS has at this moment counts; nothing is bought.
+    With --live and credentials, current offers of AWS are compared too; nothing is bought.
     """
     from launcher.answers.compare import document, page
     from launcher.workflow.quote import compare as story

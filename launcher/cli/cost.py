@@ -20,9 +20,9 @@ def cost(
     ] = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:
-    """Every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end.
+    """List every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end.
 
-    Each cluster's guard counts its nodes every 5 minutes; they are priced at the rate of its quote.
+    Each cluster's guard counts its nodes every 5 minutes; Slipway prices the nodes at the rate of the cluster's quote.
     """
     from launcher.answers import cost as answer
     from launcher.aws.clients import Sessions

@@ -81,9 +81,9 @@ def diff(
         typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Prices of this day for OLD."),
     ] = None,
 ) -> None:
-    """How a change of plans changes their totals, by plan and line, and why. Calls nothing and spends nothing.
+    """Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing.
 
-    Both sides use today's prices, so that only changes of the plans show.
+    Both sides use today's prices, so that only changes of the plans count.
     """
     from launcher.answers import diff as diff_page
     from launcher.workflow.quote import diff as story

@@ -36,20 +36,22 @@ def down(
     region: Annotated[
         str | None,
         typer.Option(
-            "--region", help="Its region, if neither file nor run names one.", autocompletion=completion.regions
+            "--region",
+            help="The region, if neither the plan file nor a run names one.",
+            autocompletion=completion.regions,
         ),
     ] = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
     confirmed: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="NAME", help="With --checkpoints: confirms the name without a question."),
+        typer.Option("--confirm", metavar="NAME", help="With --checkpoints: confirm the deletion without a prompt."),
     ] = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists what stays and its cost.
+    """Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists retained resources and their cost.
 
     For a plan on an existing Kubernetes cluster (target.cluster), it removes the jobs and keeps the cluster.
     """

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(help="The plan's name.", autocompletion=completion.run_names)]
 Where = Annotated[
     str | None,
-    typer.Option("--region", help="Its region. Default: that of the newest run.", autocompletion=completion.regions),
+    typer.Option(
+        "--region",
+        help="The endpoint's region. Default: the region of the newest run.",
+        autocompletion=completion.regions,
+    ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        "--timeout", min=1, metavar="SECONDS", help="Time to wait for an answer. Default: 60, for a queue 1800."
-    ),
+    typer.Option("--timeout", min=1, metavar="SECONDS", help="Request timeout. Default: 60; asynchronous: 1800."),
 ]
-Tokens = Annotated[int, typer.Option("--tokens", min=1, max=100_000, help="The most tokens of an answer.")]
+Tokens = Annotated[int, typer.Option("--tokens", min=1, max=100_000, help="Maximum tokens of the response.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,18 +70,18 @@ def load(
     most: Annotated[
         int | None,
         typer.Option(
-            "--concurrency", min=1, max=512, help="Parallel requests at the end. Default: what fills the endpoint."
+            "--concurrency", min=1, max=512, help="Maximum parallel requests. Default: what saturates the endpoint."
         ),
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=1, max=600, help="Duration of each step.")] = 30,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of an answer. Default: the plan's.")
+        int | None, typer.Option("--tokens", min=1, max=100_000, help="Tokens of each response. Default: the plan's.")
     ] = None,
     timeout: Timeout = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
 ) -> None:
-    """Run a load test with more and more parallel requests, and keep the result beside the quote for later quotes."""
+    """Run a load test with increasing concurrency; later quotes use the result."""
     from launcher.answers.endpoint import load_line, load_page, step_line
     from launcher.model.endpoint import EndpointMode
     from launcher.records.load_documents import load_document
@@ -129,7 +131,7 @@ def token(
     name: Name,
     *,
     region: Where = None,
-    hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="How long the token is valid.")] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.1, max=12, help="Validity of the token in hours.")] = 1,
     sandbox: options.AttachSandbox = False,
 ) -> None:
     """Print a short-lived bearer token for the region's endpoints, signed with your credentials."""

@@ -23,7 +23,9 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("plan.yaml"),
     *,
     name: Annotated[str, typer.Option("--name", help="Name of the plan: a-z, 0-9 and -.")] = "my-job",
-    serve: Annotated[bool, typer.Option("--serve", help="For a serving load instead of a training job.")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Write a plan for a serving load instead of a training job.")
+    ] = False,
 ) -> None:
     """Write a plan file that works unchanged, with every other key as a comment."""
     if not re.fullmatch(NAME.pattern or "", name):

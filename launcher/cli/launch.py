@@ -19,7 +19,7 @@ InterruptAfter = Annotated[
         "--interrupt-after",
         min=0,
         metavar="SECONDS",
-        help="Simulate a spot interruption, on HyperPod a node failure (sandbox).",
+        help="Simulate a spot interruption (on HyperPod: a node failure); sandbox only.",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start at step 0 under a new checkpoint prefix; deletes nothing.")]

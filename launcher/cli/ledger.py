@@ -33,7 +33,7 @@ def ledger(
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Every run of this folder, or of a shared bucket: dollars quoted, used, billed, and per million tokens.
+    """List all runs of this folder or a shared bucket: dollars quoted, used, billed, and per million tokens.
 
     SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
     ends; this command also sends missing entries of this folder.

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def logs(
     run: options.RunName,
     *,
-    attempt: Annotated[int | None, typer.Option("--attempt", min=1, help="One attempt. Default: all.")] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=1, help="Print only this attempt. Default: all.")
+    ] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the output until the job ends.")] = False,
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""

@@ -55,15 +55,17 @@ Node = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Region = Annotated[
-    str | None, typer.Option("--region", help="Replaces target.region.", autocompletion=completion.regions)
+    str | None, typer.Option("--region", help="Override target.region.", autocompletion=completion.regions)
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Every candidate, not only the best of each type and option.")]
+Everything = Annotated[
+    bool, typer.Option("--all", help="Show every candidate, not only the best of each type and option.")
+]
 Pick = Annotated[
     str | None,
     typer.Option(
         "--pick",
         metavar="RANK|DIGEST",
-        help="The candidate. Default: the cheapest.",
+        help="Choose a candidate. Default: the cheapest.",
         autocompletion=completion.ranks,
     ),
 ]
@@ -71,21 +73,21 @@ PricesAsOf = Annotated[
     date | None, typer.Option("--prices-as-of", parser=day, metavar="DATE", help="Use the prices known on this day.")
 ]
 MaxPriceAge = Annotated[
-    int | None, typer.Option("--max-price-age", min=0, metavar="DAYS", help="Replaces the allowed age of prices.")
+    int | None, typer.Option("--max-price-age", min=0, metavar="DAYS", help="Override the allowed age of prices.")
 ]
 MaxUsd = Annotated[
-    Decimal | None, typer.Option("--max-usd", parser=dollars, metavar="X", help="Lowers the budget for this command.")
+    Decimal | None, typer.Option("--max-usd", parser=dollars, metavar="X", help="Lower the budget for this command.")
 ]
 Explain = Annotated[
-    int | None, typer.Option("--explain", min=1, metavar="RANK", help="Every number of a row, step by step.")
+    int | None, typer.Option("--explain", min=1, metavar="RANK", help="Show how each number of a row is computed.")
 ]
-Explained = Annotated[bool, typer.Option("--explain", help="Every line and every assumption, with its source.")]
+Explained = Annotated[bool, typer.Option("--explain", help="Show every line and every assumption, with its source.")]
 Sweep = Annotated[
     list[str] | None,
     typer.Option(
         "--sweep",
         metavar="KEY=V,V",
-        help="Price the plan at each value of a key; may be repeated.",
+        help="Price the plan at each value of a key; repeatable.",
         autocompletion=completion.swept_keys,
     ),
 ]
@@ -93,18 +95,18 @@ Live = Annotated[
     bool, typer.Option("--live", help="Read the current offers from AWS: blocks, training plans, reservations.")
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page; it loads nothing from the network.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page that loads nothing from the network.")
 ]
-Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser, with or without --html.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the HTML page in a browser; works without --html too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
 DespiteVerdict = Annotated[
     bool,
     typer.Option(
         "--despite-verdict",
-        help="Deploy an endpoint although the verdict of slipway compare FILE is not to; serving plans only.",
+        help="Deploy an endpoint against the verdict of slipway compare FILE (serving plans only).",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 AttachSandbox = Annotated[
     bool, typer.Option("--sandbox", help="Use the sandbox of slipway sandbox start instead of AWS.")
 ]

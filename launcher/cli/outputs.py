@@ -19,8 +19,12 @@ def register(app: typer.Typer) -> None:
 def outputs(
     source: Source,
     *,
-    target: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder to download them to.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="The id of a run. Default: the newest with outputs.")] = None,
+    target: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Download the files to this folder.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="The id of a run. Default: the newest run with outputs.")
+    ] = None,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,

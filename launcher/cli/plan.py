@@ -44,9 +44,9 @@ def plan(
     html: options.Html = None,
     show: options.Open = False,
 ) -> None:
-    """Total dollars to finish a job, for every purchase option. Calls nothing and spends nothing.
+    """Show the total dollars to finish a job with every purchase option. Makes no AWS call; spends nothing.
 
-    With --live and credentials, each offer that AWS has at this moment is a row; nothing is bought.
+    With --live and credentials, the table also has a row for each current offer of AWS; nothing is bought.
     -o saves one candidate with its stacks; slipway deploy and slipway launch of that file deploy exactly these.
     """
     from launcher.pricing.gate import IMPOSSIBLE

@@ -19,7 +19,7 @@ def policies(
     *,
     account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id (12 digits).")],
     region: Annotated[
-        str, typer.Option("--region", help="The region that is bootstrapped.", autocompletion=completion.regions)
+        str, typer.Option("--region", help="The bootstrapped region.", autocompletion=completion.regions)
     ],
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     file: Annotated[

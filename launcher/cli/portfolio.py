@@ -23,7 +23,7 @@ def portfolio(
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
 ) -> None:
-    """The best option for each of several plans, with one monthly total. Calls nothing and spends nothing."""
+    """Show the best option for each of several plans and one monthly total. Makes no AWS call; spends nothing."""
     from launcher.answers import portfolio as answer
     from launcher.workflow.quote import portfolio as story
 

@@ -15,21 +15,21 @@ Type = Annotated[
     typer.Option(
         "--type",
         metavar="TYPE",
-        help="One instance type, including its ml. prices.",
+        help="Only this instance type, including its ml. prices.",
         autocompletion=completion.instance_types,
     ),
 ]
-Place = Annotated[str | None, typer.Option("--region", help="One region.", autocompletion=completion.regions)]
+Place = Annotated[str | None, typer.Option("--region", help="Only this region.", autocompletion=completion.regions)]
 Kind = Annotated[
     str | None,
     typer.Option(
         "--option",
         metavar="KIND",
-        help="One kind: on-demand, spot, reserved, bill-item ...",
+        help="Only this kind: on-demand, spot, reserved, bill-item ...",
         autocompletion=completion.price_kinds,
     ),
 ]
-Every = Annotated[bool, typer.Option("--all", help="Every row, not only the first of each kind.")]
+Every = Annotated[bool, typer.Option("--all", help="Show every row, not only the first rows of each kind.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,12 +51,12 @@ def show(
     instance_type: Type = None,
     region: Place = None,
     option: Kind = None,
-    history: Annotated[bool, typer.Option("--history", help="Also older prices, by date.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show older prices too, by date.")] = False,
     everything: Every = False,
     prices_as_of: options.PricesAsOf = None,
     json: options.Json = False,
 ) -> None:
-    """Known prices with age, basis and source. Calls nothing and spends nothing."""
+    """List known prices with age, basis and source. Makes no AWS call; spends nothing."""
     from launcher.answers.prices import show_document, show_page
     from launcher.workflow.quote import prices
 
@@ -83,7 +83,7 @@ def diff(
     everything: Every = False,
     json: options.Json = False,
 ) -> None:
-    """Price changes between two days: added, removed, changed. Calls nothing and spends nothing."""
+    """List price changes between two days: added, removed, changed. Makes no AWS call; spends nothing."""
     from launcher.answers.prices import diff_document, diff_page
     from launcher.workflow.quote import prices
 
@@ -98,13 +98,15 @@ def diff(
 def refresh(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="Only what this plan file needs.", autocompletion=completion.plan_files),
+        typer.Argument(
+            metavar="FILE", help="Read only the prices that this plan file needs.", autocompletion=completion.plan_files
+        ),
     ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Every price, in every region.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Read every price, in every region.")] = False,
     region: Annotated[
         list[str] | None,
-        typer.Option("--region", help="Only this region; may be repeated.", autocompletion=completion.regions),
+        typer.Option("--region", help="Read only this region; repeatable.", autocompletion=completion.regions),
     ] = None,
     snapshot: Annotated[
         Path | None,

@@ -38,7 +38,7 @@ def quote(
         bool, typer.Option("--verify-with-aws", help="Compare it with AWS's calculator, with the account's discounts.")
     ] = False,
     credits_too: Annotated[
-        bool, typer.Option("--credits", help="Cash after the credits that AWS reports for the account.")
+        bool, typer.Option("--credits", help="Subtract the credits that AWS reports for the account.")
     ] = False,
     explained: options.Explained = False,
     html: options.Html = None,
@@ -46,7 +46,7 @@ def quote(
 ) -> None:
     """Quote one candidate: cost lines, safety policies, gate result; --explain adds assumptions.
 
-    --verify-with-aws creates a workload estimate of the same lines in AWS and deletes it again. It exits with 5 if the
+    --verify-with-aws creates a workload estimate of the same lines in AWS, compares it and deletes it. Exit 5 if the
     lines differ by more than 1 %.
     """
     from launcher.pricing.gate import IMPOSSIBLE

@@ -38,7 +38,7 @@ def report(
 ) -> None:
     """Show the newest run of a plan: attempts, hours, dollars used, and what was checked.
 
-    --billed reads the bill by the tag of the run's cluster from Cost Explorer, or from an export with --export.
+    --billed reads the costs that carry the tag of the run's cluster, from Cost Explorer or an --export.
     """
     from launcher.records.documents import report_document, stored_report
     from launcher.workflow.run.status import report_at, status_of

@@ -32,7 +32,10 @@ def register(app: typer.Typer) -> None:
 def start(
     *,
     scheduler: Annotated[
-        str, typer.Option("--scheduler", metavar="NAME", help="slurm, local, or auto: Slurm if it is installed.")
+        str,
+        typer.Option(
+            "--scheduler", metavar="NAME", help="slurm, local (a built-in scheduler), or auto: Slurm if installed."
+        ),
     ] = "auto",
     port: Annotated[
         int,
@@ -42,13 +45,15 @@ def start(
     ] = 0,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Use the sandbox NAME in this folder, and start it if needed."),
+        typer.Option(
+            "--name", metavar="NAME", help="Use the sandbox NAME in this folder; start the sandbox if needed."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Start a sandbox. --sandbox then uses it, from every terminal, until slipway sandbox stop ends it.
+    """Start a sandbox. Commands with --sandbox use it, from every terminal, until slipway sandbox stop.
 
-    Folders share one sandbox, unless --name assigns another to a folder, which keeps the name in .slipway/sandbox.
+    All folders share one sandbox. --name gives this folder its own; .slipway/sandbox stores the name.
     """
     from launcher.sandbox import staying
 
@@ -74,7 +79,7 @@ def start(
 
 
 def status(*, json: options.Json = False) -> None:
-    """Show whether the sandbox runs, and its stacks and clusters."""
+    """Show whether the sandbox is running, with its stacks and clusters."""
     from launcher.sandbox import staying
 
     found, running = staying.find(os.environ), staying.every(os.environ)

@@ -16,7 +16,10 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     document: Annotated[
-        str | None, typer.Argument(metavar="DOCUMENT", help="What --json prints: plan, quote, report, status ...")
+        str | None,
+        typer.Argument(
+            metavar="DOCUMENT", help="A document of --json: plan, quote, report, status ... Default: the plan file."
+        ),
     ] = None,
 ) -> None:
     """Print the JSON Schema of a plan file, or of a document that commands print with --json."""

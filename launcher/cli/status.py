@@ -32,9 +32,9 @@ def status(
     """Show the state of a plan's newest run: its job, attempts, steps, checkpoints.
 
     For a running job it shows tokens per second, the expected end, the cost so far and the forecast beside the quote.
-    "stopped" is a job that the guard ended at budget.stop_at_usd; the step is where it can resume.
+    "stopped" is a job that the guard ended at budget.stop_at_usd; it can resume from the step shown.
 
-    It also reads how long the nodes of ended runs stayed; later quotes use it.
+    The command also reads how long the nodes of ended runs stayed up; later quotes use these times.
     """
     if json and watch:
         raise UnreadableInputError("--watch repeats and --json is one object", hint="ask for one of them")

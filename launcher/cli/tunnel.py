@@ -25,7 +25,7 @@ def tunnel(
         typer.Option("--local", min=1, max=65535, metavar="PORT", help="The local port. Default: the same number."),
     ] = None,
 ) -> None:
-    """Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Only you can use it."""
+    """Forward a local port to a port of a node (TensorBoard, Jupyter) until Ctrl-C. Listens on localhost only."""
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name, local = options.plan_name(run), port if here is None else here
