@@ -86,12 +86,15 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
     unknown = sorted(set(found) - _FLAGS - _FOLLOWED - _WITHOUT_EFFECT)
     if unknown:
         raise SchedulerError(f"the local runner does not know --{', --'.join(unknown)}")
-    nodes = found.get("nodes", "1").partition("-")[0]
-    tasks = int(found.get("ntasks-per-node") or -(-int(found.get("ntasks", nodes)) // int(nodes)))
+    nodes = _count("nodes", found.get("nodes", "1").partition("-")[0])
+    if "ntasks-per-node" in found:
+        tasks = _count("ntasks-per-node", found["ntasks-per-node"])
+    else:
+        tasks = -(-_count("ntasks", found.get("ntasks", str(nodes))) // nodes)
     return BatchOptions(
         job_name=found.get("job-name", name),
         partition=found.get("partition", "").partition(",")[0],
-        nodes=int(nodes),
+        nodes=nodes,
         tasks_per_node=tasks,
         output=found.get("output", "slurm-%j.out"),
         error=found.get("error", ""),
@@ -130,13 +133,28 @@ def _read(words: list[str]) -> dict[str, str]:
         name, given, value = word.partition("=")
         letter = word[:2]
         if letter in _LETTERS:
-            name, value = _LETTERS[letter], word[2:].lstrip("=") or words.pop(0)
+            name, value = _LETTERS[letter], word[2:].lstrip("=") or _value(words, letter)
         elif not word.startswith("--"):
             raise SchedulerError(f"the local runner does not know {word}")
         elif not given and name.removeprefix("--") not in _FLAGS:
-            value = words.pop(0)
+            value = _value(words, name)
         found[name.removeprefix("--")] = value
     return found
+
+
+def _value(words: list[str], option: str) -> str:
+    if not words:
+        raise SchedulerError(f"option '{option}' requires an argument")
+    return words.pop(0)
+
+
+def _count(name: str, text: str) -> int:
+    """A positive number of nodes or tasks. The messages are those of sbatch 22.05.8."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    if name == "nodes":
+        raise SchedulerError(f'"{text}" is not a valid node count')
+    raise SchedulerError(f'Invalid numeric value "{text}" for --{name}.')
 
 
 def _seconds(text: str) -> int | None:

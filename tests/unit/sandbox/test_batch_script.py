@@ -47,3 +47,19 @@ class TestOptions:
     def test_what_is_not_known_is_refused(self, line):
         with pytest.raises(SchedulerError):
             batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
+
+    @pytest.mark.parametrize(
+        "line, said",
+        [
+            ("--nodes=two", '"two" is not a valid node count'),
+            ("--nodes=0 --ntasks=4", '"0" is not a valid node count'),
+            ("--ntasks=x", 'Invalid numeric value "x" for --ntasks.'),
+            ("--ntasks-per-node=0", 'Invalid numeric value "0" for --ntasks-per-node.'),
+            ("--nodes", "option '--nodes' requires an argument"),
+            ("-N", "option '-N' requires an argument"),
+        ],
+    )
+    def test_a_count_that_sbatch_refuses_is_refused_in_its_words(self, line, said):
+        with pytest.raises(SchedulerError) as refused:
+            batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
+        assert said in str(refused.value)
