@@ -95,7 +95,7 @@ def status(*, json: options.Json = False) -> None:
         _document(found)
         return
     box, stacks, clusters = _inside(found)
-    exports = _exports(box.environment, staying.place(os.environ))
+    exports = _exports(_in_its_region(box.environment, stacks), staying.place(os.environ))
     output.result([*_page(found, stacks, clusters), *_others(others), "", *exports])
 
 
@@ -126,6 +126,15 @@ _SHOWN = (
     *("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
 )
+
+
+def _in_its_region(environment: Mapping[str, str], stacks: list[dict[str, str]]) -> Mapping[str, str]:
+    """The environment with the region of the stacks, where all are in one: `aws` and `cdk` then find them."""
+    regions = {stack["region"] for stack in stacks}
+    if len(regions) != 1:
+        return environment
+    (region,) = regions
+    return {**environment, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
 
 
 def _exports(environment: Mapping[str, str], place: Path) -> list[str]:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.cli.sandbox import _page
+from launcher.cli.sandbox import _in_its_region, _page
 
 FOUND = SimpleNamespace(name="default", since="2026-11-22 10:00 UTC", port=4566)
 STACKS = [{"name": "slipway-team-training", "region": "us-east-2", "status": "CREATE_COMPLETE"}]
@@ -46,3 +46,13 @@ def test_one_with_a_name_says_it():
 
 def test_one_node_is_one():
     assert _page(FOUND, STACKS, [cluster("slurm") | {"nodes": 1}])[-1] == "  cluster slipway-team: Slurm, 1 node"
+
+
+@pytest.mark.parametrize(
+    "regions, shown",
+    [([], "us-east-1"), (["us-east-2", "us-east-2"], "us-east-2"), (["us-east-2", "eu-west-1"], "us-east-1")],
+)
+def test_a_shell_is_pointed_at_the_region_of_the_stacks(regions, shown):
+    stacks = [{"name": "s", "region": region, "status": "CREATE_COMPLETE"} for region in regions]
+    environment = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+    assert _in_its_region(environment, stacks) == {"AWS_REGION": shown, "AWS_DEFAULT_REGION": shown}
