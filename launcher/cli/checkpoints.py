@@ -74,7 +74,7 @@ def verify(
     from launcher.workflow.run.checkpoints_transfer import damaged
 
     if everything and step is not None:
-        raise UnreadableInputError("--step and --all ask for different things", hint="leave one of the two out")
+        raise UnreadableInputError("--step and --all exclude each other", hint="give one of them")
     store = store_of(source, region, sandbox=sandbox)
     found = survey(store)
     wanted = found if everything else (chosen(found, step),)
@@ -89,8 +89,8 @@ def verify(
         output.document(verify_document(source, store.uri, read))
     if bad := [str(each.step) for each, wrong in read if wrong]:
         problem = ImpossibleError(
-            f"not whole: step {', '.join(bad)}",
-            hint="a job's next start passes them by; restore another one with --step",
+            f"incomplete or damaged: step {', '.join(bad)}",
+            hint="a restarted job skips them; restore another step with --step",
         )
         if json:
             # The document has said it.
@@ -122,7 +122,7 @@ def prune(
         if json:
             output.document(told)
         else:
-            nothing = f"  nothing to delete: {store.uri} holds what is kept"
+            nothing = f"  nothing to delete: {store.uri} has no other objects"
             output.result([f"  would delete {what}" if sizes else nothing])
         return
     output.say(f"  steps {', '.join(str(step) for step in steps)}")

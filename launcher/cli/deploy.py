@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 
-_GONE = "The sandbox has ended and all of this is gone; nothing was spent."
+_GONE = "The sandbox has ended and removed everything; nothing was spent."
 
 
 def register(app: typer.Typer) -> None:

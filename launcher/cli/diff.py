@@ -39,14 +39,14 @@ def _form(text: str) -> Form:
     try:
         return Form(text)
     except ValueError as problem:
-        raise typer.BadParameter(f"{text!r} is none of {', '.join(Form)}") from problem
+        raise typer.BadParameter(f"{text!r} is not allowed; choose from {', '.join(Form)}") from problem
 
 
 def _percent(text: str) -> float:
     try:
         value = float(text)
     except ValueError as problem:
-        raise typer.BadParameter(f"{text!r} is no number") from problem
+        raise typer.BadParameter(f"{text!r} is not a number") from problem
     if not 0 <= value < math.inf:
         raise typer.BadParameter("a percentage, 0 or more")
     return value

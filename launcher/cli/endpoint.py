@@ -150,5 +150,5 @@ def _session(name: str, region: str | None, *, sandbox: bool) -> "Session":
             region = str(latest(name, Path.cwd()).read_json("plan.json")["target"]["region"])
         except (SlipwayError, KeyError) as problem:
             message = f"no run of {name} in this folder names its region"
-            raise UnreadableInputError(message, hint="name it: --region us-east-1") from problem
+            raise UnreadableInputError(message, hint="give the region: --region us-east-1") from problem
     return Session(environment=environment, region=region)

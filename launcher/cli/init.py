@@ -31,7 +31,7 @@ def init(
     if not re.fullmatch(NAME.pattern or "", name):
         raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
     if file.exists():
-        raise ImpossibleError(f"{file} is there already", hint="name another file")
+        raise ImpossibleError(f"{file} exists", hint="name another file")
     try:
         write_whole(file, commented_file(name, serve=serve), shared=True)
     except OSError as problem:

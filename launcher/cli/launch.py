@@ -107,7 +107,7 @@ def _tell(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path 
         output.say(f"\n  next: slipway endpoint test {report.name}")
         output.say(f"  next: slipway down {report.name}")
     if rehearsed is not None:
-        output.say("  for real: AWS credentials, then")
+        output.say("  to run it on AWS, set AWS credentials, then")
         file = shlex.quote(str(rehearsed))
         output.say(f"    slipway doctor {file}    # what the account lacks")
         output.say(f"    slipway launch {file}")

@@ -39,9 +39,9 @@ def ledger(
     ends; this command also sends missing entries of this folder.
     """
     if json + csv + focus > 1:
-        raise UnreadableInputError("--json, --csv and --focus are forms of one answer", hint="ask for one")
+        raise UnreadableInputError("--json, --csv and --focus exclude each other", hint="ask for one")
     if by is not None and (csv or focus):
-        raise UnreadableInputError("--by adds runs up, and --csv and --focus have a line a run", hint="drop one")
+        raise UnreadableInputError("--by does not work with --csv or --focus", hint="drop one")
     gc.disable()
     try:
         found = _found()

@@ -155,7 +155,7 @@ class LiveStage(Stage):
         """Say that it lasts."""
         doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
         words = [each for each in (doing or self.words, self._sum()) if each]
-        self._tell(f"still at it after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
+        self._tell(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(words)}")
 
 
 def _line(time_words: str, words: str) -> str:

@@ -50,7 +50,9 @@ def logs(
         _refuse_endpoint(name, folder.read_json("report.json").get("endpoint"))
     if not wanted:
         have = ", ".join(path.stem for _, path in logs_here) or "none"
-        raise UnreadableInputError(f"{name} has no such log", hint=f"logs here: {have}")
+        raise UnreadableInputError(
+            f"{name} has no log" + (f" of attempt {attempt}" if attempt is not None else ""), hint=f"logs here: {have}"
+        )
     for path in wanted:
         text = path.read_text(encoding="utf-8", errors="replace")
         output.result((shown(text) if sys.stdout.isatty() else text).splitlines())

@@ -22,7 +22,7 @@ def calendar_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as problem:
-        raise typer.BadParameter(f"a day such as 2026-07-20, got {text!r}") from problem
+        raise typer.BadParameter(f"expected a date such as 2026-07-20, got {text!r}") from problem
 
 
 def day(text: str) -> date:
@@ -30,7 +30,7 @@ def day(text: str) -> date:
     found = calendar_day(text)
     today = datetime.now(UTC).date()
     if found > today:
-        raise typer.BadParameter(f"a day that has been: {found} is after today, {today}")
+        raise typer.BadParameter(f"expected a past date: {found} is after today, {today}")
     return found
 
 

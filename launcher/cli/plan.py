@@ -121,18 +121,22 @@ def _sweep(
 def _refuse_mixed(saved: Path | None, wanted: str | None, swept: Sequence[str] | None, *, live: bool) -> None:
     if wanted is not None and saved is None:
         raise UnreadableInputError(
-            "--pick says which candidate is saved", hint="add -o SAVED, or use slipway quote FILE --pick RANK"
+            "--pick needs -o: it selects the candidate to save",
+            hint="add -o SAVED, or use slipway quote FILE --pick RANK",
         )
     if live and saved is not None:
-        raise UnreadableInputError("an offer has to be bought before it is deployed on", hint="drop -o or --live")
+        raise UnreadableInputError(
+            "--live and -o exclude each other: buy the offer before you save a plan for it", hint="drop -o or --live"
+        )
     if swept and (saved is not None or live):
-        raise UnreadableInputError("--sweep saves nothing and asks nothing", hint="drop -o and --live, or --sweep")
+        raise UnreadableInputError("--sweep does not work with -o or --live", hint="remove -o and --live, or --sweep")
 
 
 def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, json: bool) -> None:
     if explained is not None and (json or swept):
         raise UnreadableInputError(
-            "--explain is a page to read", hint="drop --json and --sweep, or slipway quote FILE --pick RANK --json"
+            "--explain does not work with --json or --sweep",
+            hint="remove --json and --sweep, or use slipway quote FILE --pick RANK --json",
         )
 
 

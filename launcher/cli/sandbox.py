@@ -169,7 +169,7 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
         nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']} nodes"
         lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {nodes}")
         lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in each["jobs"]]
-    return lines if stacks else [*lines, "  nothing is deployed in it"]
+    return lines if stacks else [*lines, "  no stacks are deployed in it"]
 
 
 def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
@@ -189,4 +189,4 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     if json:
         output.document({"schema": SCHEMA, "running": False})
     else:
-        output.result([f"  {_called(ended.name)} has ended, and all that was in it"])
+        output.result([f"  {_called(ended.name)} has stopped and removed everything in it"])

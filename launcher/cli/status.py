@@ -37,7 +37,7 @@ def status(
     The command also reads how long the nodes of ended runs stayed up; later quotes use these times.
     """
     if json and watch:
-        raise UnreadableInputError("--watch repeats and --json is one object", hint="ask for one of them")
+        raise UnreadableInputError("--watch and --json exclude each other", hint="ask for one of them")
     from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state
 

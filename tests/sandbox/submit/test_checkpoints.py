@@ -126,7 +126,7 @@ def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(ag
     assert json.loads(slipway("list", URI, "--json")[1])["checkpoints"][0]["whole"]
     code, out, err = slipway("verify", URI, "--all")
     assert (code, "data has SHA-256" in out, "step 1: whole, 2 files, by hashes" in out) == (5, True, True)
-    assert "not whole: step 2" in err
+    assert "incomplete or damaged: step 2" in err
     assert "  step 2: not whole\n" in out
     code, _, err = slipway("restore", URI, "-o", "here")
     assert (code, "step 2 is damaged" in err) == (5, True)

@@ -180,9 +180,12 @@ def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, here, 
 @pytest.mark.parametrize(
     "words,said",
     [
-        (["plan", "plan.yaml", "--explain", "1", "--json"], "--explain is a page to read"),
-        (["plan", "plan.yaml", "--explain", "1", "--sweep", "nodes=1,2"], "--explain is a page to read"),
-        (["ledger", "--json", "--csv"], "forms of one answer"),
+        (["plan", "plan.yaml", "--explain", "1", "--json"], "--explain does not work with --json or --sweep"),
+        (
+            ["plan", "plan.yaml", "--explain", "1", "--sweep", "nodes=1,2"],
+            "--explain does not work with --json or --sweep",
+        ),
+        (["ledger", "--json", "--csv"], "exclude each other"),
         (["ledger", "--by", "week"], "'--by': 'week' is not one of 'name'"),
         (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
     ],

@@ -125,7 +125,7 @@ def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
         deploying.now(
             "3 of 4", parts=(Part(words="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),)
         )
-        while "still at it after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
+        while "still running after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
             time.sleep(0.005)
     assert "Custom::" not in pipe.getvalue()
 

@@ -36,7 +36,7 @@ def test_jobs_stand_below_their_cluster():
 
 
 def test_an_empty_one_says_so():
-    assert _page(FOUND, [], [])[-1] == "  nothing is deployed in it"
+    assert _page(FOUND, [], [])[-1] == "  no stacks are deployed in it"
 
 
 def test_one_with_a_name_says_it():
