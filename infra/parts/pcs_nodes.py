@@ -17,7 +17,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
-from launcher.model.pcs import LOGIN, ROLE_PATH
+from launcher.model.pcs import LOGIN, MACHINE_TAG, ROLE_PATH
 from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
 from launcher.targets.pcs.render import (
     MACHINE_FILE,
@@ -30,8 +30,6 @@ from launcher.targets.pcs.render import (
 )
 
 _REGISTERS = "AWSPCSComputeNodePolicy"
-MACHINE_TAG = "slipway:machine"
-"""What a machine is, "node" or "login": the guard stops nodes alone (templates/guard/pcs.py)."""
 
 
 class PcsScripts(Construct):

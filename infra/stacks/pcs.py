@@ -19,10 +19,10 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import NAMESPACE, Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
-from infra.parts.pcs_nodes import MACHINE_TAG, PcsGroup, PcsProfile, PcsScripts
+from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
-from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
+from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, MACHINE_TAG
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS

@@ -7,8 +7,7 @@ from typing import Any
 
 from launcher.aws.session import Session, translated
 
-PARALLELCLUSTER_TAG, EKS_TAG = "parallelcluster:cluster-name", "eks:cluster-name"
-"""Of a cluster's instances: ParallelCluster's own, and that of EKS on the instances of its node groups."""
+PARALLELCLUSTER_TAG = "parallelcluster:cluster-name"
 NODE_TAG = "parallelcluster:node-type"
 
 
@@ -19,6 +18,7 @@ class RunningInstance:
     instance_type: str
     lifecycle: str
     reservation: str
+    tags: Mapping[str, str]
 
 
 def of_cluster(
@@ -44,6 +44,7 @@ def of_cluster(
                 instance_type=str(each["InstanceType"]),
                 lifecycle=str(each.get("InstanceLifecycle", "")),
                 reservation=str(each.get("CapacityReservationId", "")),
+                tags={tag["Key"]: tag["Value"] for tag in each.get("Tags", ())},
             )
             for page in pages
             for reservation in page["Reservations"]

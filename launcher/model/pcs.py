@@ -32,6 +32,8 @@ ROLE_PATH = "/aws-pcs/"
 """PCS takes an instance profile whose role has this path, or a name that begins with AWSPCS."""
 CLUSTER_TAG, GROUP_TAG = "aws:pcs:cluster-id", "aws:pcs:compute-node-group-id"
 """PCS's own tags of its instances."""
+MACHINE_TAG = "slipway:machine"
+"""What an instance is for, "node" or "login": the guard stops nodes alone (templates/guard/pcs.py)."""
 MOST_GROUPS = MOST_QUEUES = 10
 """Of one cluster; not adjustable."""
 MOST_CLUSTERS = 5

@@ -107,6 +107,20 @@ class Guard:
 
 
 @record
+class InstanceTags:
+    """The tags by which EC2 finds a target's instances.
+
+    `cluster` is the tag of all of them, and `prefix` with the plan's cluster name is its value. `role` is the tag that
+    says what an instance is for; its value is `node` on the instances that run jobs.
+    """
+
+    cluster: str
+    role: str
+    node: str
+    prefix: str = "slipway-"
+
+
+@record
 class Fee:
     """A charge of a target's service beside its machines; without a price for it nothing is launched in AWS.
 
@@ -163,6 +177,7 @@ class Target:
     `shared_log` is the log group of the account that its jobs write to, and that no stack owns.
     `planned_for` is the kind of resource that a training plan for it serves, `plan_lost_minutes` how long before the
     plan's end SageMaker takes its instances.
+    `instance_tags` are the tags of its instances in EC2, None where they run in SageMaker's account.
     `own_outputs` are outputs of its stack by which a removal knows it; where two kinds fit, it is the one with more.
     `fees` are what its service charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
     `fee_service` a pattern of the service's code in the Price List, which no public source confirms.
@@ -184,6 +199,7 @@ class Target:
     sagemaker: str | None = None
     head: HeadNode | None = None
     guard: Guard | None = None
+    instance_tags: InstanceTags | None = None
     least_shared_gib: int = 0
     login_balancer: bool = False
     efa_layout: EfaLayout | None = None

@@ -1,6 +1,6 @@
 """What is known of pods on an EKS cluster."""
 
-from launcher.model.eks import VERSION
+from launcher.model.eks import VERSION, WORKERS
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.monitoring import COUNTER_MEMORY_MB, IDLE_METRICS
 from launcher.model.target import (
@@ -10,6 +10,7 @@ from launcher.model.target import (
     KUBERNETES,
     Guard,
     HeadNode,
+    InstanceTags,
     RoleUse,
     Runs,
     Target,
@@ -39,6 +40,7 @@ FACTS = Target(
         asks_mb=COUNTER_MEMORY_MB,
         alone=True,
     ),
+    instance_tags=InstanceTags(cluster="eks:cluster-name", role="eks:nodegroup-name", node=WORKERS),
     logs_sessions=True,
     joins_groups=True,
     volume_key=VolumeKey.NAMED,

@@ -2,7 +2,18 @@
 
 from launcher.model.enums import TargetKind
 from launcher.model.monitoring import DNS_ZONES, HEAD_NODE_ALARMS, HEAD_NODE_METRICS, IDLE_METRICS, JOB_METRICS
-from launcher.model.target import EC2, EC2_OPTIONS, EC2_PLANS, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.target import (
+    EC2,
+    EC2_OPTIONS,
+    EC2_PLANS,
+    Guard,
+    HeadNode,
+    InstanceTags,
+    RoleUse,
+    Runs,
+    Target,
+    VolumeKey,
+)
 
 FACTS = Target(
     kind=TargetKind.PARALLELCLUSTER,
@@ -27,6 +38,9 @@ FACTS = Target(
         idle="idle nodes",
         metrics_a_node=IDLE_METRICS,
         job_metrics=JOB_METRICS,
+    ),
+    instance_tags=InstanceTags(
+        cluster="parallelcluster:cluster-name", role="parallelcluster:node-type", node="Compute"
     ),
     login_balancer=True,
     logs_sessions=True,

@@ -3,9 +3,21 @@
 from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
-from launcher.model.pcs import SIZES, SLURM_VERSION, is_advanced, size_of
+from launcher.model.pcs import MACHINE_TAG, SIZES, SLURM_VERSION, is_advanced, size_of
 from launcher.model.request import PlanRequest
-from launcher.model.target import EC2, EC2_OPTIONS, EC2_PLANS, Fee, Guard, HeadNode, RoleUse, Runs, Target, VolumeKey
+from launcher.model.target import (
+    EC2,
+    EC2_OPTIONS,
+    EC2_PLANS,
+    Fee,
+    Guard,
+    HeadNode,
+    InstanceTags,
+    RoleUse,
+    Runs,
+    Target,
+    VolumeKey,
+)
 from launcher.model.units import HOURS_PER_MONTH
 
 CONTROLLER, NODE, ACCOUNTING, STORAGE = "pcs/controller", "pcs/node", "pcs/accounting", "pcs/accounting-storage"
@@ -67,6 +79,7 @@ FACTS = Target(
         metrics_a_node=IDLE_METRICS,
         job_metrics=JOB_METRICS,
     ),
+    instance_tags=InstanceTags(cluster="slipway:cluster", role=MACHINE_TAG, node="node", prefix=""),
     # The home folder of its machines: they share none of their own.
     least_shared_gib=1200,
     # AWS's templates attach an interface with an address to every card.

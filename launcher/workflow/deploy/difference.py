@@ -38,8 +38,8 @@ from launcher.targets.load import part
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.cluster.targets import Cluster, cluster_of
 from launcher.workflow.cluster.verify import NETWORK_STACK, TRAINING_STACK
-from launcher.workflow.deploy.rates import hourly_rate
 from launcher.workflow.deploy.steps import DeployContext
+from launcher.workflow.doctor.rates import hourly_rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

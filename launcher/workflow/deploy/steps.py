@@ -41,8 +41,8 @@ from launcher.workflow.cluster.readback.reading import ClusterState
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify
-from launcher.workflow.deploy.rates import running_rates
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
+from launcher.workflow.doctor.rates import running_rates
 
 # The log group of an EKS control plane that was left: EKS writes once more after its cluster, and makes it anew.
 #

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.aws import hyperpod, stacks
-from launcher.aws.instances import EKS_TAG, PARALLELCLUSTER_TAG, RunningInstance, of_cluster
+from launcher.aws.instances import RunningInstance, of_cluster
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
@@ -67,10 +67,12 @@ def held_by_plan(subject: Subject, plan: Plan) -> Holdings:
     network = stacks.find(session, stack_name(plan, "network")) is not None
     if stacks.find(session, stack_name(plan, "training")) is None:
         return Holdings(network=network)
-    name, target = f"slipway-{plan.cluster_name}", target_of(plan.place.target)
+    target = target_of(plan.place.target)
     if target.per_job:
         return Holdings()
-    if target.managed:
-        return Holdings(machines=hyperpod.machines(session, name), network=network, cluster=True)
-    tag = EKS_TAG if target.pods else PARALLELCLUSTER_TAG
-    return Holdings(instances=of_cluster(session, tag, name), network=network, cluster=True)
+    if target.instance_tags is None:
+        machines = hyperpod.machines(session, f"slipway-{plan.cluster_name}")
+        return Holdings(machines=machines, network=network, cluster=True)
+    tags = target.instance_tags
+    instances = of_cluster(session, tags.cluster, f"{tags.prefix}{plan.cluster_name}")
+    return Holdings(instances=instances, network=network, cluster=True)

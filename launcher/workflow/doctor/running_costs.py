@@ -19,25 +19,24 @@ from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
 from launcher.model.target import TARGETS, Target
 from launcher.model.units import HOURS_PER_MONTH
-from launcher.pricing.hyperpod import machine_price
 from launcher.rendering.cluster import owner_in
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
+from launcher.workflow.doctor.rates import hourly_rate
 
 OWN_TAG = "slipway:cluster"
 NAMESPACE = "Slipway"
 RUNNING, NODE_HOURS = GUARD_METRICS
 PARTS = (TRAINING_STACK, SERVING_STACK, NETWORK_STACK, STORE_STACK)
 AT_ONCE = 8
-BESIDE = ("HeadNode", "LoginNode")
-"""What ParallelCluster calls the instances that are no compute nodes, in its tag parallelcluster:node-type."""
 GIB = 2**30
 STORED_WITHIN, STORED_PERIOD = timedelta(days=3), timedelta(days=1)
 """S3 reports the size of a bucket once a day (S3 user guide, storage metrics)."""
 NOT_STARTED = "REVIEW_IN_PROGRESS"
 LOOKS = 3
-UNCOUNTED = f"its guard has reported no number of nodes in the last {LOOKS * GUARD_EVERY_MINUTES} minutes"
-"""So it is for the first minutes of a cluster."""
+UNREPORTED = f"its guard has reported no number of nodes in the last {LOOKS * GUARD_EVERY_MINUTES} minutes"
+"""As in the first minutes of a cluster."""
+UNCOUNTED = f"counted now: {UNREPORTED}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def survey(
 
 def _of_sandbox(cost: StackCost) -> StackCost:
     """A stack in a sandbox, where nothing calls the guard by its schedule."""
-    note = cost.note.replace(UNCOUNTED, "the sandbox does not run the guard, which counts the nodes")
+    note = cost.note.replace(UNREPORTED, "the sandbox does not run the guard")
     return replace(cost, down_command=f"{cost.down_command} --sandbox", note=note)
 
 
@@ -142,21 +141,23 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, each, now, within=LOOKS * every, period=every) for each in counted)
-    beside, missing = _beside(session, catalog, target, variables)
+    listed = _listed(session, target, variables) if nodes is None else None
+    beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
+    notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []
+    notes += ["without the charges of the service itself, which have no listed price"] if target.fee_keys else []
     rate = variables.get("USD_PER_NODE_HOUR")
     lived_h = Decimal(str(max(0.0, (now - since).total_seconds() / 3600)))
-    notes = [missing] if missing else []
+    nodes, count = (listed, f", {UNCOUNTED}") if nodes is None else (nodes, "")
     if rate is None:
         notes.append("its quote had no rate of a node-hour")
     elif nodes is None:
-        notes.append(UNCOUNTED)
+        notes.append(UNREPORTED)
     else:
-        notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}")
-    known = rate is not None and nodes is not None
+        notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}{count}")
     per_node = Decimal(rate or 0)
     return _Money(
-        usd_per_hour=per_node * Decimal(str(nodes)) + beside if known else None,
-        usd_so_far=per_node * Decimal(str(hours or 0)) + beside * lived_h if known else None,
+        usd_per_hour=per_node * Decimal(str(nodes)) + beside.usd if rate and nodes is not None else None,
+        usd_so_far=per_node * Decimal(str(hours)) + beside.usd * lived_h if rate and hours is not None else None,
         ends_at=_end(variables, since),
         note="; ".join(notes),
     )
@@ -167,9 +168,17 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
     counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
     if not counts:
         return _Money(note=f"{stack.status}, and it has no guard: running nodes are not counted")
-    usd, missing = _priced(catalog, counts, session.region, managed=False)
-    machines = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
-    return _Money(usd_per_hour=usd, note="; ".join([f"{stack.status}: {machines} at the listed price", *missing]))
+    usd, missing = Decimal(0), []
+    for type_, count in counts.items():
+        price = catalog.on_demand(type_, session.region)
+        if isinstance(price, Price):
+            usd += count * price.usd
+        else:
+            missing.append(f"{count} x {type_}")
+    listed = ", ".join(f"{count} x {type_}" for type_, count in sorted(counts.items()))
+    notes = [f"{stack.status}: {listed} at the listed price"]
+    notes += [f"without {', '.join(missing)}, which has no price"] if missing else []
+    return _Money(usd_per_hour=usd, note="; ".join(notes))
 
 
 def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
@@ -188,31 +197,16 @@ def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
     return min(moments, default=None)
 
 
-def _beside(
-    session: Session, catalog: Catalog, target: Target, variables: Mapping[str, str]
-) -> tuple[Decimal, str | None]:
-    """Dollars an hour of the machines that are no nodes, and which of them have no price."""
-    if target.head is None or target.guard is None:
-        return Decimal(0), None
-    name = variables[target.guard.variable]
-    if target.managed:
-        groups = hyperpod.describe_cluster(session, name).groups
-        counts = {each.instance_type: each.current for key, each in groups.items() if key != WORKERS}
-    else:
-        counts = dict(instances.running(session, name, BESIDE))
-    usd, missing = _priced(catalog, counts, session.region, managed=target.managed)
-    return usd, missing[0] if missing else None
-
-
-def _priced(catalog: Catalog, counts: Mapping[str, int], region: str, *, managed: bool) -> tuple[Decimal, list[str]]:
-    usd, missing = Decimal(0), []
-    for machine, count in counts.items():
-        price = (machine_price if managed else Catalog.on_demand)(catalog, machine.removeprefix("ml."), region)
-        if isinstance(price, Price):
-            usd += count * price.usd
-        elif count:
-            missing.append(f"{count} x {machine}")
-    return usd, [f"without {', '.join(missing)}, which has no price"] if missing else []
+def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> int | None:
+    """How many nodes the service lists now; None where a target's nodes come with each job or an endpoint."""
+    if target.guard is None or target.head is None:
+        return None
+    if target.instance_tags is None:
+        groups = hyperpod.describe_cluster(session, variables[target.guard.variable]).groups
+        return groups[WORKERS].current if WORKERS in groups else None
+    tags = target.instance_tags
+    running = instances.of_cluster(session, tags.cluster, f"{tags.prefix}{variables['CLUSTER']}")
+    return sum(instance.tags.get(tags.role) == tags.node for instance in running)
 
 
 def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:

@@ -21,8 +21,8 @@ from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import agreed, compared, difference_lines, difference_of, shown_only
-from launcher.workflow.deploy.rates import hourly_rate
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
+from launcher.workflow.doctor.rates import hourly_rate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.stand_ins import aws_account

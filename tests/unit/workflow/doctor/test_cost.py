@@ -18,9 +18,14 @@ pytestmark = pytest.mark.server
 ROLE = "arn:aws:iam::123456789012:role/guard-role"
 
 
+ADDRESS = {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
+ADDRESS_USD = Decimal("0.005")
+"""An hour of a public IPv4 address (VPC pricing)."""
+
+
 @pytest.fixture
-def running(account):
-    """A cluster with its network and store, deployed ten hours ago by ada; two nodes run."""
+def standing(account):
+    """A cluster with its network and store, deployed ten hours ago by ada; its guard has reported nothing yet."""
     guard = {
         "CLUSTER": "probe",
         "PARALLELCLUSTER": "slipway-probe",
@@ -42,14 +47,33 @@ def running(account):
             "Environment": {"Variables": guard},
         },
     }
-    stack(account, "training", {"GuardrailsGuardFunction236B99F4": function})
-    address = {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
-    stack(account, "network", {"Address": address})
+    stack(account, "training", {"GuardrailsGuardFunction236B99F4": function, "Address": ADDRESS})
+    stack(account, "network", {"Address": ADDRESS})
     bucket = {"Type": "AWS::S3::Bucket"}
     stack(account, "checkpoints", {"Bucket": bucket}, {"BucketName": {"Value": "probe-checkpoints"}})
-    put(account, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=2.0, when=NOW - timedelta(minutes=4))
-    put(account, "Slipway", "NodeHours", {"Cluster": "probe"}, value=11.0, when=NOW - timedelta(minutes=4))
     return account
+
+
+@pytest.fixture
+def running(standing):
+    """The same cluster; its guard has reported two nodes."""
+    put(standing, "Slipway", "RunningNodes", {"Cluster": "probe"}, value=2.0, when=NOW - timedelta(minutes=4))
+    put(standing, "Slipway", "NodeHours", {"Cluster": "probe"}, value=11.0, when=NOW - timedelta(minutes=4))
+    return standing
+
+
+def started(account, role, type_, count):
+    """Instances of the cluster, tagged as ParallelCluster tags them."""
+    tags = {"parallelcluster:cluster-name": "slipway-probe", "parallelcluster:node-type": role}
+    client(account, "ec2").run_instances(
+        ImageId="ami-0123456789abcdef0",
+        InstanceType=type_,
+        MinCount=count,
+        MaxCount=count,
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        ],
+    )
 
 
 def stack(account, part, resources, outputs=None, tags=None):
@@ -84,27 +108,21 @@ def of(found, kind):
 
 def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running, surveyed):
     found = of(surveyed(), "training")
-    assert (found.owner, found.usd_per_hour) == ("ada", Decimal(41))
+    assert (found.owner, found.usd_per_hour) == ("ada", Decimal(41) + ADDRESS_USD)
     assert found.usd_so_far >= Decimal("225.5")
     assert found.ends_at == found.since + timedelta(hours=24)
     assert found.down_command == "slipway down probe --region us-east-2"
     assert found.note == "2 nodes at the quoted $20.5"
 
 
-def test_the_head_node_is_counted_beside_the_nodes(running, surveyed):
-    ec2 = client(running, "ec2")
-    tags = [
-        {"Key": "parallelcluster:cluster-name", "Value": "slipway-probe"},
-        {"Key": "parallelcluster:node-type", "Value": "HeadNode"},
-    ]
-    ec2.run_instances(
-        ImageId="ami-0123456789abcdef0",
-        InstanceType="m6i.xlarge",
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-    )
-    assert of(surveyed(), "training").usd_per_hour == Decimal(41) + load().on_demand("m6i.xlarge", REGION).usd
+def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveyed):
+    assert of(surveyed(), "training").usd_per_hour == ADDRESS_USD
+    started(standing, "HeadNode", "m6i.xlarge", 1)
+    started(standing, "Compute", "p5.48xlarge", 3)
+    found = of(surveyed(), "training")
+    assert found.usd_per_hour == 3 * Decimal("20.5") + ADDRESS_USD
+    assert found.usd_so_far is None
+    assert found.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
 
 
 def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surveyed):
@@ -117,7 +135,7 @@ def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running, surve
         when=NOW - timedelta(hours=20),
     )
     found = surveyed()
-    assert of(found, "network").usd_per_hour == Decimal("0.005")
+    assert of(found, "network").usd_per_hour == ADDRESS_USD
     price = load().bill_item("s3.standard-storage", REGION).usd
     assert of(found, "checkpoints").usd_per_hour == price
     assert of(found, "checkpoints").down_command.endswith("--checkpoints")

@@ -12,7 +12,7 @@ from tests.unit.workflow.doctor.test_quotas import HYPERPOD
 
 pytestmark = pytest.mark.server
 
-EKS_BLOCK = BLOCK.replace("kind: parallelcluster", "kind: eks")
+EKS_BLOCK, PCS_BLOCK = (BLOCK.replace("kind: parallelcluster", f"kind: {kind}") for kind in ("eks", "pcs"))
 NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
 
@@ -57,8 +57,12 @@ def used(account, service, in_use, **changed):
 
 @pytest.mark.parametrize(
     "text, tags",
-    [(BLOCK, {"parallelcluster:cluster-name": "slipway-block"}), (EKS_BLOCK, {"eks:cluster-name": "slipway-block"})],
-    ids=["parallelcluster", "eks"],
+    [
+        (BLOCK, {"parallelcluster:cluster-name": "slipway-block"}),
+        (EKS_BLOCK, {"eks:cluster-name": "slipway-block"}),
+        (PCS_BLOCK, {"slipway:cluster": "block"}),
+    ],
+    ids=["parallelcluster", "eks", "pcs"],
 )
 def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(account, examined, plan, text, tags):
     account.canned["ec2.DescribeCapacityReservations"] = {

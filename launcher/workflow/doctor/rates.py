@@ -1,4 +1,4 @@
-"""What stacks cost an hour by their templates: before and after a deployment, by the same rule.
+"""What stacks cost an hour by their templates: before a deployment, after it, and while they stand.
 
 All nodes at the rate they were quoted at (the guard's function holds it), the machines beside them, the NAT gateways
 and addresses, and the file systems at the listed price. Traffic, logs and what is stored in S3 come on top.
@@ -55,15 +55,19 @@ class _Paid:
     name: str
     usd: Decimal | None
     with_jobs: bool = False
+    nodes: bool = False
 
 
-def hourly_rate(templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str) -> HourlyRate:
-    """What the stacks of some templates cost an hour, all their nodes running."""
+def hourly_rate(
+    templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str, *, nodes: bool = True
+) -> HourlyRate:
+    """What the stacks of some templates cost an hour: all their nodes running, or without nodes."""
     usd, unknown = Decimal(0), []
     for template in templates:
-        for _, paid in _paid(template, catalog, region):
-            usd += sum((each.usd for each in paid if each.usd is not None), Decimal(0))
-            unknown += [each.name for each in paid if each.usd is None]
+        for _, items in _paid(template, catalog, region):
+            counted = [item for item in items if nodes or not item.nodes]
+            usd += sum((item.usd for item in counted if item.usd is not None), Decimal(0))
+            unknown += [item.name for item in counted if item.usd is None]
     return HourlyRate(usd=usd, unknown=tuple(unknown))
 
 
@@ -105,7 +109,7 @@ def _priced(
     for each in holds(properties, resources) if holds is not None else ():
         price = rate if each.nodes else _listed(each, catalog, region)
         usd = None if price is None else price * each.count
-        yield _Paid(name=f"{each.count} x {each.type}", usd=usd, with_jobs=each.with_jobs)
+        yield _Paid(name=f"{each.count} x {each.type}", usd=usd, with_jobs=each.with_jobs, nodes=each.nodes)
 
 
 def _listed(machines: Machines, catalog: Catalog, region: str) -> Decimal | None:
