@@ -51,28 +51,33 @@ NEAR, FAR = 1.25, 1.5
 UNREADABLE = 2
 WORST = 15
 HOW_TO_READ = """\
-Every row is estimated from the keys of a plan file: dimensions, method, tokens, sequence, batch, precision,
-recomputation, stack, accelerator and count. Steady throughput is compared with `tokens_per_s`, hours of whole runs
-with `expected_hours`. The shares count rows whose published figure lies within a factor of the middle estimate, and
-inside its low-high range; the width of a range is high over low. In the table by class, and under "left out", every
-row is estimated by coefficients, and ranged by spreads, fitted without any row of its source; "unseen" are the rows
-of further_runs.csv under a fit on runs.csv alone. The form of the estimate and the weights of the fit were chosen
-with these rows in view, so only rows gathered later test those; the 5 ms of launches and the 8 ps of expansion were
-read from the Qwen rows, 23 of the 26 of Hugging Face trainers. With Huber's bound at 0.2 in place of 0.15, chosen
-with the table in view, 84.5 % of dense pretraining and 53.6 % of the mixtures are within 0.8-1.25, and 71.4 % of the
-mixtures within 1.5x; the error is the same. 20 of the 28 rows of mixtures are of one source: a fit without it has
-seen 8. The layers of hybrid models are those with attention. Rows that a newer recipe of the same configuration
-supersedes (`superseded_by`) are neither fitted nor judged, and MLPerf rows are their training blocks without
-evaluation.
+Each row is estimated from the keys of a plan file: dimensions, method, tokens, sequence length, batch, precision,
+recomputation, stack, accelerator type and count. Steady throughput is compared with `tokens_per_s`, and the hours of
+whole runs with `expected_hours`.
 
-A range covers what a plan leaves open: it is wider if a fine-tuning does not set its trainer or its micro-batch.
-`slipway plan` names the keys that would narrow the range by more than a third.
+- **within 0.8-1.25, within 1.5x**: the share of rows whose published figure lies within this factor of the middle
+  estimate.
+- **in the range**: the share of rows whose published figure lies in the low-high range.
+- **width**: the high estimate divided by the low estimate.
+- **left out**, and the table by class: coefficients and spreads are fitted without any row of the same source.
+- **unseen**: the rows of further_runs.csv, with a fit on runs.csv alone.
 
-Where a plan leaves the batch open, it is 4 million tokens, or 8,192 a chip if that is more, up to the largest that
-published runs of a model of that size used (`launcher/catalog/data/training/batches.csv`). Past that more chips share
-the same batch, and each works on less. A larger batch of the plan's own is estimated as asked, with a finding that
-has the time and the dollars at the largest published. Between a dense model and a mixture of experts (95 to 70 % of
-the parameters active) the two estimates are mixed."""
+The form of the estimate and the weights of the fit were chosen with these rows in view. Only rows collected later can
+test them. The 5 ms of kernel launches and the 8 ps of 4-bit expansion come from the Qwen rows: 23 of the 26 Hugging
+Face rows. Huber's bound of 0.15 was chosen with the table in view. With 0.2, 84.5 % of dense pretraining and 53.6 % of
+the mixtures are within 0.8-1.25, and 71.4 % of the mixtures within 1.5x; the error is the same. One source has 20 of
+the 28 rows of mixtures, so a fit without that source uses 8. For hybrid models, only layers with attention count as
+layers. Rows that a newer recipe of the same configuration supersedes (`superseded_by`) are neither fitted nor compared.
+MLPerf rows contain the training blocks without evaluation.
+
+A range is wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the keys that
+would narrow the range by more than a third.
+
+If a plan leaves the batch open, Slipway uses 4 million tokens, or 8,192 tokens per chip if that is more. The maximum is
+the largest batch of published runs of a model of that size (`launcher/catalog/data/training/batches.csv`). Beyond that
+maximum, more chips share the same batch, and each chip has less work. A larger batch in the plan is estimated as
+requested. A finding then shows the time and the dollars at the largest published batch. If 70 to 95 % of a model's
+parameters are active, the estimate is a mix of the dense and the mixture estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +232,11 @@ def report(rows: Sequence[Row], name: str) -> str:
         "",
         HOW_TO_READ,
         "",
-        "## By class of job, every row's source left out of the fit",
+        "## By class of job, with the row's source left out of the fit",
         "",
         _table("class", by_class(every)),
         "",
-        "## Together",
+        "## All rows",
         "",
         _table(
             "rows",
@@ -244,7 +249,7 @@ def report(rows: Sequence[Row], name: str) -> str:
         ),
         "",
         (
-            "Baseline, the median utilisation of each chip, precision and kind of figure:"
+            "Baseline (the median utilization of each chip, precision and kind of figure):"
             f" {_percent(plain['within_25'])} within 0.8-1.25 and {_percent(plain['within_50'])} within 1.5x."
         ),
         "",

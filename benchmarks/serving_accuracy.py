@@ -36,11 +36,11 @@ UNREADABLE = 2
 WORST = 12
 NEAR = {"neuron": ("within_25", 0.25), "gpu": ("within_35", 0.35)}
 HOW_TO_READ = """\
-Every row is estimated from its own columns: model, chip, engine, number format, tensor and data parallelism, batch,
-concurrency and lengths; the error is that of output tokens per second. "Model left out" estimates every row by
-coefficients fitted without any row of its model. The form of the estimate was chosen with these rows in view, so only
-rows gathered later test that. Rows of older engines (transformers-neuronx, TensorRT-LLM, TGI) show the chips'
-performance; an endpoint is estimated for its own engine, vLLM, of which there are few rows."""
+Each row is estimated from its own columns: model, chip, engine, number format, tensor and data parallelism, batch,
+concurrency and lengths. The error is the error of the output tokens per second. "Model left out" estimates each row
+with coefficients fitted without any row of its model. The form of the estimate was chosen with these rows in view, so
+only rows collected later can test it. Rows of older engines (transformers-neuronx, TensorRT-LLM, TGI) show the
+performance of the chips. An endpoint is estimated for its own engine, vLLM, which has few rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
