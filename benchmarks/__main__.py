@@ -34,42 +34,54 @@ TITLES = {
     "synth": "Time to synthesise the stacks",
 }
 AIMS = {
-    "checkpoint": "Aims: at most 1.1 times boto3's own time, at least 0.6 times the rate of s5cmd, at most 300 MiB, "
-    "training slowed by at most 5 % while the agent watches. All clients share two processors with one local S3 "
-    "server: the results do not apply to AWS.",
-    "file_sizes": "Aims: at most twice the time of s5cmd, and for large files at least 0.9 times its rate.",
-    "many_nodes": "Aim: at most 25 operations a second of the busiest node on the shared folder, in every phase, for "
-    "any number of nodes.",
-    "checkpoint_losses": (
-        "Aims: a kill without notice loses at most 1 interval and 1 write; a notice loses only "
-        "the steps that ended after it."
+    "checkpoint": (
+        "Aims: at most 1.1 times boto3's time, at least 0.6 times the rate of s5cmd, at most 300 MiB, and at most 5 %"
+        " slower training while the agent watches. All clients share two processors with one local S3 server, so the "
+        "results do not apply to AWS."
     ),
-    "plan_speed": "Aims: at most 3 times the import of typer and rich for the demo and with every field "
-    "`any` (the latter missed by a hundredth or two: 2.9 to 3.1; of all that it imports itself it is 2.0 times the "
-    "import); at most 80 MiB; with `--all` at most 59 times (5 s where the import takes 0.085 s) and 150 "
-    "MiB. Processor time.",
+    "file_sizes": "Aims: at most twice the time of s5cmd, and for large files at least 0.9 times its rate.",
+    "many_nodes": (
+        "Aim: on the busiest node, at most 25 operations per second on the shared folder, in every phase, for any "
+        "number of nodes."
+    ),
+    "checkpoint_losses": (
+        "Aims: a kill without notice loses at most 1 interval and 1 write; a notice loses only the steps that ended "
+        "after it."
+    ),
+    "plan_speed": (
+        "Aims, in processor time: for the demo and with every field `any`, at most 3 times the import of typer and "
+        "rich, and at most 80 MiB; with `--all`, at most 59 times that import (5 s if the import takes 0.085 s) and "
+        "150 MiB. With every field `any`, the ratio is 2.9 to 3.1: it misses the aim by 1 to 2 % in some runs. "
+        "Compared with all modules that it imports itself, the ratio is 2.0."
+    ),
     "ledger_speed": "Aim: list 100,000 runs in less than 2 s.",
     "kubernetes_status": "Aim: less than 1 s on a cluster of 500 nodes and 2,000 pods.",
-    "price_file": "Aims: at most 120 MiB beside what is in use anyway, and at most 1.5 times the time a MiB of a tenth "
-    "of the file; at most 1.05 times its bytes though the connection is cut; nothing is sent of an unchanged file.",
+    "price_file": (
+        "Aims: at most 120 MiB of additional memory; per MiB, at most 1.5 times the time of a file of a tenth of the "
+        "size; at most 1.05 times the file's bytes if the connection is cut; no bytes for an unchanged file."
+    ),
     "recompute": (
         "Aim: low, middle and high within 0.5 % of a program that reads only the plan file and the price files."
     ),
     "scaling": (
-        "Aim: at least as many of the larger node counts within 25 % as without the measurement, and as "
-        "with a constant rate per chip."
+        "Aim: at least as many of the larger node counts within 25 % as without the measurement, and as with a "
+        "constant rate per chip."
     ),
-    "spot_simulation": "Aims: expected cost within 2 %, the 90th percentile within 5 % where at least three "
-    "interruptions are expected, and exact below that: the simulated share of jobs on either side of it leaves 90 % by "
-    "no more than the simulation's own noise.",
+    "spot_simulation": (
+        "Aims: an expected cost within 2 %, and a 90th percentile within 5 % if at least 3 interruptions are "
+        "expected. With fewer interruptions the percentile is exact: the simulated share of jobs on either side "
+        "differs from 90 % by no more than the noise of the simulation."
+    ),
     "spot_interval": "Aim: at most 1 % more expensive than the best interval that a search finds.",
     "start": "Aim: at most twice the import of typer.",
-    "synth": "Aim: the largest example in at most 1.6 times the processor time of an app with one bucket. It is "
-    "held without a margin: 1.6, up to 2.0 beside other work, and 1.8 to 2.0 by the clock. Of the processor time "
-    "beyond the bucket's a quarter is Python (1.0 s against 0.35: the CDK's classes, jsii's checks of types, the plan "
-    "and its catalog) and the rest Node (303 requests of Python against 9, and the modules and resources "
-    "behind them). Half of the bucket's own is the validator of templates, which aws-cdk-lib builds in every "
-    "app. Without jsii's checks (python -O) no difference is seen.",
+    "synth": (
+        "Aim: for the largest example, at most 1.6 times the processor time of an app with one bucket. The result is "
+        "1.6 without other work, up to 2.0 with other work, and 1.8 to 2.0 in wall time. Of the processor time beyond"
+        " the bucket app, a quarter is Python (1.0 s, compared with 0.35 s: the CDK's classes, jsii's type checks, "
+        "the plan and its catalog). The rest is Node: 303 requests from Python, compared with 9, and the modules and "
+        "resources behind them. Half of the bucket app's own time is the template validator, which aws-cdk-lib builds"
+        " in every app. Running without jsii's checks (python -O) makes no measurable difference."
+    ),
 }
 WRITE_THEMSELVES = ("accuracy", "serving_accuracy")
 """Benchmarks with a page of their own, which they write when no --json is asked for."""
@@ -97,9 +109,9 @@ def _head() -> Iterator[str]:
     yield "# Benchmarks"
     yield ""
     yield f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d} with Python {platform.python_version()} on"
-    yield f"{platform.system()} {platform.machine()}. Times are ratios to something run beside them, so that the"
-    yield "machine matters little; no test asserts them. How far estimates lie from published runs is in"
-    yield "[accuracy.md](accuracy.md)."
+    yield f"{platform.system()} {platform.machine()}. Times are ratios to a reference program on the same machine, so"
+    yield "the machine has little influence; no test asserts them. [accuracy.md](accuracy.md) has the accuracy of"
+    yield "estimates."
 
 
 def _run(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
