@@ -55,6 +55,11 @@ def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequen
     return about | {"folder": str(folder), "files": len(files), "bytes": sum(each.bytes for each in files)}
 
 
+def _writer(each: Checkpoint) -> str:
+    """Who wrote a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
+    return WRITERS.get(each.form or "", "-".join((each.run or "").rsplit("-", 2)[-2:]))
+
+
 def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
     """Every step, newest first."""
     lines = ["", *wrapped(f"  {uri}", width), ""]
@@ -69,7 +74,7 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
         Column("saved (UTC)", lambda each: (each.written_at or "")[:19].replace("T", " ")),
         Column("attempt", lambda each: "" if each.attempt is None else str(each.attempt), "right", yields=2),
         Column("layout", lambda each: each.layout or ""),
-        Column("by", lambda each: WRITERS.get(each.form or "", each.run or ""), yields=1, shrinks=True),
+        Column("by", _writer, yields=1, shrinks=True),
     ]
     lines += render(columns, found, width)
     for each in found:

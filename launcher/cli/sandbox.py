@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from launcher.answers.table import Column, render
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
@@ -163,8 +164,12 @@ def _others(names: list[str]) -> list[str]:
 
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
     lines = [f"  {_called(found.name)} runs since {found.since}: http://localhost:{found.port}"]
-    width = max((len(each["name"]) for each in stacks), default=0)
-    lines += [f"  {each['name']:<{width}}  {each['region']}  {each['status']}" for each in stacks]
+    columns: list[Column[dict[str, str]]] = [
+        Column("stack", lambda stack: stack["name"], shrinks=True),
+        Column("region", lambda stack: stack["region"]),
+        Column("status", lambda stack: stack["status"]),
+    ]
+    lines += ["", *render(columns, stacks, output.terminal_width())] if stacks else []
     for each in clusters:
         nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']} nodes"
         lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {nodes}")

@@ -29,7 +29,10 @@ def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
     """
     if facts is None or facts.state is not JobState.RUNNING or not facts.nodes:
         word = "gone" if facts is None else facts.word
-        raise ImpossibleError(f"job {job} runs on no node: it is {word}", hint="slipway status NAME shows its state")
+        hint = "you can enter a node only while the job runs; slipway launch FILE starts it again"
+        if facts is not None and facts.state is JobState.PENDING:
+            hint = "wait until the job runs: slipway attach NAME follows it"
+        raise ImpossibleError(f"job {job} runs on no node: it is {word}", hint=hint)
     return facts.nodes
 
 

@@ -48,4 +48,4 @@ def chosen(nodes: Nodes, wanted: str | None) -> str:
     if wanted in names:
         return wanted
     there = ", ".join(f"{number} {each}" for number, each in enumerate(names))
-    raise ImpossibleError(f"--node: the job has no node {wanted}", hint=f"it has: {there}")
+    raise ImpossibleError(f"--node: the job has no node {wanted}", hint=f"nodes of the job: {there}")

@@ -23,11 +23,17 @@ def cluster(scheduler, *jobs):
     ],
 )
 def test_each_cluster_says_what_schedules_its_jobs(scheduler, said):
-    assert _page(FOUND, STACKS, [cluster(scheduler)]) == [
-        "  the sandbox runs since 2026-11-22 10:00 UTC: http://localhost:4566",
-        "  slipway-team-training  us-east-2  CREATE_COMPLETE",
-        said,
-    ]
+    first, _, titles, _, stack, _, last = _page(FOUND, STACKS, [cluster(scheduler)])
+    assert first == "  the sandbox runs since 2026-11-22 10:00 UTC: http://localhost:4566"
+    assert titles.split() == ["stack", "region", "status"]
+    assert stack.split() == ["slipway-team-training", "us-east-2", "CREATE_COMPLETE"]
+    assert last == said
+
+
+def test_a_long_stack_name_is_cut_at_the_width_of_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    nested = {**STACKS[0], "name": "slipway-team-training-ParallelClusterProviderD4E878AD-WGVDU5LQ2BOY"}
+    assert max(map(len, _page(FOUND, [*STACKS, nested], []))) <= 80
 
 
 def test_jobs_stand_below_their_cluster():
