@@ -283,7 +283,7 @@ def _facts(path: Path | None) -> TrainingFacts:
         raise RowsError(f"cannot read {path}: no such file")
     measured, findings = load_measurements(path)
     if findings:
-        raise RowsError("\n".join(each.message for each in findings))
+        raise RowsError("\n".join(finding.message for finding in findings))
     return replace(load_training(), measured=measured)
 
 

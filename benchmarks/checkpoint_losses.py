@@ -98,7 +98,7 @@ class Training:
         """Of each checkpoint that became whole: from the end of its step until then."""
         ended = self.ended_at()
         uploads = self.events("checkpoint-uploaded")
-        return [datetime.fromisoformat(each["time"]).timestamp() - ended[each["step"]] for each in uploads]
+        return [datetime.fromisoformat(upload["time"]).timestamp() - ended[upload["step"]] for upload in uploads]
 
     def interrupted(self, attempt: int, after_s: float, how: Callable[["Training", Any, int], None]) -> float:
         """Run an attempt, interrupt it some seconds after its first checkpoint, lose its node; the moment of it."""
@@ -146,13 +146,13 @@ def losses(training: Training, number: int, rng: random.Random) -> dict[str, lis
         moment = training.interrupted(attempt, rng.uniform(*MOST_AFTER_S), how)
         ended = training.ended_at()
         last = max(ended)
-        whole = max(each["step"] for each in training.events("checkpoint-uploaded"))
+        whole = max(event["step"] for event in training.events("checkpoint-uploaded"))
         since = sum(at > moment for at in ended.values())
         rows[name].append({"lost_s": ended[last] - ended[whole], "lost_steps": last - whole, "since": since})
         kept.append(whole)
         lines = [f"{step} {at}\n" for step, at in ended.items() if step <= whole]
         training.steps_log.write_text("".join(lines), encoding="utf-8")
-    restored = [each["step"] for each in training.events("restored")]
+    restored = [event["step"] for event in training.events("restored")]
     if restored != kept[:-1]:
         raise RuntimeError(f"whole in the store were {kept}, restored {restored}")
     return rows

@@ -76,7 +76,7 @@ def fit(rows: Sequence[Row], family: str) -> dict[str, float]:
         return {name: math.exp(min(x, top)) for name, x, top in zip(names, point, ceiling, strict=True)}
 
     def errors(point: Vector) -> Vector:
-        return [each for row in rows for each in residuals(row, coefficients(point))]
+        return [residual for row in rows for residual in residuals(row, coefficients(point))]
 
     return coefficients(_minimum(errors, start))
 
@@ -117,7 +117,7 @@ def _slopes(errors: Callable[[Vector], Vector], point: Vector, now: Vector) -> l
 
 def _loss(errors: Vector, point: Vector, start: Vector) -> float:
     pull = PRIOR * sum((x - x0) ** 2 for x, x0 in zip(point, start, strict=True))
-    return pull + sum(each**2 if abs(each) < HUBER else 2 * HUBER * abs(each) - HUBER**2 for each in errors)
+    return pull + sum(error**2 if abs(error) < HUBER else 2 * HUBER * abs(error) - HUBER**2 for error in errors)
 
 
 def _dot(weights: Vector, left: Vector, right: Vector) -> float:

@@ -133,9 +133,9 @@ def _weighted(observations: Sequence[Observation], held: Mapping[str, float]) ->
     """Iteratively reweighted ridge regression with some coefficients held."""
     free = [index for index, name in enumerate(COLUMNS) if name not in held]
     base_values = [held.get(name, PRIORS[name][0]) for name in COLUMNS]
-    mean = sum(each.weight for each in observations) / len(observations)
-    designs = [[each.columns[index] for index in free] for each in observations]
-    rests = [each.target - _dot(each.columns, base_values) for each in observations]
+    mean = sum(observation.weight for observation in observations) / len(observations)
+    designs = [[observation.columns[index] for index in free] for observation in observations]
+    rests = [observation.target - _dot(observation.columns, base_values) for observation in observations]
     steps = [0.0] * len(free)
     for _ in range(ROUNDS):
         weights = []
@@ -191,10 +191,10 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
 def errors_left_out(observations: Sequence[Observation]) -> list[float]:
     """For each observation, log(estimated / published) from a fit without its family, in their order."""
     fits = {
-        family: fit([each for each in observations if each.row.family != family])
-        for family in sorted({each.row.family for each in observations})
+        family: fit([observation for observation in observations if observation.row.family != family])
+        for family in sorted({observation.row.family for observation in observations})
     }
-    return [_error(each, fits[each.row.family]) for each in observations]
+    return [_error(observation, fits[observation.row.family]) for observation in observations]
 
 
 def _error(observation: Observation, values: Mapping[str, float]) -> float:
@@ -203,7 +203,7 @@ def _error(observation: Observation, values: Mapping[str, float]) -> float:
 
 def fitted(observations: Sequence[Observation], errors: Sequence[float], values: Mapping[str, float]) -> dict[str, Any]:
     """The document of coefficients.json: a fit, and the spreads that errors on left-out families give it."""
-    rows = [each.row for each in observations]
+    rows = [observation.row for observation in observations]
     known = unfitted()
     by_chip: dict[str, Counter[str]] = {}
     for row in rows:

@@ -106,7 +106,7 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
                     "operations_s": round(sum(counts) / took),
                     "each_s": round(sum(counts) / took / nodes, 2),
                     "most_s": round(max(counts) / took, 2),
-                    "taken_for_gone": max((each for each in answers if isinstance(each, int)), default=0),
+                    "taken_for_gone": max((answer for answer in answers if isinstance(answer, int)), default=0),
                 }
             )
 

@@ -35,6 +35,6 @@ def told(
         print(json.dumps(figures, indent=2))
     else:
         print(f"{base}: {figures['base_s']} s")
-        for each in commands:
-            print(f"{each['name']}: {line(each)}")
+        for command in commands:
+            print(f"{command['name']}: {line(command)}")
     return 0 if all(map(met, commands)) else 1

@@ -156,7 +156,7 @@ def _spot(plan: Plan, quote: Mapping[str, Any], today: date) -> Dollars:
 def _progress(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
     """Hours of progress with the failures that the quote adds to them, in the middle case and at most."""
     hours = plan["workload"]["train"]["hours"]
-    told = next(each for each in quote["assumptions"] if each["name"] == "failures and restarts")
+    told = next(assumption for assumption in quote["assumptions"] if assumption["name"] == "failures and restarts")
     mid, high = (float(words.rpartition(" ")[2].rstrip("%")) / 100 for words in (told["value"], told["unit"]))
     return Dollars(hours, hours * (1 + mid), hours * (1 + high))
 
@@ -180,7 +180,7 @@ def _block(plan: Plan, quote: Mapping[str, Any]) -> Dollars:
         paid = rate * (own["ends_at"] - own["starts_at"]).total_seconds() / 3600
         return Dollars(paid, paid, paid)
     days = [math.ceil((quote["hours"][end] + BOOT_H + BLOCK_LOST_H) / 24) for end in ("low", "mid", "high")]
-    return Dollars(*(rate * 24 * (each if each <= 14 else math.ceil(each / 7) * 7) for each in days))
+    return Dollars(*(rate * 24 * (day if day <= 14 else math.ceil(day / 7) * 7) for day in days))
 
 
 def _fee(plan: Plan) -> Dollars:

@@ -107,7 +107,7 @@ def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
     if ranges:
         row = newest(ranges, "usd_avg")
         ends = (row[each] for each in ("usd_min", "usd_avg", "usd_max") if row[each])
-        found += [(float(each), date.fromisoformat(row["as_of"])) for each in ends]
+        found += [(float(end), date.fromisoformat(row["as_of"])) for end in ends]
     return found
 
 

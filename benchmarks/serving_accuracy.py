@@ -97,8 +97,8 @@ def summary(found: Sequence[Outcome], family: str) -> dict[str, Any]:
         return {"n": 0, "median_abs_error": None, name: None}
     return {
         "n": len(found),
-        "median_abs_error": round(median(each.error for each in found), 4),
-        name: _share(each.error <= bound for each in found),
+        "median_abs_error": round(median(outcome.error for outcome in found), 4),
+        name: _share(outcome.error <= bound for outcome in found),
     }
 
 
@@ -112,7 +112,7 @@ def measure(rows: Sequence[Row], refused: Sequence[Refused]) -> dict[str, Any]:
     told = outcomes(rows)
     found: dict[str, Any] = {}
     for key, family in (("inf2_trn1", "neuron"), ("gpu", "gpu")):
-        own = [each for each in told if each.row.neuron == (family == "neuron")]
+        own = [outcome for outcome in told if outcome.row.neuron == (family == "neuron")]
         found[key] = {**summary(own, family), "leave_one_model_out": summary(left_out(rows, family), family)}
     found["refused"] = len(refused)
     found["refused_rows"] = [{"row": each.id, "reason": each.reason} for each in refused]
@@ -121,15 +121,15 @@ def measure(rows: Sequence[Row], refused: Sequence[Refused]) -> dict[str, Any]:
 
 def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
     """The section of docs/accuracy.md."""
-    told = sorted(outcomes(rows), key=lambda each: -each.error)
+    told = sorted(outcomes(rows), key=lambda outcome: -outcome.error)
     lines = ["| rows | n | median error | within 25 % | within 35 % |", "|---|---|---|---|---|"]
     for title, family in (("Inferentia2 and Trainium1", "neuron"), ("GPUs", "gpu")):
-        own = [each for each in told if each.row.neuron == (family == "neuron")]
+        own = [outcome for outcome in told if outcome.row.neuron == (family == "neuron")]
         lines += [*_line(title, own), *_line(f"{title}, model left out", left_out(rows, family))]
-        for chip in sorted({each.row.chip for each in own}):
-            lines += _line(f"- {chip}", [each for each in own if each.row.chip == chip])
+        for chip in sorted({outcome.row.chip for outcome in own}):
+            lines += _line(f"- {chip}", [outcome for outcome in own if outcome.row.chip == chip])
     furthest = ["| row | estimated / measured |", "|---|---|"]
-    furthest += [f"| {each.row.id} | {each.ratio:.2f} |" for each in told[:WORST]]
+    furthest += [f"| {outcome.row.id} | {outcome.ratio:.2f} |" for outcome in told[:WORST]]
     beyond = ["| row | reason |", "|---|---|", *(f"| {each.id} | {each.reason} |" for each in refused)]
     blocks = (
         "# Accuracy of the serving estimate",
@@ -148,8 +148,8 @@ def _line(title: str, found: Sequence[Outcome]) -> list[str]:
     """One row of the table of errors; none without measurements."""
     if not found:
         return []
-    middle = 100 * median(each.error for each in found)
-    shares = " | ".join(f"{100 * _share(each.error <= bound for each in found):.1f} %" for bound in (0.25, 0.35))
+    middle = 100 * median(outcome.error for outcome in found)
+    shares = " | ".join(f"{100 * _share(outcome.error <= bound for outcome in found):.1f} %" for bound in (0.25, 0.35))
     return [f"| {title} | {len(found)} | {middle:.1f} % | {shares} |"]
 
 

@@ -108,7 +108,7 @@ def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
     runs = int(min(MOST_RUNS, max(800, draws / (1 + job.hazard * job.expected_hours))))
     hours = sorted(_play(job, dice) for _ in range(runs))
     mean = math.fsum(hours) / runs
-    spread = math.sqrt(math.fsum((each - mean) ** 2 for each in hours) / (runs - 1))
+    spread = math.sqrt(math.fsum((hour - mean) ** 2 for hour in hours) / (runs - 1))
     claimed = job.quantile_hours(0.9)
     slack = ROUNDING * claimed
     return Cell(
@@ -117,8 +117,8 @@ def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
         mean=mean,
         standard_error=spread / math.sqrt(runs),
         p90=hours[math.ceil(0.9 * runs) - 1],
-        at_most=sum(each <= claimed + slack for each in hours) / runs,
-        below=sum(each < claimed - slack for each in hours) / runs,
+        at_most=sum(hour <= claimed + slack for hour in hours) / runs,
+        below=sum(hour < claimed - slack for hour in hours) / runs,
     )
 
 

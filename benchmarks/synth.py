@@ -120,7 +120,7 @@ def run(words: list[str]) -> Run:
         subprocess.run(words, env={**environment, "CDK_OUTDIR": folder}, cwd=ROOT, check=True, capture_output=True)
         cpu_s, clock_s = processor_s() - before, time.perf_counter() - begun
         templates = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).glob("*.template.json")]
-    return Run(cpu_s, clock_s, sum(len(each["Resources"]) for each in templates))
+    return Run(cpu_s, clock_s, sum(len(template["Resources"]) for template in templates))
 
 
 def processor_s() -> float:

@@ -40,7 +40,7 @@ def synthesise(app: App, account: str | None = None) -> int:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)
         # Have the CLI say what the gate said, at the stack that costs most: the last one, which the others are for
-        *_, stack = (each for each in app.node.children if isinstance(each, Stack))
+        *_, stack = (child for child in app.node.children if isinstance(child, Stack))
         if passed.refusal is None:
             Annotations.of(stack).add_info_v2("slipway:gate", passed.words)
         else:
@@ -76,7 +76,7 @@ def _hold_back(app: App, example: Path) -> None:
     """Have CloudFormation refuse every stack of an example that nobody named, and say which line names one."""
     text = f"{example} is an example, and nothing of it can be deployed: cdk deploy --all -c plan=FILE"
     never = CfnRuleAssertion(assert_=Fn.condition_equals("example", "plan"), assert_description=text)
-    for stack in (each for each in app.node.children if isinstance(each, Stack)):
+    for stack in (child for child in app.node.children if isinstance(child, Stack)):
         CfnRule(stack, "NamesNoPlan", assertions=[never])
         Annotations.of(stack).add_warning_v2("slipway:example", text)
 
@@ -92,10 +92,10 @@ def _plan_path(context: Node) -> Path:
 def _refusal_text(refusal: SlipwayError) -> str:
     """A refusal as a person reads it: what, every finding with its path and fix, the way out."""
     lines = [f"error: {refusal.message}"]
-    for each in refusal.findings:
-        lines.append(f"  {each.path}: {each.message}" if each.path else f"  {each.message}")
-        if each.hint:
-            lines.append(f"    {each.hint}")
+    for finding in refusal.findings:
+        lines.append(f"  {finding.path}: {finding.message}" if finding.path else f"  {finding.message}")
+        if finding.hint:
+            lines.append(f"    {finding.hint}")
     if refusal.hint:
         lines.append(f"  {refusal.hint}")
     return "\n".join(lines)

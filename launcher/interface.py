@@ -176,7 +176,7 @@ def rows(document: Document) -> list[dict[str, Any]]:
     [{'rank': 1, 'usd.low': 1.5, 'usd.mid': 2.0, 'usd.high': None}]
     """
     if "points" in document:
-        listed = [{**each["values"], **(each["candidate"] or {})} for each in document["points"]]
+        listed = [{**point["values"], **(point["candidate"] or {})} for point in document["points"]]
     else:
         listed = document.get("candidates") or document.get("options") or []
     return [dict(_flat(each)) for each in listed]

@@ -127,7 +127,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
         places = dict(_places(node, "", set()))
-        raise _refusal(name, [_placed(each, places) for each in reader.findings])
+        raise _refusal(name, [_placed(finding, places) for finding in reader.findings])
     return cast("PlanRequest", request)
 
 
@@ -181,7 +181,7 @@ def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
     """The error that carries the findings: unreadable unless only numbers are out of range."""
     count = len(findings)
     message = f"{name} has {count} problem{'s' if count > 1 else ''}"
-    kind = ImpossibleError if all(each.code == OUT_OF_RANGE for each in findings) else UnreadableInputError
+    kind = ImpossibleError if all(finding.code == OUT_OF_RANGE for finding in findings) else UnreadableInputError
     return kind(message, findings=findings)
 
 
@@ -192,7 +192,7 @@ def _known(word: str, allowed: list[str]) -> str:
 
 def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     """The keys of a request dataclass, with their fields and kinds, in order."""
-    return [(each.name, each, each.metadata["kind"]) for each in fields(owner)]
+    return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
 
 
 class _Reader(ScalarReader):
@@ -271,7 +271,7 @@ class _Reader(ScalarReader):
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
         values = [self.value(kind.item, each, f"{path}[{index}]") for index, each in enumerate(data)]
-        return FAILED if any(each is FAILED for each in values) else tuple(values)
+        return FAILED if any(value is FAILED for value in values) else tuple(values)
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
         if data is None:
@@ -286,7 +286,7 @@ class _Reader(ScalarReader):
                 self.wrong(f"{path}.{key}", key, kind.form)
                 continue
             values[key] = self.value(kind.item, each, f"{path}.{key}")
-        return FAILED if any(each is FAILED for each in values.values()) else values
+        return FAILED if any(value is FAILED for value in values.values()) else values
 
     def node_count(self, data: object, path: str) -> object:
         if data in ("any", None):

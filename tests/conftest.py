@@ -175,7 +175,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"{seconds:.0f}s {group}")
     if "SLIPWAY_FAILED" in os.environ:
         reports = [each for outcome in ("failed", "error") for each in terminalreporter.stats.get(outcome, [])]
-        names = dict.fromkeys(group_of(each.nodeid)[0] for each in reports)
+        names = dict.fromkeys(group_of(report.nodeid)[0] for report in reports)
         Path(os.environ["SLIPWAY_FAILED"]).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 

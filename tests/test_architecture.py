@@ -163,7 +163,7 @@ class TestPurity:
             if called in {"__import__", "eval", "exec", "input", "open", "print"}
         ]
         # It writes constructors, as dataclasses does: of the names of fields alone.
-        assert [each for each in calls if not re.fullmatch(r"launcher/model/record\.py:\d+ exec", each)] == []
+        assert [call for call in calls if not re.fullmatch(r"launcher/model/record\.py:\d+ exec", call)] == []
 
     def test_time_and_environment_are_passed_in(self):
         clock = re.compile(r"(datetime|date|dt)\.(now|today|utcnow)|os\.(environ|environb|getenv|getcwd)")

@@ -27,7 +27,7 @@ def test_every_file_and_link_that_a_page_names_is_there(page: str):
     named = {each for each in re.findall(r"`([\w./-]+\.(?:py|csv|toml|md))`", text) if each.startswith(ROOMS)}
     assert not [each for each in named if not (ROOT / each).exists()]
     links = re.findall(r"\]\(([^)#:]+)\)", text)
-    assert not [each for each in links if not ((ROOT / page).parent / each).exists()]
+    assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
 
 
 def test_the_hooks_are_the_linters_of_make_lint():

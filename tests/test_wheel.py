@@ -46,7 +46,7 @@ def slipway(installed: Path, where: Path, *words: str) -> subprocess.CompletedPr
 def test_the_wheel_carries_what_the_launcher_reads(installed: Path) -> None:
     data = installed / "launcher" / "_data"
     assert {"cdk.json", "package.json", "package-lock.json", "templates", "examples"} <= {
-        each.name for each in data.iterdir()
+        path.name for path in data.iterdir()
     }
 
 

@@ -83,7 +83,7 @@ def _agreed(questions: tuple[bool, ...], device: torch.device) -> list[bool]:
     """For each question whether any rank says yes."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return list(questions)
-    votes = torch.tensor([float(each) for each in questions], device=device)
+    votes = torch.tensor([float(question) for question in questions], device=device)
     dist.all_reduce(votes, op=dist.ReduceOp.MAX)
     return [bool(vote) for vote in votes]
 

@@ -42,7 +42,7 @@ def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str 
 
     `session_log_arn` is the policy of machines that write the log of their sessions, None where none is kept.
     """
-    policies = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in _POLICIES]
+    policies = [iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in _POLICIES]
     if session_log_arn is not None:
         policies.append(iam.ManagedPolicy.from_managed_policy_arn(scope, "SessionLogPolicy", session_log_arn))
     return iam.Role(
@@ -138,13 +138,13 @@ class NodeGroup(Construct):
     def _interfaces(self, groups: list[str]) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
         made = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
-                network_card_index=each.card,
-                device_index=each.device,
-                interface_type=each.kind,
+                network_card_index=interface.card,
+                device_index=interface.device,
+                interface_type=interface.kind,
                 groups=groups,
                 delete_on_termination=True,
             )
-            for each in self._context.interfaces
+            for interface in self._context.interfaces
         ]
         return made or None
 

@@ -183,7 +183,7 @@ class SageMakerEndpoint(Construct):
                     maximum_execution_timeout_in_seconds=DEPLOYMENT_S,
                 ),
                 auto_rollback_configuration=kind.AutoRollbackConfigurationProperty(
-                    alarms=[kind.AlarmProperty(alarm_name=each) for each in alarms]
+                    alarms=[kind.AlarmProperty(alarm_name=alarm) for alarm in alarms]
                 ),
             ),
         )
@@ -191,7 +191,7 @@ class SageMakerEndpoint(Construct):
     def _deployment(self, alarms: list[str]) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
         """How a new version comes in: all at once beside the old, a tenth first, or in steps; alarms take it back."""
         kind = sagemaker.CfnEndpoint
-        rollback = kind.AutoRollbackConfigProperty(alarms=[kind.AlarmProperty(alarm_name=each) for each in alarms])
+        rollback = kind.AutoRollbackConfigProperty(alarms=[kind.AlarmProperty(alarm_name=alarm) for alarm in alarms])
         if self._endpoint.rollout is Rollout.ROLLING:
             rolling = kind.RollingUpdatePolicyProperty(
                 maximum_batch_size=kind.CapacitySizeProperty(type=_SHARE, value=self._batch_percent()),

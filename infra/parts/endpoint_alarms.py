@@ -129,8 +129,8 @@ class EndpointAlarms(Construct):
         wanted = endpoint_alarms(
             endpoint.mode, scales_to_zero=endpoint.scales_to_zero, tells_idle=idle_minutes is not None
         )
-        self._made = {each: self._alarm(each, watches[each]) for each in wanted}
-        self.rollback = tuple(self._made[each] for each in _ROLLBACK if each in self._made)
+        self._made = {alarm: self._alarm(alarm, watches[alarm]) for alarm in wanted}
+        self.rollback = tuple(self._made[alarm] for alarm in _ROLLBACK if alarm in self._made)
 
     def tell(self, topics: tuple[str, ...]) -> None:
         """Have every alarm tell topics, but the one that wakes an instance: that is no trouble."""

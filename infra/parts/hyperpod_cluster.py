@@ -39,7 +39,7 @@ class HyperPodCluster(Construct):
     @property
     def workers(self) -> dict[str, Any]:
         """The group that runs jobs, as a request that makes its instances again after they were deleted."""
-        (found,) = (each for each in self._request["InstanceGroups"] if each["InstanceGroupName"] == WORKERS)
+        (found,) = (group for group in self._request["InstanceGroups"] if group["InstanceGroupName"] == WORKERS)
         return dict(found)
 
     def connect_command(self, region: str, document: str | None) -> str:

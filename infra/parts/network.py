@@ -56,7 +56,9 @@ class Network(Construct):
             self, "Vpc", cidr_block=str(ranges.vpc), enable_dns_support=True, enable_dns_hostnames=True
         )
         self._name(self.vpc)
-        wanted: Mapping[str | None, IPv4Network] = {each: zone_range(ranges, each) for each in shared_zones}
+        wanted: Mapping[str | None, IPv4Network] = {
+            shared_zone: zone_range(ranges, shared_zone) for shared_zone in shared_zones
+        }
         self.private_subnets = {
             az_id: self._subnet(_label(az_id) if shared_zones else "Private", str(cidr), az_id)
             for az_id, cidr in (wanted or {zone: ranges.private}).items()

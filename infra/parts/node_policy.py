@@ -186,7 +186,7 @@ def _reach_statements(
 ) -> Iterator[iam.PolicyStatement]:
     """The trainer's own checkpoints, which it also deletes, and data that nodes fetch; with the keys of both."""
     for writes, title in ((True, "OwnCheckpoints"), (False, "Data")):
-        places = [each for each in reached if each.writes is writes]
+        places = [reach for reach in reached if reach.writes is writes]
         for number, each in enumerate(places):
             bucket, _, prefix = each.uri.removeprefix("s3://").partition("/")
             place = StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
@@ -204,7 +204,7 @@ def _reach_statements(
                 resources=[place.objects()],
                 conditions=conditions,
             )
-        keys = sorted({each.kms_key_arn for each in places if each.kms_key_arn is not None})
+        keys = sorted({reach.kms_key_arn for reach in places if reach.kms_key_arn is not None})
         if keys:
             actions = ["kms:Decrypt", *(["kms:GenerateDataKey"] if writes else [])]
             yield iam.PolicyStatement(sid=f"UseKeyOf{title}", actions=actions, resources=keys, conditions=conditions)

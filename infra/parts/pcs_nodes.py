@@ -212,13 +212,13 @@ class PcsGroup(Construct):
     def _interfaces(self) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty] | None:
         made = [
             ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
-                network_card_index=each.card,
-                device_index=each.device,
-                interface_type="efa" if each.kind == "efa" else None,
+                network_card_index=interface.card,
+                device_index=interface.device,
+                interface_type="efa" if interface.kind == "efa" else None,
                 subnet_id=self._context.subnet_id,
                 groups=list(self._context.group_ids),
                 delete_on_termination=True,
             )
-            for each in self._group.interfaces
+            for interface in self._group.interfaces
         ]
         return made or None

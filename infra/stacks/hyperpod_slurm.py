@@ -106,10 +106,10 @@ class HyperPodStack(ClusterStack):
         return names, role, lifecycle
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
-        for each in fields(ClusterNames):
-            value = getattr(names, each.name)
+        for field in fields(ClusterNames):
+            value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[each.name], value=value)
+                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value=value)
         region, name = plan.place.region, cluster_name(plan)
         CfnOutput(self, "ClusterName", value=name, description="The cluster in SageMaker")
         CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)

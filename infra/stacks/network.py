@@ -82,5 +82,5 @@ class NetworkStack(PlanStack):
         """The ids of a shared network's subnets by zone, for another stack; none of a cluster's own."""
         if not self.shared:
             return {}
-        zones = [each for each in self.network.private_subnets if each is not None]
-        return {each: Fn.import_value(self._export(f"PrivateSubnetId:{each}")) for each in zones}
+        zones = [subnet for subnet in self.network.private_subnets if subnet is not None]
+        return {zone: Fn.import_value(self._export(f"PrivateSubnetId:{zone}")) for zone in zones}

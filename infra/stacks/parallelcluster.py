@@ -107,7 +107,7 @@ class TrainingStack(ClusterStack):
             boundary_arn=plan.request.security.permissions_boundary_arn,
             data_uri=train.data.uri if train is not None and storage.lustre_gib else None,
             key_arn=plan.request.storage.kms_key_arn,
-            role_arns=sorted({each.arn for each in named_roles(plan.request, target_of(plan.place.target))}),
+            role_arns=sorted({role.arn for role in named_roles(plan.request, target_of(plan.place.target))}),
         )
         self.cluster = ParallelCluster(
             self,
@@ -141,7 +141,7 @@ class TrainingStack(ClusterStack):
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=(script, metrics),
             secrets=tuple(plan.request.run.secrets.values()),
-            compile_cache=any(keeps_compiled_programs(each) for each in types),
+            compile_cache=any(keeps_compiled_programs(type_) for type_ in types),
             image=plan.request.run.image,
             starts_machines=True,
             reached=reached(plan.request),
@@ -169,10 +169,10 @@ class TrainingStack(ClusterStack):
             return assets.Asset(self, "NodeMetrics", path=str(path))
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
-        for each in fields(ClusterNames):
-            value = getattr(names, each.name)
+        for field in fields(ClusterNames):
+            value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, OUTPUTS[each.name], value=value)
+                CfnOutput(self, OUTPUTS[field.name], value=value)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         CfnOutput(
             self, "ClusterName", value=cluster_name(plan), description="The cluster, for pcluster and as stack name"

@@ -175,7 +175,7 @@ class PcsStack(ClusterStack):
             kms_key_arn=plan.request.storage.kms_key_arn,
             fetched=scripts.assets,
             secrets=tuple(plan.request.run.secrets.values()),
-            compile_cache=any(keeps_compiled_programs(each) for each in types),
+            compile_cache=any(keeps_compiled_programs(type_) for type_ in types),
             image=plan.request.run.image,
             path=OWN_PATH,
             reached=reached(plan.request),
@@ -198,7 +198,7 @@ class PcsStack(ClusterStack):
             self,
             "Profile",
             cluster=context.name,
-            policy_arns=[each for each in arns if each is not None],
+            policy_arns=[arn for arn in arns if arn is not None],
             namespace=NAMESPACE,
             named_arn=plan.request.security.roles.nodes,
         )
@@ -219,8 +219,8 @@ class PcsStack(ClusterStack):
                 ),
                 scale_down_idle_time_in_seconds=context.idle_s,
                 slurm_custom_settings=[
-                    pcs.CfnCluster.SlurmCustomSettingProperty(parameter_name=each.key, parameter_value=each.value)
-                    for each in context.settings
+                    pcs.CfnCluster.SlurmCustomSettingProperty(parameter_name=setting.key, parameter_value=setting.value)
+                    for setting in context.settings
                 ],
             ),
         )
@@ -278,10 +278,10 @@ class PcsStack(ClusterStack):
 
     def _outputs(self, plan: Plan, context: PcsContext, names: ClusterNames, connect: str) -> None:
         named = {**OUTPUTS, **HYPERPOD_OUTPUTS}
-        for each in fields(ClusterNames):
-            value = getattr(names, each.name)
+        for field in fields(ClusterNames):
+            value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, named[each.name], value=value)
+                CfnOutput(self, named[field.name], value=value)
         CfnOutput(self, "ClusterName", value=context.name, description="The cluster in PCS")
         CfnOutput(self, "PcsClusterId", value=self.cluster.attr_id)
         CfnOutput(self, "LoginGroupId", value=self.groups[LOGIN].resource.attr_id)
@@ -296,10 +296,10 @@ class PcsStack(ClusterStack):
         """The commands that undo the guard's stop."""
         return " && ".join(
             f"aws pcs update-compute-node-group --region {self.region} --cluster-identifier {context.name}"
-            f" --compute-node-group-identifier {shlex.quote(each.name)} --scaling-configuration"
-            f" minInstanceCount={each.minimum},maxInstanceCount={each.maximum}"
-            for each in context.groups
-            if each.name != LOGIN
+            f" --compute-node-group-identifier {shlex.quote(group.name)} --scaling-configuration"
+            f" minInstanceCount={group.minimum},maxInstanceCount={group.maximum}"
+            for group in context.groups
+            if group.name != LOGIN
         )
 
 

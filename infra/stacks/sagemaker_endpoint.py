@@ -34,7 +34,7 @@ def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Why a plan's endpoint cannot be built; empty when it can. Its network is SageMaker's."""
     served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
     found = endpoint_findings(served, load_serving())
-    return (*(each for each in found if each.level is Level.ERROR), *notify_findings(plan))
+    return (*(finding for finding in found if finding.level is Level.ERROR), *notify_findings(plan))
 
 
 def build(

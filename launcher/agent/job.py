@@ -206,7 +206,9 @@ class JobSpec:
         document |= {"command": list(self.command), "env": dict(self.env), "outputs": list(self.outputs)}
         for part, spec, own in ((document, JobSpec, self), (document["checkpoint"], CheckpointSpec, self.checkpoint)):
             unused = [
-                each.name for each in fields(spec) if each.name in _SELDOM and getattr(own, each.name) == each.default
+                field_.name
+                for field_ in fields(spec)
+                if field_.name in _SELDOM and getattr(own, field_.name) == field_.default
             ]
             for name in unused:
                 del part[name]
@@ -290,7 +292,7 @@ def _steps(value: Any) -> tuple[StepSpec, ...]:
 
 
 def _data(value: Any) -> tuple[DataSpec, ...]:
-    names = {each.name for each in fields(DataSpec)}
+    names = {field_.name for field_ in fields(DataSpec)}
     kinds = {"uri": str, "path": str, "shard": bool, "shared": bool}
     if not isinstance(value, list) or not all(isinstance(each, dict) and each.keys() == names for each in value):
         raise TypeError(f"a list of mappings with the keys {', '.join(sorted(names))}")

@@ -119,7 +119,7 @@ class Manifest:
         packed = any(file.offset is not None for file in self.files)
         document = {
             "schema": SCHEMA_WITH_PACKS if packed else SCHEMA,
-            **{each.name: getattr(self, each.name) for each in fields(self)},
+            **{field.name: getattr(self, field.name) for field in fields(self)},
             "files": [_entry(file) for file in self.files],
         }
         if self.layout:

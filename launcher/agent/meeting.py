@@ -276,7 +276,7 @@ class Rendezvous:
             return False
         for before in range(number - 1, 0, -1):
             names = {key.rpartition("/")[2] for key in self._store.sizes(f"{folder_of(before)}/")}
-            if sum(each.startswith(SEAT) for each in names) < self._place.parts:
+            if sum(name.startswith(SEAT) for name in names) < self._place.parts:
                 continue  # it never began
             silent = [part for part in range(self._place.parts) if f"{LEFT}{part}" not in names]
             here = self._machines(number, range(self._place.parts)) if silent else set()

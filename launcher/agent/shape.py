@@ -128,10 +128,10 @@ def _refuse_other(value: Any, kind: Any, path: str) -> None:
 def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
     hints = get_type_hints(cls)
     if is_dataclass(cls):
-        known = [each for each in fields(cls) if each.init]
+        known = [field for field in fields(cls) if field.init]
         return {
-            each.name: (hints[each.name], each.default is not MISSING or each.default_factory is not MISSING)
-            for each in known
+            field.name: (hints[field.name], field.default is not MISSING or field.default_factory is not MISSING)
+            for field in known
         }
     return {name: (hints[name], name in cls._field_defaults) for name in cls._fields}
 
@@ -177,7 +177,7 @@ _FROM_TEXT: tuple[tuple[type, Callable[[str], Any] | None], ...] = (
 
 
 def _optional(args: tuple[Any, ...]) -> _Read:
-    (inner,) = (each for each in args if each is not types.NoneType)
+    (inner,) = (arg for arg in args if arg is not types.NoneType)
     read_inner = _reader(inner)
     return lambda value, where: None if value is None else read_inner(value, where)
 

@@ -18,17 +18,17 @@ def document(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]]) -> 
         "hours": plain(hours),
         "usd": plain(usd),
         "runs": [
-            picked(each, "name run instance_type nodes simulated")
+            picked(run, "name run instance_type nodes simulated")
             | {
                 "tokens_per_s": picked(
-                    each, "quoted=quoted_tokens_per_s measured=tokens_per_s ratio=rate_ratio covered=rate_covered"
+                    run, "quoted=quoted_tokens_per_s measured=tokens_per_s ratio=rate_ratio covered=rate_covered"
                 ),
-                "hours": picked(each, "quoted=quoted_hours measured=hours ratio=hours_ratio covered=hours_covered"),
-                "usd": picked(each, "quoted=quoted_usd measured=usd ratio=usd_ratio covered=usd_covered"),
-                "usd_per_instance_hour": {"ratio": each.rate_billed},
-                "instance_hours": {"ratio": each.quantity_billed},
+                "hours": picked(run, "quoted=quoted_hours measured=hours ratio=hours_ratio covered=hours_covered"),
+                "usd": picked(run, "quoted=quoted_usd measured=usd ratio=usd_ratio covered=usd_covered"),
+                "usd_per_instance_hour": {"ratio": run.rate_billed},
+                "instance_hours": {"ratio": run.quantity_billed},
             }
-            for each in runs
+            for run in runs
         ],
         "unread": named(unread, "run", "reason"),
     }
@@ -36,11 +36,11 @@ def document(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]]) -> 
 
 def _accuracies(runs: Sequence[RunAccuracy]) -> tuple[Accuracy, Accuracy, Accuracy]:
     """Of tokens a second, hours and dollars, of runs in AWS alone."""
-    real = [each for each in runs if not each.simulated]
+    real = [run for run in runs if not run.simulated]
     return (
-        accuracy((each.rate_ratio, each.rate_covered) for each in real),
-        accuracy((each.hours_ratio, each.hours_covered) for each in real),
-        accuracy((each.usd_ratio, each.usd_covered) for each in real),
+        accuracy((run_accuracy.rate_ratio, run_accuracy.rate_covered) for run_accuracy in real),
+        accuracy((run_accuracy.hours_ratio, run_accuracy.hours_covered) for run_accuracy in real),
+        accuracy((run_accuracy.usd_ratio, run_accuracy.usd_covered) for run_accuracy in real),
     )
 
 
@@ -60,7 +60,7 @@ def page(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]], width: 
 def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     rate, hours, usd = _accuracies(runs)
     lines = [*_shares("tokens a second", rate), *_shares("hours", hours), *_shares("dollars", usd)]
-    beside = sum(each.simulated for each in runs)
+    beside = sum(run.simulated for run in runs)
     sandbox = [f"{beside} run{'s' if beside > 1 else ''} in the sandbox, on emulated nodes."]
     return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
@@ -74,20 +74,37 @@ def _shares(what: str, found: Accuracy) -> list[str]:
 
 def _table(runs: Sequence[RunAccuracy], width: int) -> list[str]:
     columns: list[Column[RunAccuracy]] = [
-        Column("run", lambda each: each.name + (" (sandbox)" if each.simulated else "")),
-        Column("began", lambda each: each.run, yields=1),
-        Column("machines", lambda each: f"{each.nodes} × {each.instance_type}", yields=2),
-        Column("tokens/s", lambda each: "" if each.tokens_per_s is None else f"{each.tokens_per_s:,.0f}", "right"),
+        Column("run", lambda run_accuracy: run_accuracy.name + (" (sandbox)" if run_accuracy.simulated else "")),
+        Column("began", lambda run_accuracy: run_accuracy.run, yields=1),
+        Column("machines", lambda run_accuracy: f"{run_accuracy.nodes} × {run_accuracy.instance_type}", yields=2),
         Column(
-            "quoted", lambda each: f"{each.quoted_tokens_per_s.mid:,.0f}" if each.quoted_tokens_per_s else "", "right"
+            "tokens/s",
+            lambda run_accuracy: "" if run_accuracy.tokens_per_s is None else f"{run_accuracy.tokens_per_s:,.0f}",
+            "right",
         ),
-        Column("ratio", lambda each: _ratio(each.rate_ratio, covered=each.rate_covered), "right"),
-        Column("hours", lambda each: words.hours(each.hours), "right"),
-        Column("quoted", lambda each: words.hours(each.quoted_hours.mid), "right"),
-        Column("ratio", lambda each: _ratio(each.hours_ratio, covered=each.hours_covered), "right"),
-        Column("$/h ratio", lambda each: _bare(each.rate_billed), "right", yields=4),
-        Column("quantity ratio", lambda each: _bare(each.quantity_billed), "right", yields=5),
-        Column("$ ratio", lambda each: _ratio(each.usd_ratio, covered=each.usd_covered), "right", yields=3),
+        Column(
+            "quoted",
+            lambda run_accuracy: (
+                f"{run_accuracy.quoted_tokens_per_s.mid:,.0f}" if run_accuracy.quoted_tokens_per_s else ""
+            ),
+            "right",
+        ),
+        Column(
+            "ratio", lambda run_accuracy: _ratio(run_accuracy.rate_ratio, covered=run_accuracy.rate_covered), "right"
+        ),
+        Column("hours", lambda run_accuracy: words.hours(run_accuracy.hours), "right"),
+        Column("quoted", lambda run_accuracy: words.hours(run_accuracy.quoted_hours.mid), "right"),
+        Column(
+            "ratio", lambda run_accuracy: _ratio(run_accuracy.hours_ratio, covered=run_accuracy.hours_covered), "right"
+        ),
+        Column("$/h ratio", lambda run_accuracy: _bare(run_accuracy.rate_billed), "right", yields=4),
+        Column("quantity ratio", lambda run_accuracy: _bare(run_accuracy.quantity_billed), "right", yields=5),
+        Column(
+            "$ ratio",
+            lambda run_accuracy: _ratio(run_accuracy.usd_ratio, covered=run_accuracy.usd_covered),
+            "right",
+            yields=3,
+        ),
     ]
     return render(columns, runs, width)
 

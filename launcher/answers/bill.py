@@ -50,9 +50,9 @@ def answer(found: BilledRun) -> list[str]:
 
 
 def _moved(found: BilledRun) -> str:
-    quantity = sum((each.of_quantity_usd or Decimal(0) for each in found.lines), Decimal(0))
-    rate = sum((each.of_rate_usd or Decimal(0) for each in found.lines), Decimal(0))
-    unpriced = [each for each in found.lines if each.line.usd is None and each.usd]
+    quantity = sum((line.of_quantity_usd or Decimal(0) for line in found.lines), Decimal(0))
+    rate = sum((line.of_rate_usd or Decimal(0) for line in found.lines), Decimal(0))
+    unpriced = [line for line in found.lines if line.line.usd is None and line.usd]
     rest = found.usd - found.quoted_usd - quantity - rate - found.unquoted_usd if found.usd is not None else Decimal(0)
     parts = [f"{signed(quantity)} for other quantities", f"{signed(rate)} for other rates"]
     parts += [f"{signed(found.unquoted_usd)} in no line of the quote"] * bool(found.unquoted)
@@ -86,7 +86,7 @@ def _table(found: BilledRun, width: int) -> list[str]:
         Column("quantity $", itemgetter(7), "point", yields=0),
         Column("rate $", itemgetter(8), "point", yields=1),
     ]
-    rows = [_row(each) for each in found.lines if each.usd or each.line.usd]
+    rows = [_row(line) for line in found.lines if line.usd or line.line.usd]
     rows += [_bare(each) for each in found.unquoted if abs(each.usd) >= SMALL]
     small = [each for each in found.unquoted if abs(each.usd) < SMALL]
     if small:

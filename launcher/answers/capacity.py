@@ -21,7 +21,7 @@ def document(found: CapacityFound) -> Json:
     return {
         "schema": "slipway.capacity/1",
         "name": found.priced.request.name,
-        "offers": [picked(each, OFFER) | {"lead_time_h": round(each.lead_time_h, 2)} for each in found.offers],
+        "offers": [picked(offer, OFFER) | {"lead_time_h": round(offer.lead_time_h, 2)} for offer in found.offers],
         "unanswered": named(found.unanswered, "asked", "reason"),
     }
 
@@ -99,7 +99,7 @@ def _reasons(shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     for number, each in enumerate(shown, start=1):
         if each.usd is None and each.note:
             lines += wrapped(f"  {number}: {each.note}", width)
-    pools = dict.fromkeys(each.offer.pool for each in shown if each.offer.pool)
+    pools = dict.fromkeys(offer.offer.pool for offer in shown if offer.offer.pool)
     for pool in pools:
         lines += wrapped(f"  score: how likely spot requests for any of {', '.join(pool)} are to succeed", width)
     return lines

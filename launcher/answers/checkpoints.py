@@ -17,7 +17,7 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 def document(name: str, uri: str, found: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
     keys = "step folder format=form whole reason files bytes run attempt written_at layout unit superseded"
-    checkpoints = [picked(each, keys) | {"files": len(each.files)} for each in found]
+    checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in found]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
 
@@ -52,7 +52,7 @@ def prune_document(name: str, uri: str, steps: Sequence[int], sizes: Mapping[str
 def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequence[StoredFile]) -> Json:
     """slipway.checkpoints-restore/1: where a checkpoint is now."""
     about = {"schema": "slipway.checkpoints-restore/1", "name": name, "uri": uri, "step": step}
-    return about | {"folder": str(folder), "files": len(files), "bytes": sum(each.bytes for each in files)}
+    return about | {"folder": str(folder), "files": len(files), "bytes": sum(file.bytes for file in files)}
 
 
 def _writer(each: Checkpoint) -> str:
@@ -66,20 +66,25 @@ def page(uri: str, found: tuple[Checkpoint, ...], width: int) -> list[str]:
     if not found:
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
-        Column("step", lambda each: str(each.step), "right"),
-        Column("whole", lambda each: "yes" if each.whole else "no"),
-        Column("expires", lambda each: "yes" if each.superseded else ""),
-        Column("files", lambda each: str(len(each.files)) if each.files else "", "right", yields=3),
-        Column("own size", lambda each: size_words(each.bytes), "right"),
-        Column("saved (UTC)", lambda each: (each.written_at or "")[:19].replace("T", " ")),
-        Column("attempt", lambda each: "" if each.attempt is None else str(each.attempt), "right", yields=2),
-        Column("layout", lambda each: each.layout or ""),
+        Column("step", lambda checkpoint: str(checkpoint.step), "right"),
+        Column("whole", lambda checkpoint: "yes" if checkpoint.whole else "no"),
+        Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else ""),
+        Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
+        Column("own size", lambda checkpoint: size_words(checkpoint.bytes), "right"),
+        Column("saved (UTC)", lambda checkpoint: (checkpoint.written_at or "")[:19].replace("T", " ")),
+        Column(
+            "attempt",
+            lambda checkpoint: "" if checkpoint.attempt is None else str(checkpoint.attempt),
+            "right",
+            yields=2,
+        ),
+        Column("layout", lambda checkpoint: checkpoint.layout or ""),
         Column("by", _writer, yields=1, shrinks=True),
     ]
     lines += render(columns, found, width)
-    for each in found:
-        if each.reason is not None:
-            lines += wrapped(f"  step {each.step}: {each.reason}", width)
+    for checkpoint in found:
+        if checkpoint.reason is not None:
+            lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
     return lines
 
 

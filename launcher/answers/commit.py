@@ -22,7 +22,7 @@ def document(found: CommitmentChoice) -> Json:
         "schema": "slipway.commit/1",
         "as_of": plain(found.as_of),
         "demand": picked(found, "floor_usd_per_hour mean_usd_per_hour"),
-        "options": [_option(each) for each in found.options],
+        "options": [_option(option) for option in found.options],
         "choice": None if found.choice is None else _option(found.choice),
         "findings": plain(found.findings),
         "left_out": named(found.left_out, "plan", "reason"),
@@ -76,17 +76,17 @@ def _answer(found: CommitmentChoice) -> list[str]:
 
 def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
     columns: list[Column[CommitmentOption]] = [
-        Column("instrument", lambda each: each.instrument),
-        Column("covers", lambda each: each.covers, yields=1),
-        Column("years", lambda each: str(each.term_years), "right"),
-        Column("upfront", lambda each: UPFRONT[each.payment]),
-        Column("level", lambda each: each.level, yields=4),
-        dollars("$/h", lambda each: each.usd_per_hour),
-        dollars("commitment $", lambda each: each.commitment_usd),
-        dollars("saves $", lambda each: each.saving_usd),
-        Column("used", lambda each: f"{each.utilisation:.0%}", "right", yields=2),
-        Column("even at", lambda each: f"{each.break_even:.0%}", "right", yields=3),
-        Column("rate", lambda each: f"{each.basis.value} {each.as_of}", yields=5),
+        Column("instrument", lambda option: option.instrument),
+        Column("covers", lambda option: option.covers, yields=1),
+        Column("years", lambda option: str(option.term_years), "right"),
+        Column("upfront", lambda option: UPFRONT[option.payment]),
+        Column("level", lambda option: option.level, yields=4),
+        dollars("$/h", lambda option: option.usd_per_hour),
+        dollars("commitment $", lambda option: option.commitment_usd),
+        dollars("saves $", lambda option: option.saving_usd),
+        Column("used", lambda option: f"{option.utilisation:.0%}", "right", yields=2),
+        Column("even at", lambda option: f"{option.break_even:.0%}", "right", yields=3),
+        Column("rate", lambda option: f"{option.basis.value} {option.as_of}", yields=5),
     ]
     return render(columns, shown, width, number="#")
 
@@ -95,7 +95,7 @@ def _chosen(choice: CommitmentOption, width: int) -> list[str]:
     """The choice's risks, what one more dollar would bring, and the commands; a command is pasted, so not broken."""
     lines = ["", *wrapped(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
     lines += ["", "  what can go wrong"]
-    lines += [piece for each in choice.risks for piece in wrapped(f"    {each}", width)]
+    lines += [piece for risk in choice.risks for piece in wrapped(f"    {risk}", width)]
     lines += ["", "  one more dollar an hour, where so much is committed already"]
     for level, value in choice.marginal:
         lines.append(f"    at ${words.dollars(level)}: {'+' if value > 0 else ''}{value:.2f} an hour")

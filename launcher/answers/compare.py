@@ -83,7 +83,7 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
     lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if found.port is not None:
-        lines += ["", *(piece for each in sides(found) for piece in wrapped(f"  {each}", width))]
+        lines += ["", *(piece for side in sides(found) for piece in wrapped(f"  {side}", width))]
         lines += [*_port(found.port, width), *_overlap(found, found.port, width)]
     lines += sections(
         (("reasons", found.verdict.reasons), ("what would change this recommendation", found.verdict.flips)), width
@@ -91,7 +91,7 @@ def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     lines += ["", *ages_lines(found.priced.candidates, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
-    lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
     if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
         text = f"What the sandbox measured on {' and '.join(found.simulated)} is of this computer, and decides nothing."
         lines += wrapped(f"  {text}", width)
@@ -180,7 +180,7 @@ def _port(port: Port, width: int) -> list[str]:
 
 def _overlap(found: Comparison, port: Port, width: int) -> list[str]:
     """That runs at the plan's pace overlap, where one takes longer than the time until the next."""
-    hours = max((each.hours.mid for each in (found.gpu, found.trainium) if each is not None), default=0.0)
+    hours = max((quote.hours.mid for quote in (found.gpu, found.trainium) if quote is not None), default=0.0)
     if port.runs == 1 or hours * port.runs_per_month <= HOURS_PER_MONTH:
         return []
     text = f"A run takes up to {hours:,.0f} h, and at {port.runs_per_month:g} a month runs overlap"

@@ -24,7 +24,7 @@ def page(found: Surveyed, width: int) -> list[str]:
     if not found.stacks:
         lines = ["", "  Nothing of Slipway's exists in the regions that answered."]
     else:
-        unknown = sum(each.usd_per_hour is None for each in found.stacks)
+        unknown = sum(stack.usd_per_hour is None for stack in found.stacks)
         more = f", and {unknown} whose cost is not known" if unknown else ""
         total = words.dollars(hourly(found.stacks))
         lines = [
@@ -37,8 +37,8 @@ def page(found: Surveyed, width: int) -> list[str]:
         lines += _table(found, width)
         lines += _notes(found.stacks, width)
         lines += ["", "  to end one"]
-        commands = dict.fromkeys(each.down_command for each in found.stacks)
-        lines += [f"    {each}" for each in commands]
+        commands = dict.fromkeys(stack.down_command for stack in found.stacks)
+        lines += [f"    {command}" for command in commands]
     for region, reason in found.unanswered:
         lines += wrapped(f"  ? {region}: {reason}", width)
     return lines

@@ -26,17 +26,17 @@ def page(found: PlansDiff, refusal: str | None, width: int) -> list[str]:
     lines = ["", *wrapped(f"  {headline(found)}", width)]
     if found.plans:
         columns: list[Column[PlanDiff]] = [
-            Column("plan", lambda each: each.file, shrinks=True),
-            Column("before", lambda each: _sums(each)[0], "right"),
-            Column("after", lambda each: _sums(each)[1], "right"),
-            Column("change", lambda each: _sums(each)[2], "right"),
-            Column("", lambda each: f"a {each.unit}"),
+            Column("plan", lambda diff: diff.file, shrinks=True),
+            Column("before", lambda diff: _sums(diff)[0], "right"),
+            Column("after", lambda diff: _sums(diff)[1], "right"),
+            Column("change", lambda diff: _sums(diff)[2], "right"),
+            Column("", lambda diff: f"a {diff.unit}"),
         ]
         lines += ["", *render(columns, found.plans, width)]
-    for each in found.plans:
-        lines += ["", f"  {each.file}"]
-        lines += [piece for reason in each.why for piece in wrapped(f"    {reason}", width)]
-        lines += _bill(each, width)
+    for plan in found.plans:
+        lines += ["", f"  {plan.file}"]
+        lines += [piece for reason in plan.why for piece in wrapped(f"    {reason}", width)]
+        lines += _bill(plan, width)
     if refusal is not None:
         lines += ["", *wrapped(f"  refused by the policy: {refusal}", width)]
     return lines
@@ -105,11 +105,11 @@ def comment(found: PlansDiff, refusal: str | None) -> list[str]:
     if found.plans:
         lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
         lines += [
-            f"| `{_code(each.file)}` | {' | '.join(_safe(cell) for cell in _sums(each))} | {each.unit} |"
-            for each in found.plans
+            f"| `{_code(plan.file)}` | {' | '.join(_safe(cell) for cell in _sums(plan))} | {plan.unit} |"
+            for plan in found.plans
         ]
-    for each in found.plans:
-        lines += ["", *_details(each)]
+    for plan in found.plans:
+        lines += ["", *_details(plan)]
     return [*lines, "", "Middle estimates to finish; every number's source and date: `slipway quote FILE`."]
 
 

@@ -19,9 +19,9 @@ def page(found: Diagnosis, region: str, width: int) -> list[str]:
     """The whole page; what has to be mended comes with its question and its fix."""
     title = f"{found.name} in {region}" if found.name is not None else f"the account in {region}"
     lines = ["", f"  {title}", ""]
-    for each in found.checks:
-        lines += _check(each, width)
-    counts = Counter(each.result for each in found.checks)
+    for check in found.checks:
+        lines += _check(check, width)
+    counts = Counter(check.result for check in found.checks)
     tally = ", ".join(f"{counts[outcome]} {words}" for outcome, words in WORDS.items() if counts[outcome])
     ends = "a launch would be refused" if found.failed else "no known problem prevents a launch"
     return [

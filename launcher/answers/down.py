@@ -30,7 +30,7 @@ def page(removal: Removal, width: int) -> list[str]:
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
         lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
     lines += ["", "  stays"]
-    lines += [piece for each in removal.kept for piece in _kept(each, width)] or ["    nothing"]
+    lines += [piece for retained in removal.kept for piece in _kept(retained, width)] or ["    nothing"]
     if removal.kept:
         more = ", and what has no price here" if removal.incomplete else ""
         lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for what stays{more}"]

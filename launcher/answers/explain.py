@@ -21,8 +21,13 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         f"  {rank}. {words.machines(place)}, {words.option(place)} in {place.az_id or place.region}",
         "",
     ]
-    for each in quoted.assumptions:
-        lines += _block(f"{each.name}: {each.value} {each.unit}".rstrip(), each.steps, each.source, width)
+    for assumption in quoted.assumptions:
+        lines += _block(
+            f"{assumption.name}: {assumption.value} {assumption.unit}".rstrip(),
+            assumption.steps,
+            assumption.source,
+            width,
+        )
     hosted = place.option is PurchaseOption.BEDROCK
     if isinstance(quoted.price, Price):
         price = quoted.price

@@ -14,15 +14,15 @@ SHOWN = 40
 
 def document(ledger: Ledger, by: Grouping | None = None) -> Json:
     """slipway.ledger/1; `groups` where it was asked for by something."""
-    groups = {} if by is None else {"groups": [_total(each) for each in grouped(ledger.entries, by)]}
+    groups = {} if by is None else {"groups": [_total(ledger_total) for ledger_total in grouped(ledger.entries, by)]}
     return {
         "schema": "slipway.ledger/1",
         "source": ledger.source,
-        "runs": [_listed(each) for each in ledger.entries],
+        "runs": [_listed(entry) for entry in ledger.entries],
         "total": _total(total(ledger.entries)),
         "reservations": [
-            picked(each, "name fee_usd used_usd unused_usd") | {"runs": len(each.runs)}
-            for each in reservations(ledger.entries)
+            picked(reservation, "name fee_usd used_usd unused_usd") | {"runs": len(reservation.runs)}
+            for reservation in reservations(ledger.entries)
         ],
         "unread": named(ledger.unread, "run", "reason"),
         **groups,
@@ -69,9 +69,9 @@ def page(found: Ledger, width: int, *, by: Grouping | None, everything: bool) ->
         lines += wrapped(f"  {hidden:,} older runs are not shown; --all shows them, --by adds up.", width) * bool(
             hidden
         )
-        for each in reservations(found.entries) if by is None else ():
-            left, fee = words.dollars(each.unused_usd), words.dollars(each.fee_usd)
-            lines += wrapped(f"  {each.name}: ${left} of its fee of ${fee} was used by no run", width)
+        for use in reservations(found.entries) if by is None else ():
+            left, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
+            lines += wrapped(f"  {use.name}: ${left} of its fee of ${fee} was used by no run", width)
         lines += wrapped(f"  {found.source}", width)
     for run, reason in found.unread:
         lines += wrapped(f"  ? {run}: {reason}", width)
@@ -127,15 +127,22 @@ def _lost(each: LedgerEntry) -> str:
 def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
     """The columns of groups, as text and, but for the last two, as HTML."""
     return [
-        Column(by.value, lambda each: each.key),
-        Column("runs", lambda each: f"{each.runs:,}", "right", value=lambda each: each.runs),
-        hours("hours", lambda each: each.hours),
-        dollars("quoted $", lambda each: each.quoted_usd),
-        dollars("used $", lambda each: each.usd_used),
-        dollars("billed $", lambda each: each.billed_usd or None, "", 2),
-        dollars("$/M tokens", lambda each: each.usd_per_million_tokens, "", 3),
-        Column("stopped", lambda each: f"{each.interruptions:,}" if each.interruptions else "", "right", yields=4),
-        dollars("lost $", lambda each: each.usd_lost or None, "", 5),
+        Column(by.value, lambda ledger_total: ledger_total.key),
+        Column(
+            "runs", lambda ledger_total: f"{ledger_total.runs:,}", "right", value=lambda ledger_total: ledger_total.runs
+        ),
+        hours("hours", lambda ledger_total: ledger_total.hours),
+        dollars("quoted $", lambda ledger_total: ledger_total.quoted_usd),
+        dollars("used $", lambda ledger_total: ledger_total.usd_used),
+        dollars("billed $", lambda ledger_total: ledger_total.billed_usd or None, "", 2),
+        dollars("$/M tokens", lambda ledger_total: ledger_total.usd_per_million_tokens, "", 3),
+        Column(
+            "stopped",
+            lambda ledger_total: f"{ledger_total.interruptions:,}" if ledger_total.interruptions else "",
+            "right",
+            yields=4,
+        ),
+        dollars("lost $", lambda ledger_total: ledger_total.usd_lost or None, "", 5),
     ]
 
 

@@ -46,5 +46,9 @@ def sections(titled: Iterable[tuple[str, Sequence[str]]], width: int) -> list[st
         line
         for title, sentences in titled
         if sentences
-        for line in ("", f"  {title}", *(piece for each in sentences for piece in wrapped(f"    {each}", width)))
+        for line in (
+            "",
+            f"  {title}",
+            *(piece for sentence in sentences for piece in wrapped(f"    {sentence}", width)),
+        )
     ]

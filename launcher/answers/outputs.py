@@ -11,7 +11,7 @@ from launcher.records.codec import Json, picked
 
 def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) -> Json:
     """slipway.outputs/1."""
-    files = [picked(each, "path bytes sha256") for each in outputs.files]
+    files = [picked(file, "path bytes sha256") for file in outputs.files]
     place = None if target is None else str(target)
     about = picked(outputs, "run attempt written_at")
     return {"schema": SCHEMA, "name": name, "uri": uri, **about, "to": place, "files": files}
@@ -20,8 +20,8 @@ def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) 
 def page(outputs: OutputManifest, width: int) -> list[str]:
     """Every file."""
     columns: list[Column[StoredFile]] = [
-        Column("size", lambda each: size_words(each.bytes), "right"),
-        Column("file", lambda each: each.path, shrinks=True),
+        Column("size", lambda stored_file: size_words(stored_file.bytes), "right"),
+        Column("file", lambda stored_file: stored_file.path, shrinks=True),
     ]
     return ["", *render(columns, outputs.files, width), "", f"  {summary(outputs)}"]
 

@@ -25,7 +25,7 @@ def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
         "candidates": [candidate(each, rank, types) for rank, each in shown],
         "findings": plain(priced.findings),
         "next": next_command(priced),
-        "alternatives": [_alternative(each, FORMS) for each in priced.alternatives],
+        "alternatives": [_alternative(alternative, FORMS) for alternative in priced.alternatives],
     }
 
 

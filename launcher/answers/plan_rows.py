@@ -110,7 +110,7 @@ def table(rows: Sequence[TableRow], width: int) -> list[str]:
     lines, columns = list[str](), WIDE_COLUMNS
     for short in (False, True)[narrow:]:
         columns = NARROW_COLUMNS if short else WIDE_COLUMNS
-        lines = render([each for each in columns if several or each.title != "target"], rows, width)
+        lines = render([column for column in columns if several or column.title != "target"], rows, width)
         if " where " in lines[0] and " $/h " in lines[0]:
             break
     if columns is WIDE_COLUMNS:
@@ -200,7 +200,7 @@ def note_of(quoted: Quote) -> str:
             f" (unverified: {words.dollars(seen.usd)})" if seen is not None and seen.basis == "unverified" else ""
         )
         return quoted.unpriced + unverified
-    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+    error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
     if error is not None:
         return error.message
     parts = [quoted.note] if quoted.note else []

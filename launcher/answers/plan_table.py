@@ -113,8 +113,8 @@ def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -
 def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     """The candidates without a price that get no row: every type with its ways of buying."""
     options: dict[str, dict[str, None]] = {}
-    for each in candidates:
-        options.setdefault(each.place.instance_type, {})[each.place.option.value.replace("-", " ")] = None
+    for candidate in candidates:
+        options.setdefault(candidate.place.instance_type, {})[candidate.place.option.value.replace("-", " ")] = None
     types: dict[str, list[str]] = {}
     for name, ways in options.items():
         types.setdefault(" and ".join(ways), []).append(name)
@@ -134,10 +134,10 @@ SERVICES = {
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:
     parts: dict[str, list[str]] = {}
-    for each in priced.alternatives:
-        told = f"{each.nodes} × {each.instance_type} {SERVICES[each.service]} "
-        told += f"${words.dollars(each.usd.mid)}" if each.usd is not None else "unpriced"
-        kind = deploying(each.service)
+    for alternative in priced.alternatives:
+        told = f"{alternative.nodes} × {alternative.instance_type} {SERVICES[alternative.service]} "
+        told += f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced"
+        kind = deploying(alternative.service)
         parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(told)
     return [line for how, told in parts.items() for line in wrapped(f"  {how}: {'; '.join(told)}.", width)]
 
@@ -198,7 +198,7 @@ def _allowed(priced: Priced) -> list[str]:
 
 def missing_words(quoted: Quote) -> str:
     """What the lines come to that have no price, for a total that does not hold them."""
-    count = sum(each.unpriced is not None and each.group != "compute" for each in quoted.components)
+    count = sum(component.unpriced is not None and component.group != "compute" for component in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
     more = f": about ${words.dollars(quoted.missing_usd)} more at the highest prices known elsewhere"
     return f"{some} no price there and {out} not included{more if quoted.missing_usd else ''}."
@@ -219,7 +219,7 @@ def _other_family(priced: Priced) -> list[str]:
     if train is None or rank is None or other is None or not _compares_families(priced):
         return []
     sides = [priced.candidates[other - 1], priced.candidates[rank - 1]]
-    gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for each in sides if (usd := each.usd) is not None)
+    gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for side in sides if (usd := side.usd) is not None)
     found = port(train, gpu, trainium, priced.now.date())
     runs = found.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
@@ -250,6 +250,6 @@ def footer(
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
     )
-    lines += [piece for each in priced.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    lines += [piece for finding in priced.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
     lines += ["", f"  next: {next_command(priced)}"]
     return lines

@@ -9,12 +9,12 @@ from launcher.workflow.deploy.policies import AccountPolicies
 
 def policies_lines(made: AccountPolicies, folder: Path) -> list[str]:
     """The files with what each holds, then the commands."""
-    width = max(len(each.file) for each in made.every)
+    width = max(len(policy.file) for policy in made.every)
     lines = [
         f"  policies for {made.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
         "",
     ]
-    lines += [f"  {each.file:<{width}}  {each.characters:>5,}  {each.holds}" for each in made.every]
+    lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.holds}" for policy in made.every]
     return [*lines, "", "  commands, for an administrator of the account:", "", *commands(made, folder)]
 
 
@@ -24,18 +24,18 @@ def commands(made: AccountPolicies, folder: Path) -> list[str]:
         f"aws iam attach-role-policy --role-name {name} --policy-arn {made.account.policy_arn(each.name)}"
         for name, each in made.roles.items()
     ]
-    create = [create_command(each.name, str(folder / each.file)) for each in _created(made)]
+    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created(made)]
     return [*create, *attach, made.bootstrap]
 
 
 def _created(made: AccountPolicies) -> list[RenderedPolicy]:
     own = made.account.boundary_arn in (None, made.account.policy_arn("boundary"))
-    return [each for each in made.every if each is not made.boundary or own]
+    return [policy for policy in made.every if policy is not made.boundary or own]
 
 
 def policies_next(made: AccountPolicies) -> str:
     """What to do beside the commands."""
-    arns = "\n    ".join(made.account.policy_arn(each.name) for each in made.person)
+    arns = "\n    ".join(made.account.policy_arn(policy.name) for policy in made.person)
     person = f"\n  attach to the user who runs slipway:\n    {arns}"
     if made.account.boundary_arn is not None:
         return f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {made.account.boundary_arn}"
@@ -64,14 +64,14 @@ def document(made: AccountPolicies, folder: Path) -> Json:
         "boundary_arn": made.account.boundary_arn,
         "policies": [
             {
-                "name": each.file.removesuffix(".json"),
-                "arn": made.account.policy_arn(each.name),
-                "file": str(folder / each.file),
-                "characters": each.characters,
-                "for": _whose(made, each),
-                "holds": each.holds,
+                "name": policy.file.removesuffix(".json"),
+                "arn": made.account.policy_arn(policy.name),
+                "file": str(folder / policy.file),
+                "characters": policy.characters,
+                "for": _whose(made, policy),
+                "holds": policy.holds,
             }
-            for each in made.every
+            for policy in made.every
         ],
         "commands": commands(made, folder),
     }

@@ -23,7 +23,9 @@ KINDS = {"train": "training", "serve": "serving", "cluster": "cluster"}
 def document(found: Portfolio) -> Json:
     """slipway.portfolio/1."""
     types = found.members[0].priced.catalog.instance_types
-    choices = [None if each.choice is None else candidate(each.choice, each.rank or 0, types) for each in found.members]
+    choices = [
+        None if member.choice is None else candidate(member.choice, member.rank or 0, types) for member in found.members
+    ]
     return json_of(
         {
             "schema": "slipway.portfolio/1",
@@ -52,10 +54,10 @@ def page(found: Portfolio, width: int) -> list[str]:
     if found.unpriced:
         text += f", without {', '.join(found.unpriced)}, which has no price"
     lines = ["", *wrapped(f"  {text}, each on its best option.", width), "", *_plans(found, width)]
-    lines += [piece for each in found.commitments for piece in wrapped(f"  {_held(each)}", width)]
+    lines += [piece for commitment in found.commitments for piece in wrapped(f"  {_held(commitment)}", width)]
     lines += ["", *_chips(found, width), *wrapped("  A port to Neuron is not in these months.", width)]
-    lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
-    chosen = [each.priced.candidates[each.rank - 1] for each in found.members if each.rank is not None]
+    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    chosen = [member.priced.candidates[member.rank - 1] for member in found.members if member.rank is not None]
     lines += ["", *ages_lines(chosen, width), "  Nothing was called and nothing was spent.", ""]
     return [*lines, f"  next: {command(found.members[0].priced, 'compare')}"]
 
@@ -70,13 +72,13 @@ def _held(each: HeldCommitment) -> str:
 
 def _plans(found: Portfolio, width: int) -> list[str]:
     columns: list[Column[Member]] = [
-        Column("plan", lambda each: each.name),
-        Column("", lambda each: KINDS[each.kind]),
-        Column("best option", lambda each: words.machines(each.choice.plan.place) if each.choice else "no price"),
-        Column("how", lambda each: _how(each.choice) if each.choice else ""),
-        Column("where", lambda each: each.choice.plan.place.region if each.choice else "", yields=1),
-        Column("$ a month", lambda each: words.middle(each.usd_per_month, "unpriced"), "point"),
-        Column("", lambda each: words.spread(each.usd_per_month)),
+        Column("plan", lambda member: member.name),
+        Column("", lambda member: KINDS[member.kind]),
+        Column("best option", lambda member: words.machines(member.choice.plan.place) if member.choice else "no price"),
+        Column("how", lambda member: _how(member.choice) if member.choice else ""),
+        Column("where", lambda member: member.choice.plan.place.region if member.choice else "", yields=1),
+        Column("$ a month", lambda member: words.middle(member.usd_per_month, "unpriced"), "point"),
+        Column("", lambda member: words.spread(member.usd_per_month)),
     ]
     return render(columns, found.members, width)
 
@@ -88,10 +90,10 @@ def _how(choice: Quote) -> str:
 
 def _chips(found: Portfolio, width: int) -> list[str]:
     columns: list[Column[OneChip]] = [
-        Column("all on", lambda each: each.accelerator),
-        Column("$ a month", lambda each: words.dollars(each.usd_per_month), "right"),
-        Column("difference", lambda each: _signed(each.difference_usd), "right"),
-        Column("cannot carry", lambda each: ", ".join(each.missing), shrinks=True),
+        Column("all on", lambda chip: chip.accelerator),
+        Column("$ a month", lambda chip: words.dollars(chip.usd_per_month), "right"),
+        Column("difference", lambda chip: _signed(chip.difference_usd), "right"),
+        Column("cannot carry", lambda chip: ", ".join(chip.missing), shrinks=True),
     ]
     rows = found.one_chip[:MOST_CHIPS]
     return render(columns, rows, width) if rows else ["  No chip carries any of the plans at a known price."]

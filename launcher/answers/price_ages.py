@@ -18,8 +18,8 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
     """The oldest price of each way of buying among some candidates, and the command that mends it; "" without any."""
     oldest: dict[PurchaseOption, date] = {}
     old, today = False, None
-    for each in candidates:
-        price, option, rules = each.offer.price, rests_on(each.place), each.context.rules
+    for candidate in candidates:
+        price, option, rules = candidate.offer.price, rests_on(candidate.place), candidate.context.rules
         if isinstance(price, Price):
             today = rules.today
             oldest[option] = min(price.as_of, oldest.get(option, price.as_of))
@@ -33,7 +33,7 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
     """The newer unverified rows that speak against prices in use, the first few."""
-    found = list(dict.fromkeys(told for each in candidates if (told := contradiction(each))))
+    found = list(dict.fromkeys(told for candidate in candidates if (told := contradiction(candidate))))
     lines = [piece for told in found[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {told}.", width)]
     more = len(found) - MOST_CONTRADICTIONS
     return [*lines, f"  {more} more prices are contradicted so: slipway prices show"] if more > 0 else lines

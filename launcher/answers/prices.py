@@ -211,11 +211,11 @@ def diff_page(
 ) -> list[str]:
     """What changed between two days for a terminal of `width` columns: changes first, the largest on top."""
     before, after = days
-    counts = {what: sum(each.what == what for each in changes) for what in ("changed", "removed", "added")}
+    counts = {what: sum(change.what == what for change in changes) for what in ("changed", "removed", "added")}
     told = ", ".join(f"{number:,} {what}" for what, number in counts.items())
     lines = ["", f"  {before} to {after} · {told}"]
     most = _most(wanted, everything=everything)
-    for kind, members in groupby(changes, key=lambda each: _row(each).kind):
+    for kind, members in groupby(changes, key=lambda change: _row(change).kind):
         section = sorted(members, key=_weight)
         shown = section[:most]
         lines += ["", f"  {_title(kind)}", *_changes(kind, shown, width), *_more(len(shown), len(section))]
@@ -242,7 +242,7 @@ def _share(change: PriceChange) -> float | None:
 
 
 def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]:
-    rows = [_row(each) for each in changes]
+    rows = [_row(price_change) for price_change in changes]
     columns: list[Column[PriceChange]] = [
         Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)
         for column in _what(kind, rows, short=width < NARROW)
@@ -277,7 +277,7 @@ def show_document(*, now: datetime, prices_as_of: date | None, rows: Sequence[Pr
         "schema": SCHEMA,
         "as_of": plain(now),
         "prices_as_of": plain(prices_as_of),
-        "rows": [price_row(each) for each in rows],
+        "rows": [price_row(row) for row in rows],
     }
 
 
@@ -288,7 +288,7 @@ def diff_document(*, now: datetime, before: date, after: date, changes: Sequence
         "as_of": plain(now),
         "before": plain(before),
         "after": plain(after),
-        "changes": [_change(each) for each in changes],
+        "changes": [_change(change) for change in changes],
     }
 
 

@@ -46,17 +46,19 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: boo
     lines += _spot(quoted, width)
     if explained:
         lines += ["", "  assumptions"]
-        for each in quoted.assumptions:
-            lines += wrapped(f"    {each.name}: {f'{each.value} {each.unit}'.strip()} — {each.source}", width)
+        for assumption in quoted.assumptions:
+            lines += wrapped(
+                f"    {assumption.name}: {f'{assumption.value} {assumption.unit}'.strip()} — {assumption.source}", width
+            )
         lines += ["", "  safety"]
-        lines += [f"    {'on ' if each.on else 'off'}  {each.name}: {each.value}" for each in quoted.policies]
+        lines += [f"    {'on ' if policy.on else 'off'}  {policy.name}: {policy.value}" for policy in quoted.policies]
         lines += [""]
     else:
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
-    told = [each for each in quoted.findings if explained or not _said(each, quoted)]
-    lines += [piece for each in told for piece in wrapped(f"  {finding_line(each)}", width)]
+    told = [finding for finding in quoted.findings if explained or not _said(finding, quoted)]
+    lines += [piece for finding in told for piece in wrapped(f"  {finding_line(finding)}", width)]
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""
@@ -111,8 +113,8 @@ def answer_lines(quoted: Quote) -> list[str]:
 
 def safety(quoted: Quote) -> tuple[str, str]:
     """The policies that guard a launch, and those that are off."""
-    on = "; ".join(f"{each.name} {each.value}" for each in quoted.policies if each.on)
-    off = ", ".join(each.name for each in quoted.policies if not each.on)
+    on = "; ".join(f"{policy.name} {policy.value}" for policy in quoted.policies if policy.on)
+    off = ", ".join(policy.name for policy in quoted.policies if not policy.on)
     return f"  on: {on or 'nothing'}", f"  off: {off or 'nothing'}"
 
 
@@ -130,7 +132,7 @@ def _serving(told: ServingOutlook, width: int) -> list[str]:
         lines.append(f"{count.mean:.3g} instances on average, {count.least:.3g} to {count.most} over the day")
     if told.ttft_ms is not None and told.tpot_ms is not None:
         lines.append(f"first token after {told.ttft_ms:,.0f} ms, {told.tpot_ms:,.1f} ms a token, when they are full")
-    return [piece for each in lines for piece in wrapped(f"  {each}", width)]
+    return [piece for line in lines for piece in wrapped(f"  {line}", width)]
 
 
 def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
@@ -147,18 +149,18 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
         Column("basis", itemgetter(5), yields=2),
     ]
     rows: list[tuple[str, ...]] = []
-    ordered = sorted(quoted.components, key=lambda each: GROUPS.index(each.group))
-    for group, members in groupby(ordered, key=lambda each: each.group):
+    ordered = sorted(quoted.components, key=lambda component: GROUPS.index(component.group))
+    for group, members in groupby(ordered, key=lambda component: component.group):
         lines = list(members)
         total, last = _subtotal(lines), []
         for told, folded in (
-            ("small lines", [each for each in lines if each.usd is not None and each.usd < small]),
-            ("lines without a price", [each for each in lines if each.usd is None and small]),
+            ("small lines", [line for line in lines if line.usd is not None and line.usd < small]),
+            ("lines without a price", [line for line in lines if line.usd is None and small]),
         ):
             if len(folded) > 1:
-                lines = [each for each in lines if each not in folded]
+                lines = [line for line in lines if line not in folded]
                 last.append((f"  {len(folded)} {told}", "", "", "", _subtotal(folded), ""))
-        rows += [*(_row(each) for each in lines), *last]
+        rows += [*(_row(line) for line in lines), *last]
         rows.append((group, "", "", "", total, ""))
     return render(columns, rows, width)
 
@@ -181,7 +183,7 @@ def _row(each: CostComponent) -> tuple[str, ...]:
 
 def _subtotal(lines: Sequence[CostComponent]) -> str:
     """What a group's priced lines add up to; where none has a price, that."""
-    known = [each.usd for each in lines if each.usd is not None]
+    known = [line.usd for line in lines if line.usd is not None]
     return f"{sum(known, Decimal(0)):,.2f}" if known else "unpriced"
 
 

@@ -46,11 +46,11 @@ def _facts(quoted: Quote) -> Iterator[str]:
 
 
 def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
-    ordered = sorted(components, key=lambda each: GROUPS.index(each.group))
-    for group, members in groupby(ordered, key=lambda each: each.group):
+    ordered = sorted(components, key=lambda component: GROUPS.index(component.group))
+    for group, members in groupby(ordered, key=lambda component: component.group):
         lines = list(members)
-        usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0))
-        yield f"{group} ${words.dollars(usd)}" + (" and more" if any(each.usd is None for each in lines) else "")
+        usd = sum((line.usd for line in lines if line.usd is not None), Decimal(0))
+        yield f"{group} ${words.dollars(usd)}" + (" and more" if any(line.usd is None for line in lines) else "")
 
 
 def _short(lines: Sequence[str], width: int) -> list[str]:
@@ -63,10 +63,10 @@ def _short(lines: Sequence[str], width: int) -> list[str]:
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
     """The gravest findings, what makes the price doubtful first, with warnings whole; and how many more there are."""
     order = list(Level)
-    ranked = sorted(findings, key=lambda each: (-order.index(each.level), each.code not in DOUBTFUL_PRICE))
+    ranked = sorted(findings, key=lambda finding: (-order.index(finding.level), finding.code not in DOUBTFUL_PRICE))
     more = len(ranked) - MOST_FINDINGS
     lines: list[str] = []
-    for each in ranked[:MOST_FINDINGS]:
-        line = f"  {finding_line(each)}"
-        lines += _short([line], width) if each.level is Level.INFO else wrapped(line, width)
+    for finding in ranked[:MOST_FINDINGS]:
+        line = f"  {finding_line(finding)}"
+        lines += _short([line], width) if finding.level is Level.INFO else wrapped(line, width)
     return lines + ([f"  and {more} more remark{'s' if more > 1 else ''}"] if more > 0 else [])

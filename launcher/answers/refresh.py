@@ -36,7 +36,9 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     lines += _moves("known before and not given by AWS now; the old price stays and ages", report.vanished, width)
     if report.refused:
         lines += ["", "  refused"]
-        lines += [line for each in report.refused for line in wrapped(f"    {_name(each.key)}: {each.reason}", width)]
+        lines += [
+            line for refusal in report.refused for line in wrapped(f"    {_name(refusal.key)}: {refusal.reason}", width)
+        ]
     lines += _unmatched(report.unmatched, width)
     return [*lines, *_failed(report.failures, width)]
 
@@ -54,8 +56,8 @@ def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
 
 def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
     told: dict[tuple[str, str], list[str]] = {}
-    for each in items:
-        told.setdefault((each.reason, each.region), []).append(each.item)
+    for item in items:
+        told.setdefault((item.reason, item.region), []).append(item.item)
     lines = [
         line
         for (reason, region), names in told.items()
@@ -91,10 +93,10 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
         "as_of": plain(now),
         "refresh": {
             **picked(report, "cache asked answered resumed prices"),
-            "jumped": [_move(each) for each in report.jumped],
-            "vanished": [_move(each) for each in report.vanished],
-            "refused": [{**key_document(each.key), "reason": each.reason} for each in report.refused],
-            "unmatched": [picked(each, "item region reason") for each in report.unmatched],
+            "jumped": [_move(move) for move in report.jumped],
+            "vanished": [_move(move) for move in report.vanished],
+            "refused": [{**key_document(refusal.key), "reason": refusal.reason} for refusal in report.refused],
+            "unmatched": [picked(unmatched, "item region reason") for unmatched in report.unmatched],
             "failures": [{"what": what, "message": each.message, "hint": each.hint} for what, each in report.failures],
             **picked(report, "skipped_regions public unasked snapshot"),
         },

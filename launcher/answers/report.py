@@ -44,7 +44,7 @@ def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
         told += [f"{len(left)} not emulated, so not checked here"] if left else []
         return [*lines, "", *wrapped(f"  read back: {'; '.join(told)}; -v lists them", width)] if told else lines
     lines += ["", f"  read back and as planned ({len(facts)})"]
-    lines += [piece for each in facts for piece in wrapped(f"    {each}", width)]
+    lines += [piece for fact in facts for piece in wrapped(f"    {fact}", width)]
     if left:
         lines += ["", "  not emulated, so not checked here"]
         lines += [piece for each in left for piece in wrapped(f"    {each}", width)]
@@ -64,7 +64,7 @@ def _month(report: Report) -> list[str]:
 
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     """What was stored of the checkpoints, and what the agent said of it."""
-    texts = [f"  checkpoints: {stored.words}", *(f"  warning: {each}" for each in stored.troubles)]
+    texts = [f"  checkpoints: {stored.words}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
     return [piece for text in texts for piece in wrapped(text, width)]
 
 
@@ -72,7 +72,7 @@ def attempt_rows(attempts: Sequence[Attempt], width: int) -> list[str]:
     """One row an attempt."""
     if not attempts:
         return ["  no attempt has begun"]
-    began: Column[Attempt] = Column("began (UTC)", lambda each: f"{each.started_at:%H:%M:%S}")
+    began: Column[Attempt] = Column("began (UTC)", lambda attempt: f"{attempt.started_at:%H:%M:%S}")
     return render([began, *ATTEMPTS], attempts, width, number="attempt")
 
 
@@ -81,7 +81,7 @@ def _money(report: Report) -> list[str]:
     lines = [
         f"  quoted ${quoted} for {spoken(report.quoted_hours * HOUR_S)}, prices of {report.prices_as_of or 'no date'}"
     ]
-    lines += [f"  {each}" for each in used_lines(report)]
+    lines += [f"  {line}" for line in used_lines(report)]
     if report.billable is not None:
         lines.append(f"  {_billed_line(report.billable)}")
     if report.simulated:
@@ -130,13 +130,13 @@ def left_up_lines(report: Report, width: int) -> list[str]:
 ATTEMPTS: Sequence[Column[Attempt]] = (
     Column(
         "took",
-        lambda each: spoken(each.hours * HOUR_S) if each.ended_at else "running",
+        lambda attempt: spoken(attempt.hours * HOUR_S) if attempt.ended_at else "running",
         "right",
-        value=lambda each: each.hours,
+        value=lambda attempt: attempt.hours,
     ),
-    Column("ended by", lambda each: (each.ended_by or "").replace("-", " ")),
-    Column("exit", lambda each: "" if each.exit_code is None else str(each.exit_code), "right"),
-    Column("from step", lambda each: str(each.resumed_from_step), "right"),
-    Column("to step", lambda each: "" if each.last_step is None else str(each.last_step), "right"),
+    Column("ended by", lambda attempt: (attempt.ended_by or "").replace("-", " ")),
+    Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
+    Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
+    Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
 )
 """Of an attempt, as text and as HTML, behind its beginning."""

@@ -28,7 +28,7 @@ def break_even(found: ServingComparison) -> Json:
     """The key `break_even` of slipway.compare/1: where machines cost what Bedrock does, and what the port brings."""
     sides, types = found.sides, found.priced.catalog.instance_types
     hosted, neuron, gpu = (
-        None if each is None else candidate(each, 0, types) for each in (sides.hosted, sides.neuron, sides.gpu)
+        None if quote is None else candidate(quote, 0, types) for quote in (sides.hosted, sides.neuron, sides.gpu)
     )
     turn = sides.turn
     return {
@@ -38,7 +38,7 @@ def break_even(found: ServingComparison) -> Json:
         "bedrock_usd_per_request": plain(usd_per_request(found.hosted)),
         "requests_per_month": turn.requests if turn else None,
         "requests_per_month_range": picked(turn, "low high") if turn else None,
-        "machines": [_machine(each) for each in found.crossovers],
+        "machines": [_machine(crossover) for crossover in found.crossovers],
         **picked(sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
         "operations_assumed": not sides.maintenance_given,
         **picked(sides, PAID_BACK),
@@ -67,18 +67,18 @@ def page(found: ServingComparison, width: int) -> list[str]:
     )
     lines += ["", *ages_lines(found.priced.candidates, width)]
     lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
-    lines += [piece for each in found.findings for piece in wrapped(f"  {finding_line(each)}", width)]
+    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
     return [*lines, "", f"  next: {command(found.priced, 'plan')}"]
 
 
 def _sides(found: ServingComparison) -> list[tuple[int, Quote]]:
-    known = [each for each in (found.sides.hosted, found.sides.neuron, found.sides.gpu) if each is not None]
-    known.sort(key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0)))
+    known = [quote for quote in (found.sides.hosted, found.sides.neuron, found.sides.gpu) if quote is not None]
+    known.sort(key=lambda quote: (quote.usd is None, quote.usd.mid if quote.usd else Decimal(0)))
     return list(enumerate(known, start=1))
 
 
 def _crossovers(found: ServingComparison, width: int) -> list[str]:
-    told = sorted((each for each in found.crossovers if each.utilisation is not None), key=_share)
+    told = sorted((crossover for crossover in found.crossovers if crossover.utilisation is not None), key=_share)
     pinned = [each for each in told if each.candidate.place.instance_type in (found.request.target.instance_type or ())]
     told = sorted([*pinned, *(each for each in told if each not in pinned)][:MOST_ROWS], key=_share)
     rate = usd_per_request(found.hosted)

@@ -37,7 +37,7 @@ def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     """Why priced rows cannot be deployed: the notes say it where there is room, and this does everywhere."""
     told: dict[str, list[str]] = {}
     for rank, quoted in rows:
-        found = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+        found = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
         if quoted.usd is not None and found is not None:
             told.setdefault(found.message, []).append(str(rank))
     return [
@@ -51,11 +51,13 @@ def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     """The candidates without a price that get no row; many of them by their number."""
-    if len({each.place.instance_type for each in candidates}) <= MOST_NAMED:
+    if len({candidate.place.instance_type for candidate in candidates}) <= MOST_NAMED:
         return also_unpriced(candidates, width)
     types: dict[str, set[str]] = {}
-    for each in candidates:
-        types.setdefault(words.option(each.place).rstrip("0123456789y ").strip(), set()).add(each.place.instance_type)
+    for candidate in candidates:
+        types.setdefault(words.option(candidate.place).rstrip("0123456789y ").strip(), set()).add(
+            candidate.place.instance_type
+        )
     parts = [f"{option} of {len(names)} types" for option, names in types.items()]
     return wrapped(f"  Also unpriced: {', '.join(parts)}; --all names them.", width)
 
@@ -184,7 +186,7 @@ def _milliseconds(value: float | None) -> str:
 def _note(quoted: Quote) -> str:
     if quoted.unpriced is not None:
         return quoted.unpriced
-    error = next((each for each in quoted.findings if each.level is Level.ERROR), None)
+    error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
     if error is not None:
         return error.message
     parts = [quoted.note] if quoted.note else []

@@ -16,8 +16,8 @@ def document(result: SpikeResult) -> Json:
         "schema": "slipway.spike/1",
         "name": result.name,
         "measurements": [
-            measurement_document(each.measurement) | {"estimated_tokens_per_s": plain(each.estimated)}
-            for each in result.measured
+            measurement_document(spiked.measurement) | {"estimated_tokens_per_s": plain(spiked.estimated)}
+            for spiked in result.measured
         ],
         "unmeasured": named(result.unmeasured, "instance_type", "reason"),
     }
@@ -28,8 +28,8 @@ def page(result: SpikeResult, width: int) -> list[str]:
     lines = [""]
     if result.measured:
         lines += [*render(RATES, result.measured, width), ""]
-        lines += render(SECONDS, [each.measurement for each in result.measured], width)
-    if any(each.measurement.simulated for each in result.measured):
+        lines += render(SECONDS, [spiked.measurement for spiked in result.measured], width)
+    if any(spiked.measurement.simulated for spiked in result.measured):
         text = "The nodes were emulated: these rates are of this computer, and no quote uses them."
         lines += wrapped(f"  {text}", width)
     for name, reason in result.unmeasured:
@@ -46,13 +46,15 @@ def _figure(value: float | None) -> str:
 
 
 RATES: Sequence[Column[Spiked]] = (
-    Column("machines", lambda each: _machines(each.measurement)),
-    Column("tokens/s", lambda each: f"{each.measurement.tokens_per_s.mid:,.0f}", "right"),
-    Column("", lambda each: f"{each.measurement.tokens_per_s.low:,.0f}–{each.measurement.tokens_per_s.high:,.0f}"),
-    Column("estimated", lambda each: f"{each.estimated.mid:,.0f}", "right"),
-    Column("ratio", lambda each: f"{each.measurement.tokens_per_s.mid / each.estimated.mid:.2g}", "right"),
-    Column("MFU", lambda each: f"{each.measurement.mfu.mid:.2g}" if each.measurement.mfu else "", "right"),
-    Column("GiB", lambda each: _figure(each.measurement.memory_gib), "right", yields=1),
+    Column("machines", lambda spiked: _machines(spiked.measurement)),
+    Column("tokens/s", lambda spiked: f"{spiked.measurement.tokens_per_s.mid:,.0f}", "right"),
+    Column(
+        "", lambda spiked: f"{spiked.measurement.tokens_per_s.low:,.0f}–{spiked.measurement.tokens_per_s.high:,.0f}"
+    ),
+    Column("estimated", lambda spiked: f"{spiked.estimated.mid:,.0f}", "right"),
+    Column("ratio", lambda spiked: f"{spiked.measurement.tokens_per_s.mid / spiked.estimated.mid:.2g}", "right"),
+    Column("MFU", lambda spiked: f"{spiked.measurement.mfu.mid:.2g}" if spiked.measurement.mfu else "", "right"),
+    Column("GiB", lambda spiked: _figure(spiked.measurement.memory_gib), "right", yields=1),
 )
 SECONDS: Sequence[Column[Measurement]] = (
     Column("seconds", _machines),

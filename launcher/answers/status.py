@@ -104,7 +104,7 @@ def _story(found: RunState) -> tuple[str, ...]:
 
 def _standing(found: RunState) -> tuple[str, ...]:
     # What is left after slipway down is what it keeps unless it is told not to.
-    erase = " --checkpoints" if all(each.endswith(f"-{STORE_STACK}") for each in found.stacks) else ""
+    erase = " --checkpoints" if all(stack.endswith(f"-{STORE_STACK}") for stack in found.stacks) else ""
     sandbox = found.command is not None and found.command.sandbox
     rate = found.report.left_up_usd_per_hour if found.report is not None else None
     rate = None if erase else rate
@@ -130,7 +130,7 @@ def _without_job(found: RunState) -> tuple[str, ...]:
 def meter_lines(found: Meter, width: int) -> list[str]:
     """The meter, broken to a width, and what is to be said of its forecast."""
     lines = wrapped(f"  {meter.line(found, bar=sys.stdout.isatty())}", width)
-    return lines + [piece for each in found.warnings.values() for piece in wrapped(f"  warning: {each}", width)]
+    return lines + [piece for warning in found.warnings.values() for piece in wrapped(f"  warning: {warning}", width)]
 
 
 def _stacks(found: RunState) -> str:

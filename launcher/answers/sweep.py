@@ -20,26 +20,26 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def document(found: Sweep) -> Json:
     """slipway.sweep/1; the candidate of a point that is impossible is null, with the reason."""
-    types = next((each.priced.catalog.instance_types for each in found.points if each.priced is not None), {})
+    types = next((point.priced.catalog.instance_types for point in found.points if point.priced is not None), {})
     return {
         "schema": "slipway.sweep/1",
         "name": found.request.name,
         "as_of": plain(found.now),
-        "keys": [each.key for each in found.axes],
+        "keys": [axis.key for axis in found.axes],
         "points": [
             {
-                "values": dict(each.values),
-                "candidate": None if each.best is None else candidate(each.best, 1, types),
-                "reason": each.reason or None,
+                "values": dict(point.values),
+                "candidate": None if point.best is None else candidate(point.best, 1, types),
+                "reason": point.reason or None,
             }
-            for each in found.points
+            for point in found.points
         ],
     }
 
 
 def page(found: Sweep, width: int) -> list[str]:
     """The whole page."""
-    known = next((each.priced for each in found.points if each.priced is not None), None)
+    known = next((point.priced for point in found.points if point.priced is not None), None)
     title = found.request.name
     if known is not None:
         # Of the plan as it was written: the points differ from it.
@@ -57,7 +57,7 @@ def cheapest_line(found: Sweep) -> str:
     if best is None or best.best is None or best.best.usd is None:
         return "No point has a total: the reasons are in the table."
     if any(axis.key.rpartition(".")[2] in AMOUNTS for axis in found.axes):
-        totals = [(each.best.usd.mid, each) for each in found.points if each.best is not None and each.best.usd]
+        totals = [(point.best.usd.mid, point) for point in found.points if point.best is not None and point.best.usd]
         (least, first), (most, last) = (pick(totals, key=itemgetter(0)) for pick in (min, max))
         low, high = words.dollars(least), words.dollars(most)
         return f"From ${low} ({point_words(first.values)}) to ${high} ({point_words(last.values)})."
@@ -70,18 +70,18 @@ def cheapest_line(found: Sweep) -> str:
 
 
 def _table(found: Sweep, width: int) -> list[str]:
-    most = max((float(each.best.usd.mid) for each in found.points if each.best and each.best.usd), default=0.0)
+    most = max((float(point.best.usd.mid) for point in found.points if point.best and point.best.usd), default=0.0)
     columns: list[Column[Point]] = [
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in found.axes
     ]
     columns += [
-        Column("machines", lambda each: words.machines(each.best.plan.place) if each.best else "impossible"),
-        Column("where", lambda each: each.best.plan.place.region if each.best else "", yields=2),
-        Column("how", lambda each: words.option(each.best.plan.place, short=True) if each.best else ""),
+        Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("where", lambda point: point.best.plan.place.region if point.best else "", yields=2),
+        Column("how", lambda point: words.option(point.best.plan.place, short=True) if point.best else ""),
         Column("hours", _hours, "point"),
         Column("total $", _total, "point"),
-        Column("", lambda each: words.spread(each.best.usd) if each.best else "", yields=0),
-        Column("", lambda each: _bar(each, most), yields=3),
+        Column("", lambda point: words.spread(point.best.usd) if point.best else "", yields=0),
+        Column("", lambda point: _bar(point, most), yields=3),
     ]
     return render(columns, found.points, width)
 
@@ -111,7 +111,7 @@ def _pick(point: Point) -> str:
 
 
 def _reasons(found: Sweep, width: int) -> list[str]:
-    told = [f"  {point_words(each.values)}: {each.reason}" for each in found.points if each.reason]
+    told = [f"  {point_words(point.values)}: {point.reason}" for point in found.points if point.reason]
     return [piece for line in told for piece in wrapped(line, width)]
 
 

@@ -15,7 +15,7 @@ SMALL = Decimal("0.005")
 def document(found: Verification) -> Json:
     """The key `verified` of slipway.quote/1: all lines, and the sums of those that were compared."""
     keys = "names quoted_usd aws_usd difference_usd"
-    lines = [picked(each, keys) | {"reason": each.reason or None} for each in found.lines]
+    lines = [picked(line, keys) | {"reason": line.reason or None} for line in found.lines]
     apart = None if found.apart is None else float(found.apart)
     return picked(found, "rate_type holds apart quoted_usd aws_usd") | {"apart": apart, "lines": lines}
 
@@ -29,9 +29,9 @@ def verification_lines(found: Verification, width: int) -> list[str]:
 
 def _reasons(found: Verification) -> list[str]:
     names: dict[str, list[str]] = {}
-    for each in found.lines:
-        if each.difference_usd is None:
-            names.setdefault(each.reason, []).append(each.names[0])
+    for line in found.lines:
+        if line.difference_usd is None:
+            names.setdefault(line.reason, []).append(line.names[0])
     return [f"not compared, {reason}: {', '.join(listed)}" for reason, listed in names.items()]
 
 
@@ -48,10 +48,10 @@ def _answer(found: Verification) -> list[str]:
 
 def _table(found: Verification, width: int) -> list[str]:
     columns: list[Column[VerifiedLine]] = [
-        Column("line", lambda each: words.first_of(each.names)),
-        Column("quoted $", lambda each: words.cents(each.quoted_usd, "unpriced"), "point"),
-        Column("AWS $", lambda each: words.cents(each.aws_usd), "point"),
-        Column("change", lambda each: _change(each.difference_usd), "right"),
+        Column("line", lambda line: words.first_of(line.names)),
+        Column("quoted $", lambda line: words.cents(line.quoted_usd, "unpriced"), "point"),
+        Column("AWS $", lambda line: words.cents(line.aws_usd), "point"),
+        Column("change", lambda line: _change(line.difference_usd), "right"),
     ]
     return render(columns, found.lines, width)
 

@@ -26,15 +26,15 @@ def alarms(session: Session, names: Iterable[str]) -> tuple[AlarmState, ...]:
         pages = session.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNames=list(names))
         return tuple(
             AlarmState(
-                name=str(each["AlarmName"]),
-                metric=str(each["MetricName"]),
-                dimensions={str(pair["Name"]): str(pair["Value"]) for pair in each.get("Dimensions", [])},
-                threshold=float(each["Threshold"]),
-                missing=str(each.get("TreatMissingData", "missing")),
-                actions=frozenset(map(str, each.get("AlarmActions", []))),
+                name=str(alarm["AlarmName"]),
+                metric=str(alarm["MetricName"]),
+                dimensions={str(pair["Name"]): str(pair["Value"]) for pair in alarm.get("Dimensions", [])},
+                threshold=float(alarm["Threshold"]),
+                missing=str(alarm.get("TreatMissingData", "missing")),
+                actions=frozenset(map(str, alarm.get("AlarmActions", []))),
             )
             for page in pages
-            for each in page["MetricAlarms"]
+            for alarm in page["MetricAlarms"]
         )
 
 

@@ -34,8 +34,8 @@ def _model(service: str) -> Any:
 def _members(service: str, operations: tuple[str, ...]) -> dict[str, Any]:
     """The members of the requests of several operations, the first before the others."""
     model, found = _model(service), {}
-    for each in reversed(operations):
-        found.update(model.operation_model(each).input_shape.members)
+    for operation in reversed(operations):
+        found.update(model.operation_model(operation).input_shape.members)
     return found
 
 

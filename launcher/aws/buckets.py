@@ -90,7 +90,7 @@ def contents(session: Session, name: str) -> BucketContents | None:
     count = size = 0
     try:
         for page in _pages(session, name, "list_object_versions"):
-            sizes = [int(each["Size"]) for each in page.get("Versions", [])]
+            sizes = [int(version["Size"]) for version in page.get("Versions", [])]
             count, size = count + len(sizes), size + sum(sizes)
     except _NoBucketError:
         return None
@@ -113,9 +113,9 @@ def delete(session: Session, name: str, tell: Callable[[int], None]) -> None:
     client, gone = session.client("s3"), 0
     try:
         for page in _pages(session, name, "list_multipart_uploads"):
-            for each in page.get("Uploads", []):
-                with translated(f"abort the upload of {each['Key']} to {name}"):
-                    client.abort_multipart_upload(Bucket=name, Key=each["Key"], UploadId=each["UploadId"])
+            for upload in page.get("Uploads", []):
+                with translated(f"abort the upload of {upload['Key']} to {name}"):
+                    client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
         for page in _pages(session, name, "list_object_versions"):
             found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
             for start in range(0, len(found), _AT_ONCE):

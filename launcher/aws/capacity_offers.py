@@ -63,13 +63,13 @@ def _offerings(session: Session, instance_type: str, count: int, duration_h: int
 
 def _rates(offerings: list[Any], instance_type: str, region: str) -> Answer:
     rates, refusals = [], []
-    for each in offerings:
-        zone = each.get("AvailabilityZone", "") if each.get("ZoneType") == LOCAL else ""
+    for offering in offerings:
+        zone = offering.get("AvailabilityZone", "") if offering.get("ZoneType") == LOCAL else ""
         key = Key("capacity-block", instance_type, region, zone)
-        begins = each.get("StartDate")
+        begins = offering.get("StartDate")
         try:
-            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
-            usd = (fee / _instance_hours(each, instance_type)).quantize(PLACES)
+            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
+            usd = (fee / _instance_hours(offering, instance_type)).quantize(PLACES)
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
             continue

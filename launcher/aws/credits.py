@@ -75,7 +75,7 @@ def _unusable(each: Mapping[str, Any], now: datetime) -> str:
 def _left(each: Mapping[str, Any]) -> Decimal:
     """What is left of a credit; where AWS estimates what open bills take of it, the less of the two."""
     amounts = [each[name] for name in ("remainingAmount", "estimatedAmount") if each.get(name)]
-    return min(dollars(each["currencyAmount"], each["currencyCode"], free=True) for each in amounts)
+    return min(dollars(amount["currencyAmount"], amount["currencyCode"], free=True) for amount in amounts)
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -32,18 +32,18 @@ def data_exports(session: Session) -> list[DataExport]:
     """
     client = session.client("bcm-data-exports")
     found = []
-    for each in items(client.list_exports, "list the exports of the bill", "Exports"):
-        with translated(f"look at the export {each['ExportName']}"):
-            answer = client.get_export(ExportArn=each["ExportArn"])["Export"]
+    for item in items(client.list_exports, "list the exports of the bill", "Exports"):
+        with translated(f"look at the export {item['ExportName']}"):
+            answer = client.get_export(ExportArn=item["ExportArn"])["Export"]
         bucket = answer["DestinationConfigurations"]["S3Destination"]
-        state = each["ExportStatus"]
+        state = item["ExportStatus"]
         found.append(
             DataExport(
-                name=each["ExportName"],
+                name=item["ExportName"],
                 status=state.get("StatusCode", ""),
                 reason=state.get("StatusReason", ""),
                 query=answer["DataQuery"]["QueryStatement"],
-                place=f"s3://{bucket['S3Bucket']}/{bucket['S3Prefix'].strip('/')}/{each['ExportName']}",
+                place=f"s3://{bucket['S3Bucket']}/{bucket['S3Prefix'].strip('/')}/{item['ExportName']}",
                 file_format=bucket["S3OutputConfigurations"]["Format"],
             )
         )

@@ -126,7 +126,7 @@ def rollback_alarms(session: Session, endpoint: str, component: str | None) -> t
         else:
             found = client.describe_inference_component(InferenceComponentName=component)
     told = (found.get("LastDeploymentConfig") or {}).get("AutoRollbackConfiguration", {})
-    return tuple(str(each["AlarmName"]) for each in told.get("Alarms", []))
+    return tuple(str(alarm["AlarmName"]) for alarm in told.get("Alarms", []))
 
 
 def scaling_state(session: Session, resource: str) -> ScalingState | None:
@@ -143,12 +143,12 @@ def scaling_state(session: Session, resource: str) -> ScalingState | None:
     return ScalingState(
         least=int(targets[0]["MinCapacity"]),
         most=int(targets[0]["MaxCapacity"]),
-        schedule=tuple((str(each["Schedule"]), *_range(each["ScalableTargetAction"])) for each in actions),
+        schedule=tuple((str(action["Schedule"]), *_range(action["ScalableTargetAction"])) for action in actions),
         policies=tuple(
-            (str(each["PolicyName"]), str(each["PolicyType"]), each.get(key, {}).get("TargetValue"))
-            for each in policies
+            (str(policy["PolicyName"]), str(policy["PolicyType"]), policy.get(key, {}).get("TargetValue"))
+            for policy in policies
         ),
-        policy_arns=frozenset(str(each["PolicyARN"]) for each in policies),
+        policy_arns=frozenset(str(policy["PolicyARN"]) for policy in policies),
     )
 
 

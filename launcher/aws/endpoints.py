@@ -36,7 +36,7 @@ def described(session: Session, name: str) -> EndpointState:
     return EndpointState(
         status=str(found["EndpointStatus"]),
         config=str(found.get("EndpointConfigName", "")),
-        instances=sum(int(each.get("CurrentInstanceCount", 0)) for each in variants),
+        instances=sum(int(variant.get("CurrentInstanceCount", 0)) for variant in variants),
         reason=str(found.get("FailureReason", "")),
     )
 
@@ -59,7 +59,7 @@ def going_off(session: Session, names: tuple[str, ...]) -> tuple[str, ...]:
     with translated("describe the alarms"):
         pages = session.client("cloudwatch").get_paginator("describe_alarms")
         answers = pages.paginate(AlarmNames=list(names), StateValue="ALARM")
-        return tuple(str(each.get("AlarmDescription", "")) for page in answers for each in page["MetricAlarms"])
+        return tuple(str(alarm.get("AlarmDescription", "")) for page in answers for alarm in page["MetricAlarms"])
 
 
 def bearer_token(session: Session, seconds: int) -> str:

@@ -103,7 +103,7 @@ def describe_quota(session: Session, arn: str) -> QuotaState:
         status=str(found["Status"]),
         cluster_arn=str(found.get("ClusterArn", "")),
         team=str(found["ComputeQuotaTarget"]["TeamName"]),
-        instances={str(each["InstanceType"]): int(each.get("Count", 0)) for each in shares},
+        instances={str(share["InstanceType"]): int(share.get("Count", 0)) for share in shares},
     )
 
 
@@ -112,7 +112,7 @@ def describe_cluster(session: Session, name: str) -> PodState:
     with translated(f"describe HyperPod cluster {name}"):
         found = session.client("sagemaker").describe_cluster(ClusterName=name)
     network = found.get("VpcConfig", {})
-    groups = [_group(each) for each in found.get("InstanceGroups", ())]
+    groups = [_group(group) for group in found.get("InstanceGroups", ())]
     return PodState(
         name=str(found["ClusterName"]),
         arn=str(found["ClusterArn"]),
@@ -120,7 +120,7 @@ def describe_cluster(session: Session, name: str) -> PodState:
         node_recovery=found.get("NodeRecovery"),
         subnets=tuple(network.get("Subnets", ())),
         security_groups=tuple(network.get("SecurityGroupIds", ())),
-        groups={each.name: each for each in groups},
+        groups={group.name: group for group in groups},
         eks_arn=found.get("Orchestrator", {}).get("Eks", {}).get("ClusterArn"),
     )
 
@@ -164,7 +164,7 @@ def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, 
         AwsError: there is no such cluster, or a call failed.
     """
     there = describe_cluster(session, cluster).groups
-    if all(there[each["InstanceGroupName"]].wanted >= each["InstanceCount"] for each in groups):
+    if all(there[group["InstanceGroupName"]].wanted >= group["InstanceCount"] for group in groups):
         return False
     with translated(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
@@ -197,7 +197,7 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     with translated(f"list the {group} of HyperPod cluster {cluster}"):
         pages = session.client("sagemaker").get_paginator("list_cluster_nodes")
         for page in pages.paginate(ClusterName=cluster, InstanceGroupNameContains=group):
-            found += [each for each in page["ClusterNodeSummaries"] if each["InstanceGroupName"] == group]
+            found += [summary for summary in page["ClusterNodeSummaries"] if summary["InstanceGroupName"] == group]
     return tuple(str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == "Running")
 
 
@@ -209,7 +209,7 @@ def machines(session: Session, cluster: str) -> Mapping[str, int]:
             pages = list(client.get_paginator("list_cluster_nodes").paginate(ClusterName=cluster))
         except client.exceptions.ResourceNotFound:
             return {}
-    return Counter(str(each["InstanceType"]) for page in pages for each in page["ClusterNodeSummaries"])
+    return Counter(str(summary["InstanceType"]) for page in pages for summary in page["ClusterNodeSummaries"])
 
 
 def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
@@ -256,7 +256,7 @@ def describe_training_plan(session: Session, arn: str) -> TrainingPlanState:
         starts_at=found.get("StartTime"),
         ends_at=found.get("EndTime"),
         instances=int(found.get("TotalInstanceCount", 0)),
-        types=frozenset(str(each["InstanceType"]) for each in parts if "InstanceType" in each),
-        zones=frozenset(str(each["AvailabilityZoneId"]) for each in parts if "AvailabilityZoneId" in each),
+        types=frozenset(str(part["InstanceType"]) for part in parts if "InstanceType" in part),
+        zones=frozenset(str(part["AvailabilityZoneId"]) for part in parts if "AvailabilityZoneId" in part),
         fee_usd=Decimal(fee) if fee and found.get("CurrencyCode") == "USD" else None,
     )

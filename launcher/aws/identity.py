@@ -101,7 +101,7 @@ def simulated(
                 ResourceArns=list(resources),
                 **({"ContextEntries": entries} if entries else {}),
             ):
-                found += [_decision(each) for each in page["EvaluationResults"]]
+                found += [_decision(result) for result in page["EvaluationResults"]]
     return tuple(found)
 
 

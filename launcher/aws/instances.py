@@ -41,20 +41,20 @@ def of_cluster(
         pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
         return tuple(
             RunningInstance(
-                instance_type=str(each["InstanceType"]),
-                lifecycle=str(each.get("InstanceLifecycle", "")),
-                reservation=str(each.get("CapacityReservationId", "")),
-                tags={tag["Key"]: tag["Value"] for tag in each.get("Tags", ())},
+                instance_type=str(instance["InstanceType"]),
+                lifecycle=str(instance.get("InstanceLifecycle", "")),
+                reservation=str(instance.get("CapacityReservationId", "")),
+                tags={tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())},
             )
             for page in pages
             for reservation in page["Reservations"]
-            for each in reservation["Instances"]
+            for instance in reservation["Instances"]
         )
 
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:
     """How many instances of each type a cluster runs or starts now, by the tag with which its service marks them."""
-    return Counter(each.instance_type for each in of_cluster(session, tag, cluster))
+    return Counter(instance.instance_type for instance in of_cluster(session, tag, cluster))
 
 
 def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mapping[str, int]:
@@ -66,4 +66,4 @@ def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mappin
         kinds: of "Compute", "HeadNode", "LoginNode"; none: all of them.
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
-    return Counter(each.instance_type for each in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))
+    return Counter(instance.instance_type for instance in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))

@@ -28,11 +28,11 @@ def load_balancers(session: Session, cluster: str) -> Iterator[Created]:
 def _of_controller(session: Session, cluster: str) -> Iterator[Created]:
     client = session.client("elbv2")
     pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [each["LoadBalancerArn"] for page in pages for each in page["LoadBalancers"]]
+    names = [balancer["LoadBalancerArn"] for page in pages for balancer in page["LoadBalancers"]]
     for some in _parts(names):
-        for each in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
-            if _is_of(cluster, each["Tags"]):
-                arn = each["ResourceArn"]
+        for description in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
+            if _is_of(cluster, description["Tags"]):
+                arn = description["ResourceArn"]
                 command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
                 yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
@@ -41,17 +41,17 @@ def _classic(session: Session, cluster: str) -> Iterator[Created]:
     """What a Service of type LoadBalancer gets where nobody has installed a controller."""
     client = session.client("elb")
     pages = client.get_paginator("describe_load_balancers").paginate()
-    names = [each["LoadBalancerName"] for page in pages for each in page["LoadBalancerDescriptions"]]
+    names = [description["LoadBalancerName"] for page in pages for description in page["LoadBalancerDescriptions"]]
     for some in _parts(names):
-        for each in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
-            if _is_of(cluster, each["Tags"]):
-                name = each["LoadBalancerName"]
+        for description in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
+            if _is_of(cluster, description["Tags"]):
+                name = description["LoadBalancerName"]
                 command = f"aws elb delete-load-balancer --load-balancer-name {name}"
                 yield Created(kind=RetainedKind.LOAD_BALANCER, name=name, command=command)
 
 
 def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:
-    found = {each["Key"]: each.get("Value") for each in tags}
+    found = {tag["Key"]: tag.get("Value") for tag in tags}
     return OWNED.format(cluster) in found or found.get(_CONTROLLER) == cluster
 
 

@@ -29,13 +29,13 @@ def log_groups(session: Session, prefix: str) -> tuple[LogGroupState, ...]:
         pages = session.client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
         return tuple(
             LogGroupState(
-                name=str(each["logGroupName"]),
-                stored_bytes=int(each.get("storedBytes", 0)),
-                retention_days=each.get("retentionInDays"),
-                created=datetime.fromtimestamp(each["creationTime"] / _MILLISECONDS, UTC),
+                name=str(group["logGroupName"]),
+                stored_bytes=int(group.get("storedBytes", 0)),
+                retention_days=group.get("retentionInDays"),
+                created=datetime.fromtimestamp(group["creationTime"] / _MILLISECONDS, UTC),
             )
             for page in pages
-            for each in page["logGroups"]
+            for group in page["logGroups"]
         )
 
 
@@ -68,6 +68,6 @@ def trouble_line(session: Session, group: str) -> str | None:
             if problem.response.get("Error", {}).get("Code") in ("ResourceNotFoundException", "AccessDeniedException"):
                 return None
             raise
-    lines = [str(each["message"]).strip() for each in found["events"]]
-    telling = [each for each in lines if any(word in each.lower() for word in TROUBLE)]
+    lines = [str(event["message"]).strip() for event in found["events"]]
+    telling = [line for line in lines if any(word in line.lower() for word in TROUBLE)]
     return next(iter([*reversed(telling), *reversed(lines)]), None)

@@ -30,21 +30,21 @@ def made_by_cluster(session: Session, cluster: str) -> tuple[Created, ...]:
 def _in_ec2(session: Session, cluster: str) -> Iterator[Created]:
     client, owned = session.client("ec2"), [{"Name": "tag-key", "Values": [OWNED.format(cluster)]}]
     for page in client.get_paginator("describe_volumes").paginate(Filters=owned):
-        for each in page["Volumes"]:
-            name = each["VolumeId"]
+        for volume in page["Volumes"]:
+            name = volume["VolumeId"]
             command = f"aws ec2 delete-volume --volume-id {name}"
-            gib, kind = float(each["Size"]), each["VolumeType"]
+            gib, kind = float(volume["Size"]), volume["VolumeType"]
             yield Created(kind=RetainedKind.VOLUME, name=name, command=command, gib=gib, volume_type=kind)
     free = [{"Name": f"tag:{INTERFACES}", "Values": [cluster]}, {"Name": "status", "Values": ["available"]}]
     for page in client.get_paginator("describe_network_interfaces").paginate(Filters=free):
-        for each in page["NetworkInterfaces"]:
-            name = each["NetworkInterfaceId"]
+        for interface in page["NetworkInterfaces"]:
+            name = interface["NetworkInterfaceId"]
             command = f"aws ec2 delete-network-interface --network-interface-id {name}"
             yield Created(kind=RetainedKind.INTERFACE, name=name, command=command)
     for page in client.get_paginator("describe_security_groups").paginate(Filters=owned):
-        for each in page["SecurityGroups"]:
-            if not each["GroupName"].startswith(_OF_EKS):
-                name = each["GroupId"]
+        for group in page["SecurityGroups"]:
+            if not group["GroupName"].startswith(_OF_EKS):
+                name = group["GroupId"]
                 yield Created(
                     kind=RetainedKind.GROUP, name=name, command=f"aws ec2 delete-security-group --group-id {name}"
                 )

@@ -45,4 +45,4 @@ def samples(
             Period=int(period.total_seconds()),
             Statistics=[metric.statistic],
         )
-    return sorted((each["Timestamp"], float(each[metric.statistic])) for each in answer["Datapoints"])
+    return sorted((datapoint["Timestamp"], float(datapoint[metric.statistic])) for datapoint in answer["Datapoints"])

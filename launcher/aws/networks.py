@@ -36,14 +36,14 @@ def subnets(session: Session, ids: tuple[str, ...]) -> tuple[SubnetState, ...]:
         answer = session.client("ec2").describe_subnets(SubnetIds=list(ids))
     return tuple(
         SubnetState(
-            id=each["SubnetId"],
-            vpc_id=each["VpcId"],
-            az_id=each["AvailabilityZoneId"],
-            cidr=each["CidrBlock"],
-            free_addresses=each["AvailableIpAddressCount"],
-            public_addresses=bool(each["MapPublicIpOnLaunch"]),
+            id=subnet["SubnetId"],
+            vpc_id=subnet["VpcId"],
+            az_id=subnet["AvailabilityZoneId"],
+            cidr=subnet["CidrBlock"],
+            free_addresses=subnet["AvailableIpAddressCount"],
+            public_addresses=bool(subnet["MapPublicIpOnLaunch"]),
         )
-        for each in answer["Subnets"]
+        for subnet in answer["Subnets"]
     )
 
 
@@ -78,7 +78,7 @@ def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
     """
     with translated("describe security groups"):
         answer = session.client("ec2").describe_security_groups(GroupIds=list(ids))
-    return {str(each["GroupId"]): str(each["VpcId"]) for each in answer["SecurityGroups"]}
+    return {str(group["GroupId"]): str(group["VpcId"]) for group in answer["SecurityGroups"]}
 
 
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def lets_all_from(rules: Iterable[Mapping[str, Any]], group: str) -> bool:
     False
     """
     return any(
-        rule["IpProtocol"] == "-1" and group in [each["GroupId"] for each in rule.get("UserIdGroupPairs", [])]
+        rule["IpProtocol"] == "-1" and group in [pair["GroupId"] for pair in rule.get("UserIdGroupPairs", [])]
         for rule in rules
     )
 
@@ -130,11 +130,11 @@ def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
         answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
     return tuple(
         NatState(
-            id=str(each["NatGatewayId"]),
-            available=each["State"] == "available",
-            allocations=frozenset(str(one["AllocationId"]) for one in each["NatGatewayAddresses"]),
+            id=str(gateway["NatGatewayId"]),
+            available=gateway["State"] == "available",
+            allocations=frozenset(str(one["AllocationId"]) for one in gateway["NatGatewayAddresses"]),
         )
-        for each in answer["NatGateways"]
+        for gateway in answer["NatGateways"]
     )
 
 
@@ -146,28 +146,30 @@ def allocations(session: Session, addresses: Sequence[str]) -> tuple[str, ...]:
     """
     with translated("describe addresses"):
         answer = session.client("ec2").describe_addresses(PublicIps=list(addresses))
-    return tuple(str(each["AllocationId"]) for each in answer["Addresses"])
+    return tuple(str(address["AllocationId"]) for address in answer["Addresses"])
 
 
 def endpoint_services(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
     """The service and the kind, Gateway or Interface, of some VPC endpoints."""
     with translated("describe VPC endpoints"):
         answer = session.client("ec2").describe_vpc_endpoints(VpcEndpointIds=list(ids))
-    return frozenset((str(each["ServiceName"]), str(each["VpcEndpointType"])) for each in answer["VpcEndpoints"])
+    return frozenset(
+        (str(endpoint["ServiceName"]), str(endpoint["VpcEndpointType"])) for endpoint in answer["VpcEndpoints"]
+    )
 
 
 def flow_logs(session: Session, ids: Sequence[str]) -> frozenset[tuple[str, str]]:
     """What some flow logs watch and the traffic they take in."""
     with translated("describe flow logs"):
         answer = session.client("ec2").describe_flow_logs(FlowLogIds=list(ids))
-    return frozenset((str(each["ResourceId"]), str(each["TrafficType"])) for each in answer["FlowLogs"])
+    return frozenset((str(log["ResourceId"]), str(log["TrafficType"])) for log in answer["FlowLogs"])
 
 
 def attached_vpcs(session: Session, gateways: Sequence[str]) -> frozenset[str]:
     """The VPCs that some internet gateways are attached to."""
     with translated("describe internet gateways"):
         answer = session.client("ec2").describe_internet_gateways(InternetGatewayIds=list(gateways))
-    return frozenset(str(one["VpcId"]) for each in answer["InternetGateways"] for one in each["Attachments"])
+    return frozenset(str(one["VpcId"]) for gateway in answer["InternetGateways"] for one in gateway["Attachments"])
 
 
 def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
@@ -176,8 +178,8 @@ def tables_of(session: Session, subnet_ids: Sequence[str]) -> dict[str, str]:
     with translated("describe route tables"):
         answer = session.client("ec2").describe_route_tables(Filters=wanted)
     return {
-        str(each["SubnetId"]): str(table["RouteTableId"])
+        str(association["SubnetId"]): str(table["RouteTableId"])
         for table in answer["RouteTables"]
-        for each in table["Associations"]
-        if "SubnetId" in each
+        for association in table["Associations"]
+        if "SubnetId" in association
     }

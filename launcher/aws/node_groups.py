@@ -91,7 +91,9 @@ def describe_template(session: Session, template: tuple[str, str]) -> TemplateSt
     reserved = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     return TemplateState(
         instance_type=str(data.get("InstanceType", "")),
-        interfaces=tuple(str(each.get("InterfaceType", "interface")) for each in data.get("NetworkInterfaces", ())),
+        interfaces=tuple(
+            str(interface.get("InterfaceType", "interface")) for interface in data.get("NetworkInterfaces", ())
+        ),
         reservation_id=reserved.get("CapacityReservationId"),
         placement_group=data.get("Placement", {}).get("GroupName"),
     )

@@ -60,17 +60,19 @@ class Objects:
             )
             return tuple(
                 StoredObject(
-                    key=each["Key"].removeprefix(self.prefix), bytes=int(each["Size"]), modified=each["LastModified"]
+                    key=content["Key"].removeprefix(self.prefix),
+                    bytes=int(content["Size"]),
+                    modified=content["LastModified"],
                 )
                 for page in pages
-                for each in page.get("Contents", ())
+                for content in page.get("Contents", ())
             )
 
     def first(self) -> str | None:
         """The key of one of them; None where there is none."""
         with translated(f"list {self.uri}"):
             answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
-        return next((str(each["Key"]).removeprefix(self.prefix) for each in answer.get("Contents", ())), None)
+        return next((str(content["Key"]).removeprefix(self.prefix) for content in answer.get("Contents", ())), None)
 
     def find(self, key: str) -> StoredObject | None:
         """One object, None where there is none."""

@@ -71,7 +71,9 @@ def describe_cluster(session: Session, cluster: str) -> ClusterState:
         size=str(found["size"]),
         version=str(found["scheduler"]["version"]),
         accounting=str(slurm.get("accounting", {}).get("mode", "NONE")),
-        settings={each["parameterName"]: each["parameterValue"] for each in slurm.get("slurmCustomSettings", ())},
+        settings={
+            setting["parameterName"]: setting["parameterValue"] for setting in slurm.get("slurmCustomSettings", ())
+        },
         subnets=tuple(found["networking"].get("subnetIds", ())),
         security_groups=tuple(found["networking"].get("securityGroupIds", ())),
     )
@@ -79,7 +81,7 @@ def describe_cluster(session: Session, cluster: str) -> ClusterState:
 
 def groups(session: Session, cluster: str) -> tuple[GroupState, ...]:
     """The compute node groups of a cluster; none where there is no such cluster."""
-    found = (_described(session, cluster, each) for each in _ids(session, cluster, "compute_node_group"))
+    found = (_described(session, cluster, id_) for id_ in _ids(session, cluster, "compute_node_group"))
     return tuple(_group(each) for each in found if each is not None)
 
 
@@ -111,7 +113,10 @@ def queues(session: Session, cluster: str) -> tuple[QueueState, ...]:
     for id_ in _ids(session, cluster, "queue"):
         with translated(f"describe queue {id_} of PCS cluster {cluster}"):
             found = session.client("pcs").get_queue(clusterIdentifier=cluster, queueIdentifier=id_)["queue"]
-        ids = tuple(str(each["computeNodeGroupId"]) for each in found.get("computeNodeGroupConfigurations", ()))
+        ids = tuple(
+            str(configuration["computeNodeGroupId"])
+            for configuration in found.get("computeNodeGroupConfigurations", ())
+        )
         made.append(QueueState(id=id_, name=str(found["name"]), status=str(found["status"]), groups=ids))
     return tuple(made)
 
@@ -120,7 +125,7 @@ def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
     within = "queues" if kind == "queue" else "computeNodeGroups"
     call, what = getattr(session.client("pcs"), f"list_{kind}s"), f"list the {kind.replace('_', ' ')}s of {cluster}"
     try:
-        return tuple(str(each["id"]) for each in items(call, what, within, token=_TOKEN, clusterIdentifier=cluster))
+        return tuple(str(item["id"]) for item in items(call, what, within, token=_TOKEN, clusterIdentifier=cluster))
     except AwsError as problem:
         if error_code(problem) in _ABSENT:
             return ()
@@ -176,4 +181,4 @@ def machine(session: Session, group: str) -> str | None:
     ]
     with translated(f"find the instance of node group {group}"):
         found = session.client("ec2").describe_instances(Filters=filters)["Reservations"]
-    return next((str(each["InstanceId"]) for one in found for each in one["Instances"]), None)
+    return next((str(instance["InstanceId"]) for one in found for instance in one["Instances"]), None)

@@ -71,7 +71,7 @@ def estimated(
     finally:
         with translated("delete the estimate in AWS's pricing calculator"):
             client.delete_workload_estimate(identifier=identifier)
-    return {each.key: found.get(each.key, Answered(None, "AWS said nothing of it")) for each in usages}
+    return {usage.key: found.get(usage.key, Answered(None, "AWS said nothing of it")) for usage in usages}
 
 
 def _filled(
@@ -82,12 +82,12 @@ def _filled(
     for start in range(0, len(usages), A_CALL):
         with translated("fill the estimate in AWS's pricing calculator"):
             answer = client.batch_create_workload_estimate_usage(
-                workloadEstimateId=identifier, usage=[_sent(each, account) for each in usages[start : start + A_CALL]]
+                workloadEstimateId=identifier, usage=[_sent(usage, account) for usage in usages[start : start + A_CALL]]
             )
-        keys |= {each["id"]: each["key"] for each in answer.get("items", ()) if "id" in each and "key" in each}
-        for each in answer.get("errors", ()):
-            reason = f"{each.get('errorCode', 'refused')}: {each.get('errorMessage', 'no reason given')}"
-            refused[str(each.get("key"))] = Answered(None, reason)
+        keys |= {item["id"]: item["key"] for item in answer.get("items", ()) if "id" in item and "key" in item}
+        for error in answer.get("errors", ()):
+            reason = f"{error.get('errorCode', 'refused')}: {error.get('errorMessage', 'no reason given')}"
+            refused[str(error.get("key"))] = Answered(None, reason)
     return keys, refused
 
 

@@ -157,8 +157,8 @@ def bill_products(session: Session, service: str, region: str, known: Collection
     """
     what = f"Price List of {service} in {region}"
     if region == EVERYWHERE:
-        filters = [{"usagetype": each.name} for each in known]
-        return [product for each in filters for product in _products(session, service, each, (), what)]
+        filters = [{"usagetype": usage_type.name} for usage_type in known]
+        return [product for filter_ in filters for product in _products(session, service, filter_, (), what)]
     if service == DATA_TRANSFER:
         inside = _products(session, service, {"transferType": "IntraRegion"}, (), what)
         wanted = {"transferType": "InterRegion Outbound", "fromRegionCode": region}
@@ -259,14 +259,14 @@ def _begins(term: Mapping[str, Any]) -> datetime:
 
 
 def _hourly(term: Mapping[str, Any]) -> Decimal:
-    prices = [_amount(each) for each in _dimensions(term, lambda unit: unit in _HOURS)]
+    prices = [_amount(dimension) for dimension in _dimensions(term, lambda unit: unit in _HOURS)]
     if not prices:
         raise RefusedPriceError("the price is not by the hour")
     return max(prices)
 
 
 def _dimensions(term: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[Mapping[str, Any]]:
-    return [each for each in term.get("priceDimensions", {}).values() if wanted(each.get("unit", ""))]
+    return [dimension for dimension in term.get("priceDimensions", {}).values() if wanted(dimension.get("unit", ""))]
 
 
 def _amount(dimension: Mapping[str, Any], *, free: bool = False) -> Decimal:
@@ -318,5 +318,5 @@ def _effective(term: Mapping[str, Any], years: int) -> Decimal:
     """
     parts = _dimensions(term, lambda unit: unit in _HOURS or unit == "Quantity")
     hours = {"Quantity": HOURS_PER_YEAR * years}
-    total = sum((_amount(each, free=True) / hours.get(each["unit"], 1) for each in parts), Decimal(0))
+    total = sum((_amount(part, free=True) / hours.get(part["unit"], 1) for part in parts), Decimal(0))
     return dollars(str(total)).quantize(PLACES)

@@ -30,5 +30,5 @@ def describe(session: Session, name: str) -> RuleState:
         enabled=found["State"] == "ENABLED",
         schedule=found.get("ScheduleExpression") or None,
         pattern=pattern,
-        targets=frozenset(str(each["Arn"]) for each in targets),
+        targets=frozenset(str(target["Arn"]) for target in targets),
     )

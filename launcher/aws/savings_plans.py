@@ -33,7 +33,7 @@ def ec2(session: Session, instance_type: str, regions: Collection[str]) -> Answe
         serviceCodes=["AmazonEC2"],
         filters=[{"name": name, "values": list(values)} for name, values in filters.items()],
     )
-    plain = [each for each in rates if "BoxUsage" in each.get("usageType", "")]
+    plain = [rate for rate in rates if "BoxUsage" in rate.get("usageType", "")]
     return _answer(plain, instance_type, regions, {})
 
 
@@ -78,19 +78,19 @@ def _rates(session: Session, name: str, **question: Any) -> list[Any]:
 
 def _answer(rates: list[Any], name: str, regions: Collection[str], places: Mapping[str, str]) -> Answer:
     fetched, refusals = [], []
-    for each in rates:
-        offering = each.get("savingsPlanOffering", {})
+    for rate in rates:
+        offering = rate.get("savingsPlanOffering", {})
         kind, years = KINDS.get(offering.get("planType")), YEARS_BY_SECONDS.get(offering.get("durationSeconds"))
         payment = PAYMENTS.get(offering.get("paymentOption"))
-        stated = {item["name"]: item["value"] for item in each.get("properties", ())}
-        region = places.get(each.get("usageType", ""), stated.get("region", ""))
+        stated = {item["name"]: item["value"] for item in rate.get("properties", ())}
+        region = places.get(rate.get("usageType", ""), stated.get("region", ""))
         if kind is None or years is None or payment is None or region not in regions:
             continue
         if not places and stated.get("instanceType", name) != name:
             continue
         key = Key("savings-plan", name, region, "", kind.value, years, payment.value)
         try:
-            fetched.append(FetchedPrice(key=key, usd=_hourly(each, offering)))
+            fetched.append(FetchedPrice(key=key, usd=_hourly(rate, offering)))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
     return answer(fetched, refusals)

@@ -32,7 +32,7 @@ def spot(session: Session, instance_types: Collection[str], now: datetime) -> An
         ProductDescriptions=[PRODUCT],
         StartTime=now,
     )
-    wanted = [each for each in entries if each["InstanceType"] in instance_types]
+    wanted = [entry for entry in entries if entry["InstanceType"] in instance_types]
     names = zone_ids(session) if any(not each.get("AvailabilityZoneId") for each in wanted) else {}
     newest: dict[Key, Mapping[str, Any]] = {}
     for each in wanted:

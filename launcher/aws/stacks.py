@@ -105,7 +105,7 @@ def tagged(session: Session, key: str) -> tuple[StackState, ...]:
     """The stacks of the region that have a tag, but for the parts of others."""
     with translated("list the stacks"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        found = [each for page in pages for each in page["Stacks"] if "ParentId" not in each]
+        found = [stack for page in pages for stack in page["Stacks"] if "ParentId" not in stack]
     return tuple(state for state in map(_state, found) if key in state.tags and state.status != REMOVED)
 
 
@@ -113,7 +113,7 @@ def names(session: Session) -> tuple[str, ...]:
     """The names of all stacks of the region."""
     with translated("list the stacks"):
         pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-        return tuple(str(each["StackName"]) for page in pages for each in page["Stacks"])
+        return tuple(str(stack["StackName"]) for page in pages for stack in page["Stacks"])
 
 
 def resources(session: Session, name: str) -> tuple[StackResource, ...]:
@@ -123,13 +123,13 @@ def resources(session: Session, name: str) -> tuple[StackResource, ...]:
         return tuple(
             StackResource(
                 stack=name,
-                logical_id=each["LogicalResourceId"],
-                physical_id=each.get("PhysicalResourceId", ""),
-                type=each["ResourceType"],
-                status=each["ResourceStatus"],
+                logical_id=summary["LogicalResourceId"],
+                physical_id=summary.get("PhysicalResourceId", ""),
+                type=summary["ResourceType"],
+                status=summary["ResourceStatus"],
             )
             for page in pages
-            for each in page["StackResourceSummaries"]
+            for summary in page["StackResourceSummaries"]
         )
 
 
@@ -151,7 +151,7 @@ def exports(session: Session) -> dict[str, str]:
     """The id of the stack behind each export of the region."""
     with translated("list the exports"):
         pages = session.client("cloudformation").get_paginator("list_exports").paginate()
-        return {str(each["Name"]): str(each["ExportingStackId"]) for page in pages for each in page["Exports"]}
+        return {str(export["Name"]): str(export["ExportingStackId"]) for page in pages for export in page["Exports"]}
 
 
 def importers(session: Session, export: str) -> frozenset[str]:
@@ -239,8 +239,8 @@ def _is_not(seen: str | None, event: dict[str, Any]) -> bool:
 def _seen_before(session: Session, stack: StackState) -> str | None:
     events = _events(session, stack)
     if stack.status == BEING_REMOVED:
-        for each in events:
-            if _is_of(stack, each) and each["ResourceStatus"] == BEING_REMOVED:
+        for event in events:
+            if _is_of(stack, event) and event["ResourceStatus"] == BEING_REMOVED:
                 break
     newest = next(events, None)
     return str(newest["EventId"]) if newest is not None else None
@@ -261,7 +261,7 @@ def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) 
     """Why a stack is still there: every resource that would not go, or what CloudFormation says of the stack."""
     resources = [each for each in failed if not _is_of(stack, each)] or failed
     said = "\n".join(
-        f"  {each.logical_id} ({each.type}): {each.reason or 'no reason given'}" for each in map(_event, resources)
+        f"  {event.logical_id} ({event.type}): {event.reason or 'no reason given'}" for event in map(_event, resources)
     )
     return DeploymentFailedError(
         f"stack {stack.name} could not be removed:\n{said}",
@@ -285,9 +285,11 @@ def _state(found: dict[str, Any]) -> StackState:
         name=found["StackName"],
         status=found["StackStatus"],
         protected=bool(found.get("EnableTerminationProtection", False)),
-        outputs={each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])},
-        tags={each["Key"]: each["Value"] for each in found.get("Tags", [])},
+        outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
+        tags={tag["Key"]: tag["Value"] for tag in found.get("Tags", [])},
         deployed_at=found.get("LastUpdatedTime", found.get("CreationTime")),
         made_at=found.get("CreationTime"),
-        inputs={each["ParameterKey"]: each.get("ParameterValue", "") for each in found.get("Parameters", [])},
+        inputs={
+            parameter["ParameterKey"]: parameter.get("ParameterValue", "") for parameter in found.get("Parameters", [])
+        },
     )

@@ -24,7 +24,9 @@ def describe(session: Session, arn: str) -> TopicState:
         attributes = client.get_topic_attributes(TopicArn=arn)["Attributes"]
         pages = client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=arn)
         subscribers = frozenset(
-            (str(each["Protocol"]), str(each["Endpoint"])) for page in pages for each in page["Subscriptions"]
+            (str(subscription["Protocol"]), str(subscription["Endpoint"]))
+            for page in pages
+            for subscription in page["Subscriptions"]
         )
         statements = tuple(safe_json.loads(attributes.get("Policy") or "{}").get("Statement", []))
     return TopicState(

@@ -44,7 +44,7 @@ def describe(session: Session, name: str) -> Mapping[str, Any] | None:
 def run_of(session: Session, arn: str) -> str | None:
     """The submission that a training job is of, by its tag; None for one that is not Slipway's."""
     tags = items(session.client("sagemaker").list_tags, f"tags of {arn}", "Tags", ResourceArn=arn)
-    return next((str(each["Value"]) for each in tags if each["Key"] == RUN_TAG), None)
+    return next((str(tag["Value"]) for tag in tags if tag["Key"] == RUN_TAG), None)
 
 
 def running(session: Session, cluster: str) -> tuple[Mapping[str, Any], ...]:

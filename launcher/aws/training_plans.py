@@ -40,10 +40,10 @@ def training_plans(session: Session, instance_type: str, count: int, now: dateti
         raise
     rates, refusals = [], []
     key = Key("training-plan", instance_type, region)
-    for each in offerings:
+    for offering in offerings:
         try:
-            fee = dollars(each.get("UpfrontFee"), each.get("CurrencyCode"))
-            rates.append(FetchedPrice(key=key, usd=(fee / _instance_hours(each)).quantize(PLACES)))
+            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
+            rates.append(FetchedPrice(key=key, usd=(fee / _instance_hours(offering)).quantize(PLACES)))
         except RefusedPriceError as problem:
             refusals.append(Refusal(key=key, reason=str(problem)))
     return answer(rates, refusals)

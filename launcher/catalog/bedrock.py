@@ -21,7 +21,7 @@ from launcher.model.serving import BedrockPrice, ImportPrice
 
 DATA = Path(__file__).parent / "data" / "serving"
 SOURCE = "litellm 1.109.1 of 2026-11-12"
-PROFILES = tuple(each.value for each in BedrockProfile if each is not BedrockProfile.NONE)
+PROFILES = tuple(profile.value for profile in BedrockProfile if profile is not BedrockProfile.NONE)
 """Cross-region inference profiles, as the first word of a model id."""
 AREAS = {"us": ("us",), "eu": ("eu",), "ap": ("apac",), "ca": ("us",)}
 """Profiles that requests of a region can use, by the first word of the region; `global` takes all of them."""
@@ -54,8 +54,8 @@ class BedrockCatalog:
     def rows(self) -> Mapping[str, tuple[BedrockPrice, ...]]:
         """Every price by model id, whatever its day."""
         found: dict[str, list[BedrockPrice]] = {}
-        for each in _rows():
-            found.setdefault(each.model_id, []).append(each)
+        for row in _rows():
+            found.setdefault(row.model_id, []).append(row)
         return MappingProxyType({name: tuple(rows) for name, rows in found.items()})
 
     @cached_property
@@ -66,7 +66,7 @@ class BedrockCatalog:
     @cached_property
     def regions(self) -> frozenset[str]:
         """The regions that some price names; Bedrock may be in more."""
-        return frozenset(each.region for rows in self.rows.values() for each in rows if each.region)
+        return frozenset(row.region for rows in self.rows.values() for row in rows if row.region)
 
     def of_model(self, model: str) -> str | None:
         """Bedrock's id of a model of the catalog; None where Bedrock does not have it."""
@@ -105,19 +105,23 @@ class BedrockCatalog:
             wider = [(each, where) for each in profiles_of(region) for where in (region, "")]
             wanted = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
         rows = self._known(model_id)
-        chosen = (_first([each for each in rows if (each.profile, each.region) == where]) for where in wanted)
-        found = [each for each in chosen if each is not None]
-        offered = (each for each in found if each.deprecation is None or each.deprecation > today)
+        chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in wanted)
+        found = [bedrock_price for bedrock_price in chosen if bedrock_price is not None]
+        offered = (
+            bedrock_price
+            for bedrock_price in found
+            if bedrock_price.deprecation is None or bedrock_price.deprecation > today
+        )
         return next(offered, found[0] if found else None)
 
     def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
         """The prices of a model through every inference profile that requests of a region can use."""
         found = (self.price(model_id, region, BedrockProfile(each)) for each in profiles_of(region))
-        return tuple(each for each in found if each is not None)
+        return tuple(bedrock_price for bedrock_price in found if bedrock_price is not None)
 
     def _known(self, model_id: str) -> Sequence[BedrockPrice]:
         until = self.prices_as_of or date.max
-        return [each for each in self.rows.get(model_id, ()) if each.as_of <= until]
+        return [bedrock_price for bedrock_price in self.rows.get(model_id, ()) if bedrock_price.as_of <= until]
 
     def import_price(self, region: str) -> ImportPrice | None:
         """What imported weights cost in a region; None where it is not known."""
@@ -147,7 +151,7 @@ class BedrockCatalog:
 
 def _first(rows: Sequence[BedrockPrice]) -> BedrockPrice | None:
     """The first of some rows, those that may price a candidate before those that may not."""
-    return min(rows, key=lambda each: each.basis is Basis.UNVERIFIED, default=None)
+    return min(rows, key=lambda bedrock_price: bedrock_price.basis is Basis.UNVERIFIED, default=None)
 
 
 def _plain(model_id: str) -> str:

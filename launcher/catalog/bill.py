@@ -97,14 +97,16 @@ def _pair(text: str) -> tuple[str, str]:
 
 def usage_types_of(service: str, region: str) -> tuple[UsageType, ...]:
     """Those of a service in a region; those that are the same everywhere have EVERYWHERE for a region."""
-    return tuple(each for each in usage_types() if each.service == service and each.is_asked_in(region))
+    return tuple(
+        usage_type for usage_type in usage_types() if usage_type.service == service and usage_type.is_asked_in(region)
+    )
 
 
 def item_questions(regions: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The services and regions that all bill items of some regions are asked for in, each pair once."""
     every = usage_types()
-    everywhere = dict.fromkeys((each.service, EVERYWHERE) for each in every if each.everywhere)
-    services = dict.fromkeys(each.service for each in every if not each.everywhere)
+    everywhere = dict.fromkeys((usage_type.service, EVERYWHERE) for usage_type in every if usage_type.everywhere)
+    services = dict.fromkeys(usage_type.service for usage_type in every if not usage_type.everywhere)
     return (*((service, region) for region in regions for service in services), *everywhere)
 
 

@@ -67,7 +67,7 @@ def is_usage_type(known: str, usage_type: str) -> bool:
 
 @cache
 def _rows() -> tuple[tuple[re.Pattern[str], Mapping[str, str], UsageType | None], ...]:
-    items = {each.item: each for each in usage_types()}
+    items = {usage_type.item: usage_type for usage_type in usage_types()}
     return tuple(
         (re.compile(cells["line"]), cells, items[cells["item"]] if cells["item"] else None)
         for cells in read_cells("billed_lines.csv")

@@ -117,7 +117,9 @@ class Catalog:
 
     @cached_property
     def _region_by_zone(self) -> Mapping[str, str]:
-        zones = {zone: each.name for each in self.regions.values() for zone in (*each.az_ids, *each.local_zones)}
+        zones = {
+            zone: region.name for region in self.regions.values() for zone in (*region.az_ids, *region.local_zones)
+        }
         return MappingProxyType(zones)
 
     def region_of_az(self, az_id: str) -> str | None:
@@ -131,9 +133,9 @@ class Catalog:
     def _first_zones(self, instance_type: str) -> Mapping[str, str]:
         if instance_type not in self._zones:
             found: dict[str, str] = {}
-            for each in self.instance_types[instance_type].az_ids:
-                if (region := self.region_of_az(each)) is not None:
-                    found.setdefault(region, each)
+            for az_id in self.instance_types[instance_type].az_ids:
+                if (region := self.region_of_az(az_id)) is not None:
+                    found.setdefault(region, az_id)
             self._zones[instance_type] = found
         return self._zones[instance_type]
 
@@ -141,8 +143,8 @@ class Catalog:
     def _regions_of(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, set[str]] = {}
         of_zone, regions = self._region_by_zone, self.regions
-        for each in self.instance_types.values():
-            found[each.name] = {of_zone[zone] for zone in each.az_ids if zone in of_zone}
+        for instance_type in self.instance_types.values():
+            found[instance_type.name] = {of_zone[zone] for zone in instance_type.az_ids if zone in of_zone}
         for index in (self.store.on_demand, self.store.spot, self.store.capacity_blocks):
             for (name, region), rows in index.items():
                 known = found.setdefault(name, set())
@@ -156,7 +158,7 @@ class Catalog:
 
     def commercial(self, regions: Iterable[str]) -> tuple[str, ...]:
         """Those that `target.region: any` means: GovCloud needs its own account, so a plan has to name its region."""
-        return tuple(each for each in regions if self.regions[each].partition == COMMERCIAL)
+        return tuple(region for region in regions if self.regions[region].partition == COMMERCIAL)
 
     def offers(self, instance_type: str, region: str) -> bool:
         """Whether a region is known to offer a type."""
@@ -285,7 +287,7 @@ class Catalog:
     def _dearest_item(self, item: str) -> Price | None:
         if item not in self._dearest:
             rows = (rows for (name, _), rows in self.store.bill_items.items() if name == item)
-            found = (price_item(item, each, self.store, self.until) for each in rows)
+            found = (price_item(item, row, self.store, self.until) for row in rows)
             self._dearest[item] = max((each for each in found if isinstance(each, Price)), key=_usd, default=None)
         return self._dearest[item]
 

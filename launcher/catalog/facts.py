@@ -45,7 +45,7 @@ def load_accelerators(store: Store) -> Mapping[str, Accelerator]:
     stacks = {cells["name"]: _stack(cells, store) for cells in read_cells("training_stacks.csv")}
     software = {cells["accelerator"]: cells for cells in read_cells("chip_software.csv")}
     chips = read_cells("accelerators.csv")
-    return MappingProxyType({each["name"]: _accelerator(each, software[each["name"]], stacks, store) for each in chips})
+    return MappingProxyType({chip["name"]: _accelerator(chip, software[chip["name"]], stacks, store) for chip in chips})
 
 
 def load_instance_types(store: Store, chips: Mapping[str, Accelerator]) -> Mapping[str, InstanceType]:

@@ -186,7 +186,7 @@ def answer(rates: Iterable[FetchedPrice], refusals: Iterable[Refusal] = ()) -> A
         same = kept.get(each.key)
         if same is None or each.usd > same.usd:
             kept[each.key] = each
-    left = {each.key: each for each in refusals if each.key not in kept}
+    left = {refusal.key: refusal for refusal in refusals if refusal.key not in kept}
     return Answer(rates=tuple(kept.values()), refusals=tuple(each for _, each in sorted(left.items())))
 
 
@@ -194,20 +194,20 @@ def file_rows(answer: Answer, as_of: date) -> dict[Table, list[tuple[str, ...]]]
     """The rows of the cache's files, by file; the ways of paying for one commitment share a row."""
     found: dict[Table, list[tuple[str, ...]]] = {}
     if answer.bands:
-        found[tables.INTERRUPTIONS] = [each.row for each in answer.bands]
+        found[tables.INTERRUPTIONS] = [band.row for band in answer.bands]
     if answer.items:
-        found[tables.BILL_ITEMS] = [each.row(as_of) for each in answer.items]
+        found[tables.BILL_ITEMS] = [item.row(as_of) for item in answer.items]
     terms: dict[Key, dict[str, FetchedPrice]] = {}
-    for each in answer.rates:
-        key = each.key
+    for rate in answer.rates:
+        key = rate.key
         if key.payment:
-            terms.setdefault(key._replace(payment=""), {})[key.payment] = each
+            terms.setdefault(key._replace(payment=""), {})[key.payment] = rate
         else:
             place = key.detail if key.kind == SAGEMAKER else key.zone
-            row = (key.name, key.region, place, plain(each.usd), *_origin(each, as_of))
+            row = (key.name, key.region, place, plain(rate.usd), *_origin(rate, as_of))
             found.setdefault(TABLES[key.kind], []).append(row)
     for term, paid in terms.items():
-        rates = (plain(paid[each.value].usd) if each.value in paid else "" for each in Payment)
+        rates = (plain(paid[payment.value].usd) if payment.value in paid else "" for payment in Payment)
         origin = _origin(next(iter(paid.values())), as_of)
         found.setdefault(TABLES[term.kind], []).append(
             (term.name, term.region, term.detail, str(term.term_years), *rates, *origin)
@@ -257,7 +257,11 @@ def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[
 
 
 def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
-    details = ("standard", "convertible") if kind == "reserved" else tuple(each.value for each in SavingsPlanKind)
+    details = (
+        ("standard", "convertible")
+        if kind == "reserved"
+        else tuple(savings_plan_kind.value for savings_plan_kind in SavingsPlanKind)
+    )
     for name, region, detail, years, payment in product(names, regions, details, ("1", "3"), Payment):
         usd = rate_of(payment)
         row = newest(index.get((name, region, detail, years), ()), usd, FOREVER)
@@ -269,17 +273,17 @@ def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[
 def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[Move, ...]:
     """The prices that moved by more than JUMP, or fell by more than FELL."""
     moves = []
-    for each in rates:
-        old = before.get(each.key)
-        most = JUMP if each.key.kind == PurchaseOption.SPOT.value else FELL
-        if old is not None and (each.usd / old.usd - 1 > JUMP or 1 - each.usd / old.usd > most):
-            moves.append(Move(key=each.key, before=old.usd, before_as_of=old.as_of, after=each.usd))
+    for rate in rates:
+        old = before.get(rate.key)
+        most = JUMP if rate.key.kind == PurchaseOption.SPOT.value else FELL
+        if old is not None and (rate.usd / old.usd - 1 > JUMP or 1 - rate.usd / old.usd > most):
+            moves.append(Move(key=rate.key, before=old.usd, before_as_of=old.as_of, after=rate.usd))
     return tuple(moves)
 
 
 def vanished(before: Mapping[Key, Known], found: Answer) -> tuple[Move, ...]:
     """The prices that were known and were not in a whole answer; a refused price is not gone."""
-    seen = {each.key for each in found.rates} | {each.key for each in found.refusals}
+    seen = {rate.key for rate in found.rates} | {refusal.key for refusal in found.refusals}
     return tuple(
         Move(key=key, before=old.usd, before_as_of=old.as_of, after=None)
         for key, old in sorted(before.items())

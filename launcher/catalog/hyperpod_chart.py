@@ -47,7 +47,7 @@ class ChartPins:
 
     def of(self, role: str) -> tuple[PinnedFile, ...]:
         """The files of a role."""
-        return tuple(each for each in self.files if each.role == role)
+        return tuple(file for file in self.files if file.role == role)
 
     @property
     def chart_name(self) -> str:
@@ -62,7 +62,7 @@ class ChartPins:
     @property
     def charts(self) -> tuple[str, ...]:
         """The names of all subcharts that are installed."""
-        return (*self.subcharts, *(str(each.chart) for each in self.of(SUBCHART)))
+        return (*self.subcharts, *(str(pinned_file.chart) for pinned_file in self.of(SUBCHART)))
 
 
 @lru_cache(maxsize=1)

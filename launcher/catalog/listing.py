@@ -207,17 +207,17 @@ def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd:
 
 
 def _unavailable(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
-    for each in catalog.unavailable_types.values():
-        if wants(each.name, EVERYWHERE) and each.as_of.isoformat() <= catalog.until:
+    for unavailable_type in catalog.unavailable_types.values():
+        if wants(unavailable_type.name, EVERYWHERE) and unavailable_type.as_of.isoformat() <= catalog.until:
             yield PriceRow(
                 kind=PurchaseOption.ON_DEMAND.value,
-                name=each.name,
+                name=unavailable_type.name,
                 region=EVERYWHERE,
                 usd=None,
-                as_of=each.as_of,
+                as_of=unavailable_type.as_of,
                 basis=None,
-                source=each.source,
-                note=each.reason,
+                source=unavailable_type.source,
+                note=unavailable_type.reason,
             )
 
 

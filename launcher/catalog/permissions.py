@@ -73,7 +73,7 @@ class Permissions:
 
     def policy(self, name: str) -> PolicyFacts:
         """The policy of a name."""
-        return next(each for each in self.policies if each.name == name)
+        return next(facts for facts in self.policies if facts.name == name)
 
     def actions(self, resource_type: str) -> tuple[str, ...]:
         """What a type's handlers may do.
@@ -84,7 +84,7 @@ class Permissions:
         return tuple(
             action
             for action in self.handlers[resource_type]
-            if not any(each.covers(resource_type, action) for each in self.omissions)
+            if not any(omission.covers(resource_type, action) for omission in self.omissions)
         )
 
 

@@ -193,7 +193,9 @@ def rate_of(payment: Payment) -> Callable[[TermRow], str]:
     return _RATES[payment.value]
 
 
-_RATES: dict[str, Callable[[TermRow], str]] = {each.value: attrgetter(each.value.replace("-", "_")) for each in Payment}
+_RATES: dict[str, Callable[[TermRow], str]] = {
+    payment.value: attrgetter(payment.value.replace("-", "_")) for payment in Payment
+}
 
 
 def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:

@@ -91,10 +91,10 @@ def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
             spec = model_of(row["model"], catalog)
             chip = _chip(row, catalog)
             numbers = [row[name] for name in ("batch", "concurrency", "input_len", "output_len")]
-            known = spec is not None and chip is not None and all(each.isdecimal() for each in numbers)
+            known = spec is not None and chip is not None and all(number.isdecimal() for number in numbers)
             if not known or not engine.startswith(DEPLOYED) or EARLY.match(engine) or not row["ttft_ms"]:
                 continue
-            batch, concurrency, inputs, outputs = (int(each) for each in numbers)
+            batch, concurrency, inputs, outputs = (int(number) for number in numbers)
             yield MeasuredServing(
                 model=spec.name if spec else "",
                 accelerator=chip or "",

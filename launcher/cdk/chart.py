@@ -32,9 +32,12 @@ def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     Raises:
         ImpossibleError: a file is not what is pinned.
     """
-    for each in pins.of(SUBCHART):
-        refuse_other(each.name, content[each.name], each.sha256)
-    files = {**_of_archive(pins, content), **{f"charts/{each.name}": content[each.name] for each in pins.of(SUBCHART)}}
+    for pinned_file in pins.of(SUBCHART):
+        refuse_other(pinned_file.name, content[pinned_file.name], pinned_file.sha256)
+    files = {
+        **_of_archive(pins, content),
+        **{f"charts/{pinned_file.name}": content[pinned_file.name] for pinned_file in pins.of(SUBCHART)},
+    }
     if "Chart.yaml" in files:
         files["Chart.yaml"] = _with_dependencies(files["Chart.yaml"].decode(), pins.charts).encode()
     made = _zipped(files)

@@ -51,7 +51,7 @@ class Assembly:
         """The assembly in a folder."""
         bare = cls(folder=folder, digests=frozenset(), seal="")
         outputs = [safe_json.load(path).get("Outputs", {}) for path in bare.templates.values()]
-        named = frozenset(each[PLAN_DIGEST]["Value"] for each in outputs if PLAN_DIGEST in each)
+        named = frozenset(output[PLAN_DIGEST]["Value"] for output in outputs if PLAN_DIGEST in output)
         return cls(folder=folder, digests=named, seal=seal(folder))
 
     def refuse_if_changed(self) -> None:
@@ -232,7 +232,7 @@ def seal(folder: Path) -> str:
 
 
 def _short(digests: Collection[str]) -> str:
-    return ", ".join(sorted(each[:12] for each in digests)) or "no plan"
+    return ", ".join(sorted(digest[:12] for digest in digests)) or "no plan"
 
 
 def validation_problems(folder: Path) -> list[str]:

@@ -37,7 +37,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
 
 
 def _has_control(template: Mapping[str, Any]) -> bool:
-    return any(each["Type"] == "AWS::EKS::Cluster" for each in template.get("Resources", {}).values())
+    return any(resource["Type"] == "AWS::EKS::Cluster" for resource in template.get("Resources", {}).values())
 
 
 def _without_machines(template: dict[str, Any]) -> dict[str, Any]:

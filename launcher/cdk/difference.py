@@ -71,7 +71,7 @@ class StackChange:
 
     def count(self, change: Change) -> int:
         """How many resources have one fate."""
-        return sum(each.change is change for each in self.resources)
+        return sum(resource.change is change for resource in self.resources)
 
 
 def without_job(part: Any) -> Any:
@@ -140,7 +140,7 @@ def broken_exports(old: Template, new: Template, change: StackChange) -> dict[st
         new: the one that would be deployed.
         change: what changes in it.
     """
-    replaced = {each.logical_id for each in change.resources if each.change is Change.REPLACED}
+    replaced = {resource.logical_id for resource in change.resources if resource.change is Change.REPLACED}
     wanted, found = _exports(new), {}
     for name, value in _exports(old).items():
         if name not in wanted:
@@ -196,7 +196,9 @@ def _exports(template: Template) -> dict[str, Any]:
     """What each export of a template says, by its name; names that are worked out are left out."""
     outputs = template.get("Outputs", {}).values()
     return {
-        each["Export"]["Name"]: each["Value"] for each in outputs if isinstance(each.get("Export", {}).get("Name"), str)
+        output["Export"]["Name"]: output["Value"]
+        for output in outputs
+        if isinstance(output.get("Export", {}).get("Name"), str)
     }
 
 

@@ -35,7 +35,7 @@ def plan_files(incomplete: str) -> list[str]:
     head, _, _ = incomplete.rpartition("/")
     typed_folder = head + "/" if "/" in incomplete else ""
     folder = Path(typed_folder or ".").expanduser()
-    found = (typed_folder + each.relative_to(folder).as_posix() for each in _below(folder, _DEPTH))
+    found = (typed_folder + path.relative_to(folder).as_posix() for path in _below(folder, _DEPTH))
     return sorted({each for each in found if _PLAIN.fullmatch(each.removeprefix("~"))})
 
 
@@ -123,14 +123,14 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as listing:
         entries = sorted(listing, key=lambda each: each.name)[:_MOST_FILES]
-    for each in entries:
-        path = folder / each.name
-        if each.name.startswith("."):
+    for entry in entries:
+        path = folder / entry.name
+        if entry.name.startswith("."):
             continue
-        if each.name.endswith((".yaml", ".yml", ".json")):
+        if entry.name.endswith((".yaml", ".yml", ".json")):
             if _is_plan(path):
                 yield path
-        elif depth > 1 and each.is_dir():
+        elif depth > 1 and entry.is_dir():
             yield from _below(path, depth - 1)
 
 

@@ -106,7 +106,7 @@ def load(
         seconds=seconds,
         root=root,
         now=options.now(),
-        tell=lambda each: output.say(step_line(each)),
+        tell=lambda step: output.say(step_line(step)),
     )
     if json:
         output.document(load_document(done))

@@ -180,7 +180,7 @@ def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
         document(error_document(problem))
         return
     say(f"{sign}{problem.message}")
-    for each in problem.findings:
-        say(f"  {finding_line(each)}")
+    for finding in problem.findings:
+        say(f"  {finding_line(finding)}")
     if problem.hint:
         say(f"  fix: {problem.hint}")

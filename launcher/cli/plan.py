@@ -114,7 +114,7 @@ def _sweep(
         output.document(answer.document(found))
     elif target is None:
         output.page(answer.page(found, output.terminal_width()))
-    if all(each.priced is None for each in found.points):
+    if all(point.priced is None for point in found.points):
         raise typer.Exit(code=IMPOSSIBLE)
 
 

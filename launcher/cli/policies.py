@@ -54,8 +54,8 @@ def policies(
     made = policies_of(asked, plan_file.load(file) if file is not None else None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for each in made.every:
-            write_whole(folder / each.file, each.text, shared=True)
+        for policy in made.every:
+            write_whole(folder / policy.file, policy.text, shared=True)
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     if as_json:

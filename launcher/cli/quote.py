@@ -109,7 +109,7 @@ def _with_credits(quoted: "Quote") -> "Quote":
     if quoted.cash_usd is None:
         return quoted
     left, lines = after_credits(quoted.cash_usd, found.usable, options.now())
-    own = tuple(each for each in quoted.assumptions if not each.name.startswith("credit "))
+    own = tuple(assumption for assumption in quoted.assumptions if not assumption.name.startswith("credit "))
     bare = tuple(
         Assumption(name="credit not counted", value="0", unit="dollars", source=each) for each in found.left_out
     )

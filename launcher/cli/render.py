@@ -40,7 +40,7 @@ def render(
     )
     _, quoted = pick(priced, wanted)
     bundle = shown(render_any(quoted, priced.catalog), quoted.plan)
-    strange = _others(folder, {each.path.partition("/")[0] for each in bundle.files})
+    strange = _others(folder, {rendered_file.path.partition("/")[0] for rendered_file in bundle.files})
     if strange:
         others = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")
         confirm(f"write {len(bundle.files)} files to {folder}, which holds others ({others})", yes=yes)
@@ -50,14 +50,14 @@ def render(
     except OSError as problem:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}") from problem
     if json:
-        files = [str(folder / each.path) for each in bundle.files]
+        files = [str(folder / rendered_file.path) for rendered_file in bundle.files]
         about = {"name": quoted.plan.name, "digest": quoted.digest, "folder": str(folder), "files": files}
         output.document({"schema": "slipway.render/1", **about})
         return
-    output.result([f"  {folder / each.path}" for each in bundle.files])
+    output.result([f"  {folder / rendered_file.path}" for rendered_file in bundle.files])
     count = len(bundle.files)
     output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
 
 
 def _others(folder: Path, own: Container[str]) -> list[str]:
-    return sorted(each.name for each in folder.iterdir() if each.name not in own) if folder.is_dir() else []
+    return sorted(path.name for path in folder.iterdir() if path.name not in own) if folder.is_dir() else []

@@ -84,7 +84,7 @@ def status(*, json: options.Json = False) -> None:
     from launcher.sandbox import staying
 
     found, running = staying.find(os.environ), staying.every(os.environ)
-    others = [each.name for each in running if found is None or each.name != found.name]
+    others = [sandbox.name for sandbox in running if found is None or sandbox.name != found.name]
     if found is None:
         if json:
             output.document({"schema": SCHEMA, "running": False})
@@ -104,7 +104,7 @@ def _inside(found: "StayingSandbox") -> tuple["Sandbox", list[dict[str, str]], l
     from launcher.sandbox.sandbox import Sandbox
 
     box = Sandbox.attached(found, region=options.region_of(os.environ))
-    stacks = [dict(each) for each in box.stacks()]
+    stacks = [dict(stack) for stack in box.stacks()]
     clusters = [
         {
             "name": name,
@@ -159,7 +159,7 @@ def _called(name: str) -> str:
 
 def _others(names: list[str]) -> list[str]:
     """The person's other sandboxes, and how this folder would use one."""
-    return [f"  also running: {each}; slipway sandbox start --name {each} uses it in this folder" for each in names]
+    return [f"  also running: {name}; slipway sandbox start --name {name} uses it in this folder" for name in names]
 
 
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
@@ -170,10 +170,10 @@ def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any
         Column("status", lambda stack: stack["status"]),
     ]
     lines += ["", *render(columns, stacks, output.terminal_width())] if stacks else []
-    for each in clusters:
-        nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']} nodes"
-        lines.append(f"  cluster {each['name']}: {_WORDS[each['scheduler']]}, {nodes}")
-        lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in each["jobs"]]
+    for cluster in clusters:
+        nodes = "1 node" if cluster["nodes"] == 1 else f"{cluster['nodes']} nodes"
+        lines.append(f"  cluster {cluster['name']}: {_WORDS[cluster['scheduler']]}, {nodes}")
+        lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in cluster["jobs"]]
     return lines if stacks else [*lines, "  no stacks are deployed in it"]
 
 

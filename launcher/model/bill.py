@@ -166,7 +166,7 @@ class BilledRun:
     @property
     def quoted_usd(self) -> Decimal:
         """The priced lines of the quote."""
-        return sum((each.line.usd for each in self.lines if each.line.usd is not None), Decimal(0))
+        return sum((line.line.usd for line in self.lines if line.line.usd is not None), Decimal(0))
 
     @property
     def unquoted_usd(self) -> Decimal:

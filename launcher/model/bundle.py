@@ -31,5 +31,5 @@ class Bundle:
     def with_text(self, path: str, text: str) -> "Bundle":
         """The same files with another text at `path`."""
         return replace(
-            self, files=tuple(replace(each, text=text) if each.path == path else each for each in self.files)
+            self, files=tuple(replace(file, text=text) if file.path == path else file for file in self.files)
         )

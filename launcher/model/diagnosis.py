@@ -39,7 +39,7 @@ class Diagnosis:
     @property
     def failed(self) -> tuple[Check, ...]:
         """What would go wrong."""
-        return tuple(each for each in self.checks if each.result is Outcome.FAILED)
+        return tuple(check for check in self.checks if check.result is Outcome.FAILED)
 
     @property
     def verdict(self) -> str:

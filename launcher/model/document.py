@@ -34,7 +34,7 @@ def document(request: PlanRequest) -> dict[str, Any]:
 
 
 def _section(value: Any) -> dict[str, Any]:
-    return {each.name: _plain(each.metadata["kind"], getattr(value, each.name)) for each in fields(value)}
+    return {field.name: _plain(field.metadata["kind"], getattr(value, field.name)) for field in fields(value)}
 
 
 def _plain(kind: kinds.Kind, value: Any) -> Any:  # noqa: PLR0911 - one case a shape

@@ -123,7 +123,7 @@ def hyperpod_addons(*, governed: bool) -> tuple[tuple[str, str], ...]:
     >>> [name for name, _ in hyperpod_addons(governed=True)][-1]
     'amazon-sagemaker-hyperpod-taskgovernance'
     """
-    own = tuple(each for each in ADDONS if each[0] != NODE_MONITOR)
+    own = tuple(addon for addon in ADDONS if addon[0] != NODE_MONITOR)
     return (*own, CERTIFICATES, OPERATOR, *((GOVERNANCE,) if governed else ()))
 
 

@@ -122,7 +122,7 @@ class LoadTest:
     @property
     def best(self) -> LoadStep:
         """The step with the most tokens a second."""
-        return max(self.steps, key=lambda each: each.tokens_per_s)
+        return max(self.steps, key=lambda step: step.tokens_per_s)
 
     @property
     def usd_per_million_output_tokens(self) -> Decimal | None:

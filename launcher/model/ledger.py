@@ -158,7 +158,7 @@ class Ledger:
 
     def since(self, moment: datetime) -> "Ledger":
         """The runs that began at or after a moment."""
-        kept = tuple(each for each in self.entries if each.started_at >= moment)
+        kept = tuple(entry for entry in self.entries if entry.started_at >= moment)
         return Ledger(source=self.source, entries=kept, unread=self.unread)
 
 
@@ -184,9 +184,9 @@ class ReservationUse:
 def reservations(entries: Iterable[LedgerEntry]) -> tuple[ReservationUse, ...]:
     """The prepaid capacity that runs in AWS used, by its name."""
     found: dict[str, list[LedgerEntry]] = {}
-    for each in entries:
-        if each.shared.prepaid_usd is not None and each.hours and not each.simulated:
-            found.setdefault(each.shared.reservation or f"{each.name}/{each.run}", []).append(each)
+    for entry in entries:
+        if entry.shared.prepaid_usd is not None and entry.hours and not entry.simulated:
+            found.setdefault(entry.shared.reservation or f"{entry.name}/{entry.run}", []).append(entry)
     return tuple(_use(name, found[name]) for name in sorted(found))
 
 
@@ -253,30 +253,30 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
     quoted = at_rate = used = billed = lost = trained = Decimal(0)
     hours = lost_h = 0.0
     prepaid: list[LedgerEntry] = []
-    for each in entries:
+    for entry in entries:
         runs += 1
-        if each.simulated:
+        if entry.simulated:
             simulated += 1
             continue
-        if each.shared.prepaid_usd is not None:
-            prepaid.append(each)
-        usd = each.usd
+        if entry.shared.prepaid_usd is not None:
+            prepaid.append(entry)
+        usd = entry.usd
         incomplete += usd is None
-        if usd is not None and each.tokens:
-            tokens += each.tokens
+        if usd is not None and entry.tokens:
+            tokens += entry.tokens
             trained += usd
-        if each.quoted_usd is not None and not each.monthly:
-            quoted += each.quoted_usd.mid
-        at_rate += each.usd_at_quoted_rate or 0
-        used += each.usd_used or 0
-        billed += each.billed_usd or 0
-        hours += each.hours
-        interruptions += each.interruptions
-        lost_h += each.lost_h
-        if each.lost_h:
-            lost += each.usd_lost or 0
+        if entry.quoted_usd is not None and not entry.monthly:
+            quoted += entry.quoted_usd.mid
+        at_rate += entry.usd_at_quoted_rate or 0
+        used += entry.usd_used or 0
+        billed += entry.billed_usd or 0
+        hours += entry.hours
+        interruptions += entry.interruptions
+        lost_h += entry.lost_h
+        if entry.lost_h:
+            lost += entry.usd_lost or 0
     bought = reservations(prepaid)
-    quoted -= sum((each.twice_usd for each in bought), Decimal(0))
+    quoted -= sum((use.twice_usd for use in bought), Decimal(0))
     return LedgerTotal(
         key=key,
         runs=runs,
@@ -285,7 +285,7 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
         quoted_usd=quoted,
         usd_at_quoted_rate=at_rate,
         usd_used=used,
-        usd_unused=Decimal(0) if key else sum((each.unused_usd for each in bought), Decimal(0)),
+        usd_unused=Decimal(0) if key else sum((use.unused_usd for use in bought), Decimal(0)),
         billed_usd=billed,
         hours=hours,
         tokens=tokens,

@@ -132,7 +132,7 @@ def meter(
 
 def _rate(points: Sequence[Point]) -> float | None:
     """Tokens a second from the first to the last of some lines."""
-    counted = [each for each in points if each.tokens is not None]
+    counted = [point for point in points if point.tokens is not None]
     if len(counted) < 2 or counted[-1].seconds <= counted[0].seconds:  # noqa: PLR2004 - two make a stretch
         return None
     return ((counted[-1].tokens or 0) - (counted[0].tokens or 0)) / (counted[-1].seconds - counted[0].seconds)

@@ -121,7 +121,7 @@ def size_of(request: PlanRequest, nodes: int) -> Size | None:
     """The smallest controller for a plan's machines and runs; None where the largest is too small."""
     train = request.workload.train
     machines, jobs = machines_of(request, nodes), 1 if train is None else train.runs
-    return next((each for each in SIZES if machines <= each.nodes and jobs <= each.jobs), None)
+    return next((size for size in SIZES if machines <= size.nodes and jobs <= size.jobs), None)
 
 
 def interfaces(facts: InstanceType) -> tuple[Interface, ...]:

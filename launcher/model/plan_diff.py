@@ -62,12 +62,12 @@ class PlansDiff:
     @cached_property
     def old_usd(self) -> Decimal:
         """One run or month of every changed plan before."""
-        return sum((each.old_usd or Decimal(0) for each in self.plans), Decimal(0))
+        return sum((plan.old_usd or Decimal(0) for plan in self.plans), Decimal(0))
 
     @cached_property
     def usd_change(self) -> Decimal:
         """What all of them together cost more."""
-        return sum((each.usd_change for each in self.plans), Decimal(0))
+        return sum((plan.usd_change for plan in self.plans), Decimal(0))
 
     @property
     def percent(self) -> float | None:
@@ -88,7 +88,7 @@ class DiffPolicy:
         What has no total after the change is beyond any policy: nobody knows what it costs.
         """
         limited = self.max_increase_usd is not None or self.max_increase_percent is not None
-        unknown = [each.file for each in found.plans if each.new_usd is None and each.why[:1] == (UNKNOWN_NOW,)]
+        unknown = [plan.file for plan in found.plans if plan.new_usd is None and plan.why[:1] == (UNKNOWN_NOW,)]
         if limited and unknown:
             return f"{', '.join(unknown)} has no total any more"
         if self.max_increase_usd is not None and found.usd_change > self.max_increase_usd:

@@ -129,17 +129,22 @@ class Quote:
     @property
     def incomplete(self) -> bool:
         """Whether a line beside the compute has no price, so that the true total is higher."""
-        return any(each.unpriced is not None and each.group != "compute" for each in self.components)
+        return any(component.unpriced is not None and component.group != "compute" for component in self.components)
 
     @property
     def missing_usd(self) -> Decimal:
         """What those lines come to at the dearest prices that are known of other regions; it is in no total."""
-        return sum((each.elsewhere_usd for each in self.components if each.elsewhere_usd is not None), Decimal(0))
+        return sum(
+            (component.elsewhere_usd for component in self.components if component.elsewhere_usd is not None),
+            Decimal(0),
+        )
 
     @property
     def usd_per_hour_beside(self) -> Decimal:
         """What the quote has beside the machines, spread over the hours that they are billed for, one at least."""
-        beside = (each.usd for each in self.components if each.usd is not None and each.group != "compute")
+        beside = (
+            component.usd for component in self.components if component.usd is not None and component.group != "compute"
+        )
         hours = Decimal(repr(max(self.billed_hours, 1.0)))
         return (sum(beside, Decimal(0)) / hours).quantize(Decimal("0.0001"))
 

@@ -45,8 +45,8 @@ def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
     own = vars(cls).keys()
     made = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
     every = fields(made)
-    made.__compared__ = _reader(each for each in every if each.compare)
-    made.__hashed__ = _reader(each for each in every if (each.compare if each.hash is None else each.hash))
+    made.__compared__ = _reader(field_ for field_ in every if field_.compare)
+    made.__hashed__ = _reader(field_ for field_ in every if (field_.compare if field_.hash is None else field_.hash))
     made.__init__ = _first_init(made, every)
     for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
         if name not in own:
@@ -56,7 +56,7 @@ def _made(cls: Any, *, slots: bool, eq: bool) -> Any:
 
 def _reader(every: Iterable[Field[Any]]) -> Callable[[Any], Any]:
     """What gives the values of some fields, to be compared."""
-    names = [each.name for each in every]
+    names = [field_.name for field_ in every]
     return attrgetter(*names) if names else type
 
 
@@ -75,13 +75,13 @@ def _init(cls: type, every: tuple[Field[Any], ...]) -> Callable[..., None]:
     """The one method that is written for a class, as `dataclass` would: thousands of some classes are made."""
     known: dict[str, Any] = {"put": object.__setattr__, "MISSING": MISSING}
     words, lines = [], []
-    for each in every:
-        name, value = each.name, each.name
-        if each.default is not MISSING:
-            known[f"default_{name}"] = each.default
+    for field_ in every:
+        name, value = field_.name, field_.name
+        if field_.default is not MISSING:
+            known[f"default_{name}"] = field_.default
             words.append(f"{name}=default_{name}")
-        elif each.default_factory is not MISSING:
-            known[f"new_{name}"] = each.default_factory
+        elif field_.default_factory is not MISSING:
+            known[f"new_{name}"] = field_.default_factory
             words.append(f"{name}=MISSING")
             value = f"new_{name}() if {name} is MISSING else {name}"
         else:
@@ -111,12 +111,12 @@ def _hash(self: Any) -> int:
 
 
 def _words(self: Any) -> str:
-    told = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    told = ", ".join(f"{field_.name}={getattr(self, field_.name)!r}" for field_ in fields(self) if field_.repr)
     return f"{type(self).__qualname__}({told})"
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, each.name) for each in fields(self)]
+    return [getattr(self, field_.name) for field_ in fields(self)]
 
 
 def _restore(self: Any, state: list[Any]) -> None:

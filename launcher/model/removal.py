@@ -70,9 +70,9 @@ class Removal:
     @property
     def usd_per_month(self) -> Decimal:
         """What stays, as far as it is priced."""
-        return sum((each.usd_per_month for each in self.kept if each.usd_per_month is not None), Decimal(0))
+        return sum((retained.usd_per_month for retained in self.kept if retained.usd_per_month is not None), Decimal(0))
 
     @property
     def incomplete(self) -> bool:
         """Whether something that stays and is paid for has no price."""
-        return any(each.unpriced is not None for each in self.kept)
+        return any(retained.unpriced is not None for retained in self.kept)

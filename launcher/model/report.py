@@ -24,7 +24,7 @@ class RunStatus(StrEnum):
     @property
     def words(self) -> str:
         """What a job did: it failed, was cancelled or interrupted, or was stopped at its budget."""
-        said = {each: f"was {each.value}" for each in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
+        said = {status: f"was {status.value}" for status in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
         said[RunStatus.STOPPED] = "was stopped at its budget"
         return said.get(self, self.value)
 
@@ -154,7 +154,7 @@ class Report:
     @property
     def actual_hours(self) -> float:
         """Wall hours of all attempts, with those so far of the one that runs."""
-        return sum(each.hours for each in self.attempts) + self.running_h
+        return sum(attempt.hours for attempt in self.attempts) + self.running_h
 
     @property
     def usd_at_quoted_rate(self) -> Decimal | None:

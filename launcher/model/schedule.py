@@ -85,8 +85,8 @@ def scheduled(line: str) -> ScheduledRange | None:
 
 def timezones(lines: Sequence[str]) -> tuple[str, ...]:
     """The time zones that a schedule names, in its order, UTC where a line names none."""
-    found = (scheduled(each) for each in lines)
-    return tuple(dict.fromkeys(each.timezone or "UTC" for each in found if each is not None))
+    found = (scheduled(line) for line in lines)
+    return tuple(dict.fromkeys(range_.timezone or "UTC" for range_ in found if range_ is not None))
 
 
 @cache
@@ -100,12 +100,12 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
     >>> hours_of_day(("cron(30 7 ? * MON-FRI *) 2-6", "cron(0 19 ? * MON-FRI *) 0-0"))[7][0]
     Slot(share=0.6428571428571429, least=0, most=0)
     """
-    ranges = [each for each in map(scheduled, lines) if each is not None]
-    again = [each for each in ranges if not _AT.fullmatch(each.when)]
+    ranges = [range_ for range_ in map(scheduled, lines) if range_ is not None]
+    again = [range_ for range_ in ranges if not _AT.fullmatch(range_.when)]
     if not again:
-        once = max(ranges, key=lambda each: each.when, default=None)
+        once = max(ranges, key=lambda range_: range_.when, default=None)
         return ((Slot(1.0, once.least, once.most),),) * HOURS_A_DAY if once is not None else ()
-    crons = [_cron(each.when) for each in again]
+    crons = [_cron(range_.when) for range_ in again]
     days = WEEK if all(each is None or each.weekly for each in crons) else YEAR
     events = sorted(
         (minute, each.least, each.most)
@@ -223,7 +223,7 @@ def _beats(when: str, days: int) -> range:
 def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:
     """Ranges from moments on, by the hours of the day that they fill; the last goes on at the beginning."""
     totals: list[dict[tuple[int, int], int]] = [defaultdict(int) for _ in range(HOURS_A_DAY)]
-    ends = [*(each[0] for each in events[1:]), events[0][0] + days * MINUTES_A_DAY]
+    ends = [*(event[0] for event in events[1:]), events[0][0] + days * MINUTES_A_DAY]
     for (start, *held), end in zip(events, ends, strict=True):
         key = (held[0], held[1])
         whole, rest = divmod(end - start, MINUTES_A_DAY)

@@ -22,12 +22,12 @@ def json_schema() -> dict[str, Any]:
 def _object(owner: type) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for each in fields(owner):
-        schema = _schema(each.metadata["kind"])
-        schema["description"] = each.metadata["doc"]
-        if each.default is MISSING and each.default_factory is MISSING:
-            required.append(each.name)
-        properties[each.name] = schema
+    for field in fields(owner):
+        schema = _schema(field.metadata["kind"])
+        schema["description"] = field.metadata["doc"]
+        if field.default is MISSING and field.default_factory is MISSING:
+            required.append(field.name)
+        properties[field.name] = schema
     result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         result["required"] = required
@@ -63,7 +63,7 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
             span = {"type": "object", "properties": {"min": whole, "max": whole}, "additionalProperties": False}
             return {"anyOf": [whole, span, {"enum": ["any", None]}]}
         case kinds.Choice():
-            return {"enum": [each.value for each in kind.words]}
+            return {"enum": [word.value for word in kind.words]}
     return _simple(kind)
 
 
@@ -124,14 +124,14 @@ def commented_file(name: str, *, serve: bool = False) -> str:
     stated = {"model", "tokens_b"} if not serve else {"model", "input_tokens", "output_tokens", "requests_per_s"}
     written = {"slipway", "name", "workload"}
     lines += _comments(owner, depth=2, without=stated)
-    for each in fields(PlanRequest):
-        if each.name in written:
+    for field in fields(PlanRequest):
+        if field.name in written:
             continue
-        kind = each.metadata["kind"]
+        kind = field.metadata["kind"]
         if not isinstance(kind, kinds.Section):
-            lines += ["", f"# {each.metadata['doc']}", f"# {each.name}: {_default(each)}"]
+            lines += ["", f"# {field.metadata['doc']}", f"# {field.name}: {_default(field)}"]
             continue
-        lines += ["", f"# {each.metadata['doc']}", f"# {each.name}:"]
+        lines += ["", f"# {field.metadata['doc']}", f"# {field.name}:"]
         lines += [f"# {line}" for line in _comments(kind.of, depth=1, without=set(), mark="")]
     return "\n".join(lines) + "\n"
 
@@ -139,11 +139,11 @@ def commented_file(name: str, *, serve: bool = False) -> str:
 def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -> list[str]:
     indent = "  " * depth
     lines = []
-    for each in fields(owner):
-        if each.name in without:
+    for field in fields(owner):
+        if field.name in without:
             continue
-        entry = f"{each.name}: {_default(each)}"
-        lines.append(f"{indent}{mark}{entry:<34} # {each.metadata['doc']}{_words(each)}")
+        entry = f"{field.name}: {_default(field)}"
+        lines.append(f"{indent}{mark}{entry:<34} # {field.metadata['doc']}{_words(field)}")
     return lines
 
 

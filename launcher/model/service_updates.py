@@ -22,8 +22,8 @@ _PLAN_KEYS = {
 
 def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
     """The keys that differ in the instance groups of a HyperPod cluster."""
-    before = {each["InstanceGroupName"]: each for each in old["InstanceGroups"]}
-    after = {each["InstanceGroupName"]: each for each in new["InstanceGroups"]}
+    before = {group["InstanceGroupName"]: group for group in old["InstanceGroups"]}
+    after = {group["InstanceGroupName"]: group for group in new["InstanceGroups"]}
     for name in sorted(before.keys() | after.keys()):
         was, becomes = before.get(name), after.get(name)
         path = f"InstanceGroups[{name}]"
@@ -44,7 +44,7 @@ def hyperpod_groups(old: Properties, new: Properties) -> Iterator[KeyChange]:
 def head_group(properties: Properties) -> str | None:
     """The instance type, as EC2 names it, of a HyperPod cluster's controller or system group."""
     groups = properties["InstanceGroups"]
-    found = (each["InstanceType"] for each in groups if each["InstanceGroupName"] in (CONTROLLER, SYSTEM))
+    found = (group["InstanceType"] for group in groups if group["InstanceGroupName"] in (CONTROLLER, SYSTEM))
     return next((str(each).removeprefix("ml.") for each in found), None)
 
 

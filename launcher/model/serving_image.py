@@ -42,12 +42,12 @@ class ServingImages:
 
     def engine(self, target: TargetKind, chip: str, task: ServingTask) -> ServingImage | None:
         """What serves on a chip; None where nothing is pinned for it."""
-        found = (each for each in self.images if target in each.platforms and each.task in (None, task))
-        return next((each for each in found if each.role == "engine" and chip in each.chips), None)
+        found = (image for image in self.images if target in image.platforms and image.task in (None, task))
+        return next((image for image in found if image.role == "engine" and chip in image.chips), None)
 
     def device_plugin(self, chip: str) -> ServingImage | None:
         """What shows a chip to Kubernetes; None where the chip's own operator does."""
-        return next((each for each in self.images if each.role == "device-plugin" and chip in each.chips), None)
+        return next((image for image in self.images if image.role == "device-plugin" and chip in image.chips), None)
 
     def uri(self, image: ServingImage, region: str) -> str | None:
         """Where an image is pulled from in a region; None where the registry does not have it."""

@@ -30,7 +30,7 @@ class StackCost:
 
 def hourly(stacks: Iterable[StackCost]) -> Decimal:
     """Dollars an hour of all that is known."""
-    return sum((each.usd_per_hour for each in stacks if each.usd_per_hour is not None), Decimal(0))
+    return sum((stack.usd_per_hour for stack in stacks if stack.usd_per_hour is not None), Decimal(0))
 
 
 def small(usd: Decimal) -> str:

@@ -327,4 +327,4 @@ def taking(option: PurchaseOption, kinds: tuple[TargetKind, ...]) -> TargetKind:
     >>> taking(PurchaseOption.TRAINING_PLAN, training_targets()).value
     'hyperpod-slurm'
     """
-    return next((each for each in kinds if option in TARGETS[each].trains), kinds[0])
+    return next((kind for kind in kinds if option in TARGETS[kind].trains), kinds[0])

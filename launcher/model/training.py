@@ -109,5 +109,5 @@ class TrainingFacts:
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:
         """The largest batch that published runs of a model's size used; None where nothing is known."""
-        known = [each for each in self.batches if each.moe is moe and each.least_params_b <= params_b]
-        return max(known, key=lambda each: each.least_params_b, default=None)
+        known = [batch for batch in self.batches if batch.moe is moe and batch.least_params_b <= params_b]
+        return max(known, key=lambda batch: batch.least_params_b, default=None)

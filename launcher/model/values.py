@@ -90,7 +90,7 @@ class ScalarReader:
 
     def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
         """A word of a closed vocabulary."""
-        words = [each.value for each in kind.words]
+        words = [word.value for word in kind.words]
         if isinstance(data, str) and data in words:
             return kind.words(data)
         return self.refuse(

@@ -33,17 +33,17 @@ class Verification:
     @property
     def compared(self) -> tuple[VerifiedLine, ...]:
         """The lines that have both prices."""
-        return tuple(each for each in self.lines if each.difference_usd is not None)
+        return tuple(line for line in self.lines if line.difference_usd is not None)
 
     @property
     def quoted_usd(self) -> Decimal:
         """The quoted dollars of the lines that have both."""
-        return sum((each.quoted_usd for each in self.compared if each.quoted_usd is not None), Decimal(0))
+        return sum((line.quoted_usd for line in self.compared if line.quoted_usd is not None), Decimal(0))
 
     @property
     def aws_usd(self) -> Decimal:
         """AWS's dollars of the same."""
-        return sum((each.aws_usd for each in self.compared if each.aws_usd is not None), Decimal(0))
+        return sum((line.aws_usd for line in self.compared if line.aws_usd is not None), Decimal(0))
 
     @property
     def apart(self) -> Decimal | None:
@@ -51,7 +51,7 @@ class Verification:
 
         One line that is too dear does not make up for another that is too cheap.
         """
-        sizes = sum((abs(each.difference_usd) for each in self.compared if each.difference_usd is not None), Decimal(0))
+        sizes = sum((abs(line.difference_usd) for line in self.compared if line.difference_usd is not None), Decimal(0))
         return sizes / self.quoted_usd if self.quoted_usd else None
 
     @property

@@ -28,11 +28,11 @@ def around_assumptions(request: PlanRequest, nodes: int, kept_months: float) -> 
 
 def _of_data(request: PlanRequest, nodes: int) -> tuple[Assumption, ...]:
     sources = request.run.data
-    unknown = sum(each.gib is None for each in sources)
+    unknown = sum(data_source.gib is None for data_source in sources)
     source = (
         f"{STORE_GB_PER_S:g} GB/s a node ({_NOT_MEASURED}); {unknown} of {len(sources)} without gib, counted as none"
     )
-    if any(not is_shared(request, each.path) for each in sources):
+    if any(not is_shared(request, data_source.path) for data_source in sources):
         source += "; a new node fetches them again, not counted"
     hours = f"{_data_h(request, nodes):.3g}"
     return (Assumption(name="data on their way to the nodes", value=hours, unit="h", source=source),) if sources else ()
@@ -60,7 +60,7 @@ def _of_outputs(request: PlanRequest, kept_months: float) -> tuple[Assumption, .
 
 def _data_h(request: PlanRequest, nodes: int) -> float:
     """Each node fetches at the same rate: all of it, or its share."""
-    shares = (nodes if each.shard or is_shared(request, each.path) else 1 for each in request.run.data)
+    shares = (nodes if source.shard or is_shared(request, source.path) else 1 for source in request.run.data)
     gib = sum((each.gib or 0.0) / share for each, share in zip(request.run.data, shares, strict=True))
     return gib * GB_PER_GIB / STORE_GB_PER_S / 3600
 

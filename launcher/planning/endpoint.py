@@ -111,7 +111,7 @@ class ServingPlan:
         spec = self.catalog.find_model(model) if isinstance(model, str) else None
         if spec is None or spec.license not in OPEN_LICENSES:
             return None
-        return next((each for each in spec.aliases if "/" in each), None)
+        return next((alias for alias in spec.aliases if "/" in alias), None)
 
     @property
     def model_uri(self) -> str | None:
@@ -228,5 +228,5 @@ class ServingDeployment(ServingPlan):
             most=max(serve.max_instances or self.plan.place.nodes, 1),
             volume_gib=self.volume_gib,
             rollout=rollout_of(serve, self.mode),
-            schedule=tuple(each for each in ranges if each is not None),
+            schedule=tuple(range_ for range_ in ranges if range_ is not None),
         )

@@ -40,7 +40,7 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
     if serve is None:
         found = [error("nothing-to-serve", "workload.serve", f"{request.name} serves nothing", "give workload.serve")]
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=found)
-    found = [each for each in check(request, serve, catalog, bedrock) if each.level is Level.ERROR]
+    found = [finding for finding in check(request, serve, catalog, bedrock) if finding.level is Level.ERROR]
     pins = pins_of(request, ("inf2.48xlarge", "us-east-1", "on-demand"))
     found += [] if isinstance(pins, Pins) else pins
     estimates = None if found or not isinstance(pins, Pins) else _estimates(pins.instance_type, serve, catalog, facts)
@@ -51,7 +51,7 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
     nodes = request.target.nodes
     count = nodes.minimum if nodes is not None else serve.max_instances or max(1, serve.min_instances)
     place = pins.place(request, kinds_of(request)[0], count)
-    plans = [(_with(each.layout, request, serve, place), each) for each in estimates]
+    plans = [(_with(estimate.layout, request, serve, place), estimate) for estimate in estimates]
     return min(plans, key=lambda each: _order(each[0], each[1], catalog))[0]
 
 
@@ -68,7 +68,7 @@ def _order(plan: Plan, told: ServingEstimate, catalog: Catalog) -> tuple[bool, f
     That is the quote's choice too, where every instance-hour costs the same.
     """
     served = ServingPlan(plan=plan, catalog=catalog)
-    refused = served.managed and any(each.level is Level.ERROR for each in layout_findings(served))
+    refused = served.managed and any(finding.level is Level.ERROR for finding in layout_findings(served))
     copies = told.layout.copies
     hosting = hosting_of(served.serve, endpoint=served.managed, neuron=served.neuron, copies=copies)
     load = fleet(served.serve, told.requests_per_s, hosting)

@@ -13,7 +13,7 @@ from launcher.model.target import target_of
 
 def is_shared(request: PlanRequest, path: str) -> bool:
     """Whether a path lies on a file system that all nodes share: FSx, or a volume of the plan's pods."""
-    places = (MOUNT_PATH, *(each.path for each in request.run.volumes))
+    places = (MOUNT_PATH, *(volume.path for volume in request.run.volumes))
     return any(_holds(place, path) for place in places)
 
 
@@ -22,11 +22,11 @@ def file_findings(request: PlanRequest) -> Iterator[Finding]:
     yield from _own_place(request)
     yield from _data(request)
     if is_joined(request):
-        for each in reached(request):
-            right = "write to" if each.writes else "read"
+        for reach in reached(request):
+            right = "write to" if reach.writes else "read"
             message = f"the roles of a cluster that exists stay as they are: its jobs must be allowed to {right} it"
             hint = "what they need is in the policies that the command policies writes for this plan"
-            yield info("rights-of-a-cluster", each.path, message, hint)
+            yield info("rights-of-a-cluster", reach.path, message, hint)
 
 
 def _own_place(request: PlanRequest) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
     volume = any(_holds(each.path, path) for each in request.run.volumes)
     if volume:
         return
-    if kinds and all(target_of(each).pods for each in kinds):
+    if kinds and all(target_of(kind).pods for kind in kinds):
         hint = "name its claim: run.volumes: [{claim: NAME, path: /data}], and a path below it"
         yield error("checkpoint-place", "checkpoint.uri", f"{path} lies on no volume of the pods", hint)
     elif not _holds(MOUNT_PATH, path):

@@ -69,7 +69,7 @@ def overhead(shape: TrainingShape, facts: TrainingFacts) -> Overhead:
         (write.mid, failures.per_h, restart.high),
         (write.high, failures.per_h, restart.mid),
     )
-    squares = sum(math.log((1.0 + _overhead(*each)[0]) / (1.0 + middle)) ** 2 for each in others)
+    squares = sum(math.log((1.0 + _overhead(*other)[0]) / (1.0 + middle)) ** 2 for other in others)
     return Overhead(middle, math.sqrt(squares), failures.per_h, write.mid, interval_s, failures.of_nodes_per_h)
 
 

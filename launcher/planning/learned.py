@@ -48,9 +48,9 @@ class Seen(NamedTuple):
 def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the submission to the first attempt on machines of a type; None where no run says them."""
     found = [
-        Seen(each.run, each.boot_s / HOUR_S, 1, each.measured_at.date())
-        for each in _of_type(instance_type, measured)
-        if each.boot_s is not None and LEAST_S <= each.boot_s <= MOST_S
+        Seen(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
+        for measurement in _of_type(instance_type, measured)
+        if measurement.boot_s is not None and LEAST_S <= measurement.boot_s <= MOST_S
     ]
     return learned_hours(BOOT_RANGE_H, found)
 
@@ -58,9 +58,9 @@ def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned
 def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the loss of machines of a type to the next attempt with its checkpoint read; None likewise."""
     found = [
-        Seen(each.run, each.restart_s / HOUR_S, each.restarts or 1, each.measured_at.date())
-        for each in _of_type(instance_type, measured)
-        if each.restart_s is not None and LEAST_S <= each.restart_s <= MOST_S
+        Seen(measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date())
+        for measurement in _of_type(instance_type, measured)
+        if measurement.restart_s is not None and LEAST_S <= measurement.restart_s <= MOST_S
     ]
     return learned_hours(RESTART_RANGE_H, found)
 
@@ -74,19 +74,23 @@ def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement])
         measured: the runs; the type of their machines does not matter to it.
     """
     found = [
-        Seen(each.run, each.idle_tail_h, 1, each.measured_at.date())
-        for each in measured
-        if not each.simulated
-        and each.target == target
-        and each.idle_tail_h
-        and each.idle_tail_assumed_h is not None
-        and abs(each.idle_tail_assumed_h - assumed_h) < SAME_TAIL
+        Seen(measurement.run, measurement.idle_tail_h, 1, measurement.measured_at.date())
+        for measurement in measured
+        if not measurement.simulated
+        and measurement.target == target
+        and measurement.idle_tail_h
+        and measurement.idle_tail_assumed_h is not None
+        and abs(measurement.idle_tail_assumed_h - assumed_h) < SAME_TAIL
     ]
     return learned_hours(Range(low=assumed_h / TAIL_SPREAD, mid=assumed_h, high=assumed_h * TAIL_SPREAD), found)
 
 
 def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
-    return (each for each in measured if each.instance_type == instance_type and not each.simulated)
+    return (
+        measurement
+        for measurement in measured
+        if measurement.instance_type == instance_type and not measurement.simulated
+    )
 
 
 def learned_hours(prior: Range, found: Sequence[Seen]) -> Learned | None:
@@ -102,7 +106,7 @@ def learned_hours(prior: Range, found: Sequence[Seen]) -> Learned | None:
     logs = [math.log(each.hours) for each in found]
     variances = [START_TO_START**2 / each.starts for each in found]
     apart, contradicts = variance_between(logs, variances)
-    weights = [1.0 / (each + apart) for each in variances]
+    weights = [1.0 / (variance + apart) for variance in variances]
     together = 1.0 / scale**2 + sum(weights)
     middle = math.log(prior.mid) / scale**2 + sum(w * x for w, x in zip(weights, logs, strict=True))
     mid, reach = math.exp(middle / together), WITHIN * math.sqrt(1.0 / together + apart)

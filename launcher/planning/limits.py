@@ -37,7 +37,7 @@ def _is_known(name: str, catalog: Catalog) -> bool:
 
 
 def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
-    lacking = [each for each in types if not computes(catalog.accelerators[each.accelerator or ""], train.precision)]
+    lacking = [type_ for type_ in types if not computes(catalog.accelerators[type_.accelerator or ""], train.precision)]
     say = error if len(lacking) == len(types) else warning
     for facts in lacking:
         yield say(
@@ -74,12 +74,12 @@ def _block_counts(request: PlanRequest, types: Sequence[InstanceType]) -> Iterat
     if nodes is None or PurchaseOption.CAPACITY_BLOCK not in options or request.purchase.reservation is not None:
         return
     none = [
-        each
-        for each in types
-        if each.block_counts and not any(nodes.minimum <= count <= nodes.maximum for count in each.block_counts)
+        type_
+        for type_ in types
+        if type_.block_counts and not any(nodes.minimum <= count <= nodes.maximum for count in type_.block_counts)
     ]
     say = error if len(none) == len(types) and options == (PurchaseOption.CAPACITY_BLOCK,) else warning
     for facts in none:
-        allowed = ", ".join(str(each) for each in facts.block_counts)
+        allowed = ", ".join(str(block_count) for block_count in facts.block_counts)
         message = f"Capacity Blocks of {facts.name} have {allowed} instances, got {nodes.minimum}"
         yield say("block-size", "target.nodes", message, "set target.nodes to one of these numbers")

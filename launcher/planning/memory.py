@@ -66,7 +66,7 @@ def fits(shape: TrainingShape) -> Fit:
     """
     room = _limit_bytes(shape) - state_bytes(shape) / shape.chips
     groups = _groups(shape.chips)
-    return _fit(shape, next((each for each in groups if _working_bytes(shape, each) <= room), groups[-1]))
+    return _fit(shape, next((group for group in groups if _working_bytes(shape, group) <= room), groups[-1]))
 
 
 def least_chips(shape: TrainingShape) -> int | None:

@@ -21,7 +21,7 @@ def subnet_id(plan: Plan) -> str | None:
 
 
 def _chosen(network: NetworkRequest, az_id: str | None) -> str | None:
-    in_zone = (each.id for each in network.subnets if az_id is not None and each.az_id == az_id)
+    in_zone = (subnet.id for subnet in network.subnets if az_id is not None and subnet.az_id == az_id)
     return next(in_zone, next(iter(network.subnet_ids), None))
 
 
@@ -89,11 +89,11 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
 
 
 def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
-    for each in network.az_ids:
-        region = catalog.region_of_az(each)
+    for az_id in network.az_ids:
+        region = catalog.region_of_az(az_id)
         if region != place.region:
             lies = f"lies in {region}" if region else "is no zone id of the catalog"
-            yield error("zone-outside-region", "network.az_ids", f"{each} {lies}, the plan is for {place.region}")
+            yield error("zone-outside-region", "network.az_ids", f"{az_id} {lies}, the plan is for {place.region}")
     wanted = zone(place, catalog)
     if wanted not in network.az_ids:
         zones = ", ".join(network.az_ids)
@@ -104,7 +104,7 @@ def _shared(network: NetworkRequest, place: Place, catalog: Catalog) -> Iterator
 def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:
     """The chosen subnet, where the launcher has read it: region, zone, public addresses and free ones."""
     chosen = _chosen(request.network, place.az_id)
-    facts = next((each for each in request.network.subnets if each.id == chosen), None)
+    facts = next((subnet for subnet in request.network.subnets if subnet.id == chosen), None)
     if facts is None:
         return
     yield from _wrong_place(request, place, facts, catalog)

@@ -27,7 +27,7 @@ def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:
     Raises:
         ImpossibleError: something must be pinned first, or the request has errors; with all findings.
     """
-    found = [each for each in check(request, catalog) if each.level is Level.ERROR]
+    found = [finding for finding in check(request, catalog) if finding.level is Level.ERROR]
     pins = pins_of(request, ("p5.48xlarge", "us-east-2", "spot"))
     found += [*([] if isinstance(pins, Pins) else pins), *_not_built(request)]
     if found or not isinstance(pins, Pins):
@@ -46,7 +46,7 @@ def _not_built(request: PlanRequest) -> Iterator[Finding]:
 def _target(request: PlanRequest) -> TargetKind:
     """The target of a request that pins one way of buying: the first it allows that takes it, else the first."""
     kinds = request.target.kind
-    allowed = tuple(each for each in training_targets() if kinds is None or each in kinds)
+    allowed = tuple(target for target in training_targets() if kinds is None or target in kinds)
     return taking((request.purchase.option or (PurchaseOption.ON_DEMAND,))[0], allowed)
 
 

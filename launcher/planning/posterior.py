@@ -81,8 +81,8 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
     cells = tuple(_cells(shape, facts))
     if not cells:
         return None
-    between, contradiction = variance_between([each.error for each in cells], [each.whole_variance for each in cells])
-    weights = [1.0 / (each.whole_variance + between) for each in cells]
+    between, contradiction = variance_between([cell.error for cell in cells], [cell.whole_variance for cell in cells])
+    weights = [1.0 / (cell.whole_variance + between) for cell in cells]
     own = 1.0 / prior_scale**2
     together = own + sum(weights)
     shift = sum(weight * each.error for weight, each in zip(weights, cells, strict=True)) / together
@@ -91,34 +91,34 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
         scale=math.sqrt(1.0 / together + between),
         prior_scale=prior_scale,
         cells=cells,
-        contradiction=contradiction or any(each.contradiction for each in cells),
+        contradiction=contradiction or any(cell.contradiction for cell in cells),
     )
 
 
 def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
     """The measured jobs that say something of this one, the nearest first."""
     grouped: dict[TrainingShape, list[Measurement]] = {}
-    for each in facts.measured:
-        if each.accelerator == shape.accelerator.name and not each.simulated:
-            grouped.setdefault(measured_shape(each, shape), []).append(each)
+    for measurement in facts.measured:
+        if measurement.accelerator == shape.accelerator.name and not measurement.simulated:
+            grouped.setdefault(measured_shape(measurement, shape), []).append(measurement)
     found = []
     for job, runs in grouped.items():
         apart = discount(job, shape)
         if apart <= FARTHEST:
             found.append(_cell(job, runs, apart, facts))
-    return sorted(found, key=lambda each: (each.discount, each.words))
+    return sorted(found, key=lambda cell: (cell.discount, cell.words))
 
 
 def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
     expected = estimated_tokens_per_s(job, facts)
-    errors = [math.log(each.tokens_per_s.mid / expected) for each in runs]
-    variances = [own_scale(each) ** 2 for each in runs]
+    errors = [math.log(run.tokens_per_s.mid / expected) for run in runs]
+    variances = [own_scale(run) ** 2 for run in runs]
     # What two runs may differ by is no contradiction; it is added once more to the job as a whole.
-    between, contradiction = variance_between(errors, [each + RUN_TO_RUN**2 for each in variances])
-    weights = [1.0 / (each + between) for each in variances]
+    between, contradiction = variance_between(errors, [variance + RUN_TO_RUN**2 for variance in variances])
+    weights = [1.0 / (variance + between) for variance in variances]
     pooled = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / sum(weights)
     return Cell(
-        runs=tuple(each.run for each in runs),
+        runs=tuple(run.run for run in runs),
         words=job_words(runs[0]),
         error=pooled,
         variance=1.0 / sum(weights) + between,
@@ -194,7 +194,7 @@ def variance_between(errors: Sequence[float], variances: Sequence[float]) -> tup
     free = len(errors) - 1
     if free < 1:
         return 0.0, False
-    weights = [1.0 / each for each in variances]
+    weights = [1.0 / variance for variance in variances]
     whole = sum(weights)
     mean = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / whole
     apart = sum(weight * (error - mean) ** 2 for weight, error in zip(weights, errors, strict=True))

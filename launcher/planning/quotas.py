@@ -62,7 +62,7 @@ def quota_needs(
     if target.per_job:
         return tuple(_jobs(plan, quotas))
     machines = _sagemaker if target.managed else _ec2
-    own = [_need(quotas[each], quotas[each].name, 1, f"cluster {plan.cluster_name}") for each in target.quotas]
+    own = [_need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas]
     return (*machines(plan, instances, quotas), *own, *_network(plan, quotas), *_storage(plan, quotas))
 
 

@@ -32,8 +32,11 @@ def _group(
 ) -> tuple[CandidateGroup, list[Finding]]:
     path, name = ("training_plan", held.arn) if isinstance(held, TrainingPlanReference) else ("reservation", held.id)
     kinds = request.target.kind
-    allowed = tuple(each for each in training_targets() if kinds is None or each in kinds) or training_targets()
-    reaching = tuple(each for each in allowed if target_of(each).takes_reservations)
+    allowed = (
+        tuple(training_target for training_target in training_targets() if kinds is None or training_target in kinds)
+        or training_targets()
+    )
+    reaching = tuple(target_kind for target_kind in allowed if target_of(target_kind).takes_reservations)
     target = taking(option, allowed if isinstance(held, TrainingPlanReference) else reaching or allowed)
     found = [
         warning(
@@ -61,8 +64,12 @@ def _group(
 
 def _sold_ahead(catalog: Catalog, option: PurchaseOption) -> tuple[str, ...]:
     in_training_plans = option is PurchaseOption.TRAINING_PLAN
-    types = (each for each in catalog.instance_types.values() if each.accelerator and each.targets)
-    return tuple(each.name for each in types if (each.training_plans if in_training_plans else each.block_counts))
+    types = (
+        instance_type
+        for instance_type in catalog.instance_types.values()
+        if instance_type.accelerator and instance_type.targets
+    )
+    return tuple(type_.name for type_ in types if (type_.training_plans if in_training_plans else type_.block_counts))
 
 
 def _region(

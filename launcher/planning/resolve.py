@@ -44,7 +44,7 @@ class Resolution:
     @property
     def errors(self) -> tuple[Finding, ...]:
         """The findings that stop the plan."""
-        return tuple(each for each in self.findings if each.level is Level.ERROR)
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
 
 
 def resolve_training(
@@ -56,12 +56,12 @@ def resolve_training(
     runs, for the hours around the job; those that the rate is learned from are in the facts.
     """
     # Spot without checkpoints is priced all the same, so that a person sees what it would cost; its gate refuses it.
-    findings = [each for each in check(request, catalog) if each.code != SPOT_WITHOUT_CHECKPOINTS]
+    findings = [finding for finding in check(request, catalog) if finding.code != SPOT_WITHOUT_CHECKPOINTS]
     estimator = Estimator(request=request, catalog=catalog, facts=facts, measured=measured)
     findings += limits(request, catalog, estimator)
     findings += layout_findings(request.network)
     findings += targets.request_findings(request, catalog)
-    if any(each.level is Level.ERROR for each in findings):
+    if any(finding.level is Level.ERROR for finding in findings):
         return Resolution(groups=(), considered=0, findings=tuple(findings), estimator=estimator)
     reserved, remarks = reserved_group(request, catalog)
     findings += remarks
@@ -71,7 +71,7 @@ def resolve_training(
     considered = sum(each.combinations for each in asked)
     misfits: dict[str, str] = {}
     groups = tuple(_fitting(asked, estimator, misfits))
-    if not groups and not any(each.level is Level.ERROR for each in findings):
+    if not groups and not any(finding.level is Level.ERROR for finding in findings):
         findings.append(_none_left(request, catalog, asked, misfits))
     return Resolution(groups=groups, considered=considered, findings=tuple(findings), estimator=estimator)
 
@@ -128,7 +128,7 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
     kinds, built = request.target.kind, training_targets()
     if kinds is None:
         return built[:1] if request.target.cluster is not None else built
-    return tuple(each for each in built if each in kinds)
+    return tuple(target_kind for target_kind in built if target_kind in kinds)
 
 
 def _fitting(
@@ -154,8 +154,10 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
         asked = [catalog.instance_types[name] for name in dict.fromkeys(request.target.instance_type)]
     else:
         every = catalog.instance_types.values()
-        asked = [each for each in every if each.chip is not None and each.chip.trains]
-        asked = [each for each in asked if target in each.targets]
+        asked = [
+            instance_type for instance_type in every if instance_type.chip is not None and instance_type.chip.trains
+        ]
+        asked = [instance_type for instance_type in asked if target in instance_type.targets]
     for facts in asked:
         # One without a chip is pinned, for a job of given hours: nothing of it is computed.
         if (

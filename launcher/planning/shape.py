@@ -68,7 +68,7 @@ class TrainingShape:
     def __post_init__(self) -> None:
         """Refuse what no estimate could be made of."""
         sizes = (self.params_b, self.active_params_b, float(self.sequence_length), self.accelerator.peak_bf16_tflops)
-        if not all(0.0 < each < math.inf for each in sizes) or self.chips < 1 or self.chips_per_node < 1:
+        if not all(0.0 < size < math.inf for size in sizes) or self.chips < 1 or self.chips_per_node < 1:
             raise ValueError(f"sizes must be finite and above 0, got {sizes} on {self.chips} chips")
         if self.active_params_b > self.params_b:
             raise ValueError(f"active_params_b {self.active_params_b} is above params_b {self.params_b}")

@@ -65,17 +65,17 @@ def request_findings(request: PlanRequest, catalog: Catalog) -> tuple[Finding, .
     """What keeps a whole request from the only target that it allows; nothing where another one is left."""
     kinds, purchase = request.target.kind, request.purchase
     planned = purchase.training_plan is not None or purchase.option == (PurchaseOption.TRAINING_PLAN,)
-    taking = [each for each in training_targets() if PurchaseOption.TRAINING_PLAN in TARGETS[each].trains]
+    taking = [target for target in training_targets() if PurchaseOption.TRAINING_PLAN in TARGETS[target].trains]
     if kinds is not None and planned and not set(taking) & set(kinds):
         message = f"a training plan's instances are SageMaker's, got {', '.join(kinds)}"
         return (error("training-plan-target", "target.kind", message, f"set target.kind to {' or '.join(taking)}"),)
     if kinds is None or len(kinds) != 1 or not target_of(kinds[0]).trains:
         return ()
     places = list(_asked(request, kinds[0], catalog))
-    found = [_refusals(request, each, catalog) for each in places]
-    whole = {(each.code, each.path): each for group in found for each in group}
+    found = [_refusals(request, place, catalog) for place in places]
+    whole = {(finding.code, finding.path): finding for group in found for finding in group}
     say = error if places and all(found) else warning
-    return tuple(say(each.code, each.path, each.message, each.hint) for each in whole.values())
+    return tuple(say(finding.code, finding.path, finding.message, finding.hint) for finding in whole.values())
 
 
 def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator[Place]:
@@ -102,8 +102,12 @@ def _asked(request: PlanRequest, kind: TargetKind, catalog: Catalog) -> Iterator
 
 def _sold_in_all_ways(catalog: Catalog) -> tuple[str, ...]:
     """A type that trains and that nothing is against: on demand, on spot, in blocks and in training plans."""
-    types = (each for each in catalog.instance_types.values() if each.chip is not None and each.chip.trains)
-    found = (each.name for each in types if each.ml and each.training_plans and "spot" in each.usage_classes)
+    types = (
+        instance_type
+        for instance_type in catalog.instance_types.values()
+        if instance_type.chip is not None and instance_type.chip.trains
+    )
+    found = (type_.name for type_ in types if type_.ml and type_.training_plans and "spot" in type_.usage_classes)
     return tuple(found)[:1]
 
 
@@ -112,11 +116,13 @@ def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalo
     if request.target.kind is None and request.purchase.training_plan is None:
         return ()
     found = (
-        each
+        remark
         for group in groups
-        for each in rules_of(group.target).remarks(request, group.place(0, group.counts[0], 0), catalog.instance_types)
+        for remark in rules_of(group.target).remarks(
+            request, group.place(0, group.counts[0], 0), catalog.instance_types
+        )
     )
-    return tuple({each.code: each for each in found}.values())
+    return tuple({finding.code: finding for finding in found}.values())
 
 
 def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:

@@ -128,7 +128,7 @@ def chip_traits(accelerator: Accelerator, facts: TrainingFacts) -> ChipTraits:
     A chip nobody has calibrated is estimated from its family, peak and memory bandwidth alone, with a wide range.
     """
     name = accelerator.name.lower()
-    return next((each for each in facts.chips if each.match in name), UNKNOWN_CHIP)
+    return next((chip for chip in facts.chips if chip.match in name), UNKNOWN_CHIP)
 
 
 def step_tokens(shape: TrainingShape, chips: int) -> float:

@@ -72,7 +72,7 @@ def alternatives(
         context: the request and the prices.
     """
     known = tuple(types)
-    managed = tuple(each for each in known if each.ml and each.targets)
+    managed = tuple(instance_type for instance_type in known if instance_type.ml and instance_type.targets)
     found: list[Alternative] = []
     for service in (TRAINING_JOB, HYPERPOD):
         best = _managed(service, managed, estimator, context)
@@ -81,11 +81,16 @@ def alternatives(
     if found and found[0].service == TRAINING_JOB:
         found.append(_managed_spot(found[0], estimator, context))
     whole: dict[str | None, list[Alternative]] = {}
-    for each in known:
-        if each.block_counts and not each.targets:
-            whole.setdefault(each.accelerator, []).extend(_ultraserver(each, estimator, context))
+    for instance_type in known:
+        if instance_type.block_counts and not instance_type.targets:
+            whole.setdefault(instance_type.accelerator, []).extend(_ultraserver(instance_type, estimator, context))
     found += [best for rows in whole.values() if (best := _cheapest(rows)) is not None]
-    return tuple(sorted(found, key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0))))
+    return tuple(
+        sorted(
+            found,
+            key=lambda alternative: (alternative.usd is None, alternative.usd.mid if alternative.usd else Decimal(0)),
+        )
+    )
 
 
 def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
@@ -141,7 +146,7 @@ def _managed_spot(job: Alternative, estimator: Estimator, context: PricingContex
     ranges = [_usd(work, rate, PurchaseOption.SPOT, context, job.region) for rate in rates]
     usd = None
     if all(ranges):
-        low, mid, high = (each for each in ranges if each is not None)
+        low, mid, high = (range_ for range_ in ranges if range_ is not None)
         usd = UsdRange(low=low.low, mid=mid.mid, high=high.high)
     return replace(job, service=MANAGED_SPOT, option=PurchaseOption.SPOT, usd=usd, price=rates[1])
 
@@ -211,6 +216,10 @@ def _cheapest(found: Iterable[Alternative]) -> Alternative | None:
     """The cheapest of several, or the shortest of those without a price."""
     return min(
         found,
-        key=lambda each: (each.usd is None, each.usd.mid if each.usd else Decimal(0), each.hours.mid * each.nodes),
+        key=lambda alternative: (
+            alternative.usd is None,
+            alternative.usd.mid if alternative.usd else Decimal(0),
+            alternative.hours.mid * alternative.nodes,
+        ),
         default=None,
     )

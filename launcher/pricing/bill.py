@@ -219,7 +219,7 @@ class Bill:
             found.append(_machine(prices, target.head.name, name, 1, target))
         found += (*cluster.machines, *_logs(prices, place))
         if self.own_cluster:
-            found += (self._fee(prices, each) for each in target.fees(request, place.nodes, facts))
+            found += (self._fee(prices, fee) for fee in target.fees(request, place.nodes, facts))
         stops = self._stops(place)
         found += metrics(prices, place, facts, own=self.own_cluster, stops=stops)
         return (*found, *cluster.watch)

@@ -164,7 +164,7 @@ def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
 
 def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...]:
     """The lines of a job of a size; those of which there is nothing are left out."""
-    quantities = ((each, each.quantity(size)) for each in lines)
+    quantities = ((line, line.quantity(size)) for line in lines)
     return tuple(
         component(each.name, each.group, each.unit, quantity, each.price, months=size.months)
         for each, quantity in quantities
@@ -175,9 +175,9 @@ def components(lines: Iterable[Line], size: JobSize) -> tuple[CostComponent, ...
 def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """What the priced ones among the lines come to, to the digit what their components sum up to."""
     months, found = size.months, Decimal(0)
-    for each in lines:
-        if isinstance(each.price, Price):
-            found += line_usd(each.price, each.quantity(size), months)
+    for line in lines:
+        if isinstance(line.price, Price):
+            found += line_usd(line.price, line.quantity(size), months)
     return found
 
 
@@ -185,9 +185,9 @@ def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     """What the unpriced ones among the lines come to at the dearest prices that other regions have."""
     months = size.months
     known = (
-        (each.price.elsewhere, each.quantity(size))
-        for each in lines
-        if isinstance(each.price, Unpriced) and each.price.elsewhere is not None
+        (line.price.elsewhere, line.quantity(size))
+        for line in lines
+        if isinstance(line.price, Unpriced) and line.price.elsewhere is not None
     )
     return sum((line_usd(price, quantity, months) for price, quantity in known), Decimal(0))
 

@@ -110,5 +110,5 @@ def order(each: Candidate) -> Order:
 
 def cheapest_fixed(candidates: Iterable[Candidate]) -> Decimal | None:
     """The least total of the priced candidates that are not on spot."""
-    fixed = (each for each in candidates if each.hazard is None and not each.unknown_fees)
-    return min((each.usd for each in fixed if each.usd is not None), default=None)
+    fixed = (candidate for candidate in candidates if candidate.hazard is None and not candidate.unknown_fees)
+    return min((candidate.usd for candidate in fixed if candidate.usd is not None), default=None)

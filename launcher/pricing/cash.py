@@ -29,7 +29,12 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     if cost is None or candidate.usd is None:
         return Cash(None, None, ())
     compute = sum(
-        (each.usd for each in candidate.components if each.usd is not None and each.group == "compute"), Decimal(0)
+        (
+            component.usd
+            for component in candidate.components
+            if component.usd is not None and component.group == "compute"
+        ),
+        Decimal(0),
     )
     usd, lines = candidate.usd, []
     owned = candidate.context.request.purchase.owned and candidate.place.option.value in ("savings-plan", "reserved")
@@ -49,14 +54,18 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
 def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple[Decimal, tuple[Assumption, ...]]:
     """What is left to pay after credits, and a line for each of them: the first to expire pays first."""
     left, lines = usd, []
-    expired = [each for each in pools if each.expires is not None and each.expires <= now]
-    good = [each for each in pools if each not in expired]
-    for pool in sorted(good, key=lambda each: (each.expires is None, each.expires or now)):
+    expired = [credit for credit in pools if credit.expires is not None and credit.expires <= now]
+    good = [credit for credit in pools if credit not in expired]
+    for pool in sorted(good, key=lambda credit: (credit.expires is None, credit.expires or now)):
         used = min(left, pool.usd)
         left -= used
         until = f", expires {pool.expires:%Y-%m-%d}" if pool.expires else ""
         lines.append(_line(f"credit {pool.pool}", f"{used:.2f}", f"of ${pool.usd:f}{until}"))
-    lines += [_line(f"credit {each.pool}", "0", f"expired {each.expires:%Y-%m-%d}") for each in expired if each.expires]
+    lines += [
+        _line(f"credit {credit.pool}", "0", f"expired {credit.expires:%Y-%m-%d}")
+        for credit in expired
+        if credit.expires
+    ]
     return left, tuple(lines)
 
 

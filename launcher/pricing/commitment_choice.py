@@ -125,7 +125,16 @@ def commitment_options(loads: Sequence[Load], catalog: Catalog) -> tuple[Commitm
         for payment in Payment
         for option in _options(instrument, years, payment, catalog)
     ]
-    return tuple(sorted(found, key=lambda each: (-each.saving_usd, each.commitment_usd, each.instrument)))
+    return tuple(
+        sorted(
+            found,
+            key=lambda commitment_option: (
+                -commitment_option.saving_usd,
+                commitment_option.commitment_usd,
+                commitment_option.instrument,
+            ),
+        )
+    )
 
 
 def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
@@ -134,17 +143,17 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     Compute Savings Plans cover EC2 anywhere, EC2 Instance ones one family in a region, reservations one type there, and
     SageMaker ones what it bills.
     """
-    own, managed = [each for each in loads if not each.managed], [each for each in loads if each.managed]
+    own, managed = [load for load in loads if not load.managed], [load for load in loads if load.managed]
     savings_plan = PurchaseOption.SAVINGS_PLAN
     if own:
         yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(own))
     if managed:
         yield _Instrument(savings_plan, SavingsPlanKind.SAGEMAKER, "SageMaker's machines in any region", tuple(managed))
-    for family, region in sorted({(each.family, each.region) for each in own}):
-        some = tuple(each for each in own if (each.family, each.region) == (family, region))
+    for family, region in sorted({(load.family, load.region) for load in own}):
+        some = tuple(load for load in own if (load.family, load.region) == (family, region))
         yield _Instrument(savings_plan, SavingsPlanKind.EC2_INSTANCE, f"{family} in {region}", some)
-    for name, region in sorted({(each.instance_type, each.region) for each in own}):
-        some = tuple(each for each in own if (each.instance_type, each.region) == (name, region))
+    for name, region in sorted({(load.instance_type, load.region) for load in own}):
+        some = tuple(load for load in own if (load.instance_type, load.region) == (name, region))
         yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
 
 
@@ -244,7 +253,7 @@ def _option(
 def _risks(instrument: _Instrument, total: Decimal, catalog: Catalog) -> Iterator[str]:
     """What is lost when prices fall, or the next generation comes, halfway through the term."""
     rest = total / 2
-    cut = max(catalog.price_cut(each.instance_type) for each in instrument.loads)
+    cut = max(catalog.price_cut(load.instance_type) for load in instrument.loads)
     yield f"a price cut of {cut:.0%} halfway through (as in June 2025) strands ${rest * cut:,.0f}"
     if instrument.kind not in MOVES:
         yield f"a move to the next generation halfway through strands ${rest:,.0f}: it is bound to {instrument.covers}"

@@ -42,9 +42,9 @@ def factor(place: Place, selector: RowSelector) -> float | None:
     if target_of(place.target).managed_spot:
         return float(MANAGED_SPOT[1])
     rows = [selector.row(each) for each in (own_key(place), _ec2_key(place))]
-    if any(each is None or not each.usd for each in rows):
+    if any(row is None or not row.usd for row in rows):
         return None
-    own, plain = (float(each.usd) for each in rows if each is not None)
+    own, plain = (float(row.usd) for row in rows if row is not None)
     return own / plain if plain > 0 else None
 
 

@@ -51,7 +51,7 @@ def judge(
 ) -> Gate:
     """What the gate says; where several reasons hold, 5 comes before 4 before 3."""
     option = plan.place.option
-    stopping = [each for each in findings if each.level is Level.ERROR]
+    stopping = [finding for finding in findings if finding.level is Level.ERROR]
     if stopping:
         return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
     if commitment is not None:
@@ -64,7 +64,7 @@ def judge(
             hint = "purchase.training_plan.fee_usd says what it cost"
         return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     if unknown_fees and not rules.any_age:
-        missing, own = ", ".join(unknown_fees), ", ".join(f'"{each}": "..."' for each in unknown_fees)
+        missing, own = ", ".join(unknown_fees), ", ".join(f'"{fee}": "..."' for fee in unknown_fees)
         hint = f"purchase.price_overrides {{{own}}}, $ an hour, from a bill or the service's price page"
         reason = f"fees of the service have no price: {missing}"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)

@@ -80,9 +80,20 @@ def _times_a_month(quoted: Quote) -> float:
 
 def used_hours(quoted: Quote) -> float:
     """Instance-hours of one run, or of a month of serving, without those that no job uses."""
-    return sum(each.quantity for each in quoted.components if each.group == "compute" and each.name != UNUSED)
+    return sum(
+        component.quantity
+        for component in quoted.components
+        if component.group == "compute" and component.name != UNUSED
+    )
 
 
 def other_usd(quoted: Quote) -> Decimal:
     """The middle total without its machines."""
-    return sum((each.usd for each in quoted.components if each.usd is not None and each.group != "compute"), Decimal(0))
+    return sum(
+        (
+            component.usd
+            for component in quoted.components
+            if component.usd is not None and component.group != "compute"
+        ),
+        Decimal(0),
+    )

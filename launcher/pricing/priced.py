@@ -158,7 +158,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     @property
     def impossible(self) -> bool:
         """Whether there is something against every candidate."""
-        return all(each.refusals for each in self.candidates)
+        return all(candidate.refusals for candidate in self.candidates)
 
 
 Priced: TypeAlias = PricedRequest[Candidate]

@@ -269,7 +269,11 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
     if cost is None or not candidate.priced:
         return None
     whole = candidate.place.option in WHOLE
-    compute = (each.usd for each in candidate.components if each.group == "compute" and each.usd is not None)
+    compute = (
+        component.usd
+        for component in candidate.components
+        if component.group == "compute" and component.usd is not None
+    )
     return RunRates(
         prepaid_usd=sum(compute, Decimal(0)) if whole else None,
         beside_usd_per_hour=candidate.rest.usd_per_job_hour(size),

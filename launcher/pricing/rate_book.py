@@ -26,7 +26,7 @@ class RateBook:
         """Every location and term of a group, by index, that has a rate."""
         found = []
         places = [group.place(0, group.counts[0], term) for term in range(len(group.terms))]
-        keys = [price_key(each, self.request.purchase.payment) for each in places]
+        keys = [price_key(place, self.request.purchase.payment) for place in places]
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
                 rate = self._own(group, location, term) if self._overrides else None

@@ -22,9 +22,9 @@ class OtherCosts:
 
     def __init__(self, lines: tuple[Line, ...]) -> None:
         self.lines = lines
-        self._priced = tuple(each for each in lines if isinstance(each.price, Price))
+        self._priced = tuple(line for line in lines if isinstance(line.price, Price))
         self._dates: dict[tuple[bool, ...], tuple[tuple[date, str], ...]] = {}
-        self._unpriced = tuple(each for each in lines if isinstance(each.price, Unpriced))
+        self._unpriced = tuple(line for line in lines if isinstance(line.price, Unpriced))
         self.unknown_fees = tuple(dict.fromkeys(each.fee for each in self._unpriced if each.fee))
         """The keys of the service's fees that have no price (`Fee`)."""
         self._floor = _Floor(lines)
@@ -106,21 +106,21 @@ class _Floor:
         self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
         self.saves: list[tuple[float, int]] = []
         self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
-        for each in lines:
-            price = each.price.elsewhere if isinstance(each.price, Unpriced) else each.price
+        for line in lines:
+            price = line.price.elsewhere if isinstance(line.price, Unpriced) else line.price
             if price is None:
                 continue
-            if price.tiers or each.zones:
-                self.others.append((each, _slopes(price)))
+            if price.tiers or line.zones:
+                self.others.append((line, _slopes(price)))
                 continue
             usd = float(price.usd)
-            self.once += usd * each.once
-            self.an_hour += usd * each.an_hour
-            self.an_hour_up += usd * each.an_hour_up
-            self.a_node_hour += usd * each.a_node_hour
-            self.a_loss += usd * each.a_loss
-            if each.a_save:
-                self.saves.append((usd * each.a_save, each.saves_free))
+            self.once += usd * line.once
+            self.an_hour += usd * line.an_hour
+            self.an_hour_up += usd * line.an_hour_up
+            self.a_node_hour += usd * line.a_node_hour
+            self.a_loss += usd * line.a_loss
+            if line.a_save:
+                self.saves.append((usd * line.a_save, line.saves_free))
 
     def usd(self, size: JobSize) -> float:
         found = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h

@@ -48,18 +48,18 @@ def counts(instance_type: str, region: str, measured: Iterable[Measurement], one
     """
     return tuple(
         Count(
-            run=each.run,
-            interruptions=each.interruptions,
-            node_hours=each.running_h * (1.0 - one_node + one_node * each.nodes),
-            weight=1.0 if each.region == region else ELSEWHERE,
-            day=each.measured_at.date(),
+            run=measurement.run,
+            interruptions=measurement.interruptions,
+            node_hours=measurement.running_h * (1.0 - one_node + one_node * measurement.nodes),
+            weight=1.0 if measurement.region == region else ELSEWHERE,
+            day=measurement.measured_at.date(),
         )
-        for each in measured
-        if each.instance_type == instance_type
-        and not each.simulated
-        and each.purchase_option == PurchaseOption.SPOT
-        and each.interruptions is not None
-        and each.running_h
+        for measurement in measured
+        if measurement.instance_type == instance_type
+        and not measurement.simulated
+        and measurement.purchase_option == PurchaseOption.SPOT
+        and measurement.interruptions is not None
+        and measurement.running_h
     )
 
 

@@ -91,7 +91,7 @@ class _Mixture(NamedTuple):
                     break
                 least, most = max(0, more - len(ending) + 1), min(more, len(again) - 1)
                 chances = [(first, hit * again[first] * ending[more - first]) for first in range(least, most + 1)]
-                chances = [each for each in chances if each[1] > NEGLIGIBLE]
+                chances = [chance for chance in chances if chance[1] > NEGLIGIBLE]
                 if chances and hits + more:
                     yield self._group(hits, more, chances, offset)
             hit *= (parts.whole - hits) / (hits + 1) * math.expm1(load)

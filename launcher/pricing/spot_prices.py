@@ -88,7 +88,7 @@ def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
     ]
     known = catalog.spot_range(place.instance_type, place.region)
     ends = (known.low, known.average, known.high) if known is not None else ()
-    return [*found, *((float(each.usd), each.as_of) for each in ends if each is not None)]
+    return [*found, *((float(end.usd), end.as_of) for end in ends if end is not None)]
 
 
 def _spread(as_of: date, today: date) -> float:

@@ -62,7 +62,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         learned = self.resolution.estimator.learned(place.instance_type, place.nodes) if place.instance_type else None
         if learned is None or not learned.contradiction:
             return
-        said = "; ".join(f"{each.words} ({', '.join(each.runs)}): {math.exp(each.error):.2f}" for each in learned.cells)
+        said = "; ".join(f"{cell.words} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells)
         message = f"own measurements contradict each other, so the range is wider; times the estimate: {said}"
         yield warning("measurements-contradict", "", message, hint)
 
@@ -111,9 +111,11 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         types = self.catalog.instance_types
         tried = [types[name] for name in asked] if asked is not None else list(types.values())
         chips = [
-            each
-            for each in tried
-            if each.chip is not None and each.chip.trains and computes(each.chip, train.precision)
+            instance_type
+            for instance_type in tried
+            if instance_type.chip is not None
+            and instance_type.chip.trains
+            and computes(instance_type.chip, train.precision)
         ]
         return alternatives(chips, self.resolution.estimator, self.context)
 
@@ -152,7 +154,7 @@ def _open_questions(
     if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
         return
     estimator = resolution.estimator
-    for place in (each.place for each in best):
+    for place in (candidate.place for candidate in best):
         shape = estimator.shape(train, context.catalog.instance_types[place.instance_type], place.nodes)
         yield from questions(shape, train.tokens_b * TOKENS_PER_B, estimator.facts)
 
@@ -172,6 +174,6 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
     if everything:
         yield from map(candidate_of, all_places(resolution.groups))
         return
-    for each in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
-        yield each
-        yield from longer(each)
+    for candidate in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
+        yield candidate
+        yield from longer(candidate)

@@ -54,10 +54,10 @@ def contradiction(candidate: Candidate) -> str:
 def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
     """A price of the cache that is far below the one before it."""
     notes = price.note.split("; ") if isinstance(price, Price) else ()
-    for each in notes:
-        if each.startswith(FALL_NOTE):
+    for note in notes:
+        if note.startswith(FALL_NOTE):
             yield warning(
-                "fallen-price", "purchase.option", f"the price {each}", "hold it against AWS's own price page"
+                "fallen-price", "purchase.option", f"the price {note}", "hold it against AWS's own price page"
             )
 
 

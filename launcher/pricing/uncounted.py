@@ -83,5 +83,5 @@ def unpriced_lines(missing: Sequence[CostComponent]) -> Iterator[Finding]:
     if len(missing) == 1:
         yield warning("unpriced-line", "", f"{missing[0].name}: {missing[0].unpriced}; the total is incomplete")
     elif missing:
-        names = ", ".join(each.name for each in missing)
+        names = ", ".join(component.name for component in missing)
         yield warning("unpriced-line", "", f"{len(missing)} lines have no price, the total is incomplete: {names}")

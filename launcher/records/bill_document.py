@@ -17,7 +17,7 @@ def billed_document(found: BilledRun) -> Json:
         "tag": {"key": found.tag[0], "value": found.tag[1]},
         **picked(found, "period upfront billed_usd=usd quoted_usd unquoted_usd credits_usd tax_usd arrived_until"),
         **picked(found, "missing final"),
-        "lines": [_line(each) for each in found.lines],
+        "lines": [_line(line) for line in found.lines],
         "unquoted": [_unquoted(each) for each in found.unquoted],
         "notes": list(found.notes),
     }

@@ -74,7 +74,7 @@ class RowReader:
             table = csv.reader(lines)
             header = [_snake(each) for each in next(table, [])]
             take, needs = (_focus, FOCUS_NEEDS) if "billed_cost" in header else (_cur, CUR_NEEDS)
-            missing = [each for each in needs if each not in header]
+            missing = [need for need in needs if need not in header]
             if missing:
                 raise UnreadableInputError(
                     f"{name} is not an export of CUR 2.0 or FOCUS: it has no column {', '.join(missing)}",
@@ -126,8 +126,8 @@ class RowReader:
     def _is_own_fee(self, cells: Cells) -> bool:
         if not self.resources:
             return False
-        text = " ".join(cells.get(each, "") for each in IDS)
-        if not any(each in text for each in self.resources):
+        text = " ".join(cells.get(id_, "") for id_ in IDS)
+        if not any(resource in text for resource in self.resources):
             return False
         return cells.get("charge_category") == "Purchase" or cells.get("line_item_line_item_type", "").endswith("Fee")
 

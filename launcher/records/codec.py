@@ -65,7 +65,7 @@ def _chosen(names: str) -> Getters:
 
 @cache
 def _writer(kind: Any) -> Callable[[Any, Keys | None], Any]:
-    names = [each.name for each in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
     if names is not None:
         getters = _chosen(" ".join(names))
         return lambda value, keys: _object(value, getters, keys)

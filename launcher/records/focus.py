@@ -71,12 +71,12 @@ def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
     """What no run used of prepaid capacity, from its first run to its last; a bill of a run may hold the fee itself."""
     for use in reservations(entries):
         first = use.runs[0]
-        ends = [each.ended_at for each in use.runs if each.ended_at is not None]
-        if not use.unused_usd or not first.usd_per_hour or any(each.billed_usd is not None for each in use.runs):
+        ends = [run.ended_at for run in use.runs if run.ended_at is not None]
+        if not use.unused_usd or not first.usd_per_hour or any(run.billed_usd is not None for run in use.runs):
             continue
         yield first._replace(
             run=use.name,
-            started_at=min(each.started_at for each in use.runs),
+            started_at=min(run.started_at for run in use.runs),
             ended_at=max(ends, default=None),
             status=UNUSED,
             hours=float(use.unused_usd / first.usd_per_hour),

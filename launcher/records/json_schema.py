@@ -91,7 +91,7 @@ def _type(hint: type, forms: Keys) -> dict[str, Any]:
         return {"enum": [each.value for each in hint]}
     names = forms.get(hint, " ".join(get_type_hints(hint)))
     if is_dataclass(hint) and hint not in forms:
-        names = " ".join(each.name for each in fields(hint))
+        names = " ".join(field.name for field in fields(hint))
     if not names:
         raise TypeError(f"no JSON Schema is known of {hint}")
     return _object(picked_shape(hint, names), forms)

@@ -36,7 +36,7 @@ def load_document(found: LoadTest) -> Json:
         "date": found.at.isoformat(),
         **_setting(found.setting),
         **picked(found, "instances instances_after input_tokens output_tokens"),
-        "steps": [_step(each) for each in found.steps],
+        "steps": [_step(step) for step in found.steps],
         "measured_tokens_per_s": round(best.tokens_per_s, 3),
         "measured_input_tokens": round(mean_in, 1),
         "measured_output_tokens": round(mean_out, 1),
@@ -94,7 +94,7 @@ def past_load_test(document: Json) -> PastLoadTest | None:
     batch, copies = (read.count(each) for each in ("batch_size", "copies_per_instance"))
     instances = max(1, read.count("instances", least=0))
     outputs = read.count("output_tokens", least=0)
-    steps = [_Reader(each) for each in read.steps()]
+    steps = [_Reader(step) for step in read.steps()]
     best = max(steps, key=lambda each: each.number("tokens_per_s", least=0.0))
     date = read.moment("date").date().isoformat()
     row = MeasuredServing(
@@ -104,7 +104,7 @@ def past_load_test(document: Json) -> PastLoadTest | None:
         copies=copies,
         precision=read.precision(),
         batch=batch,
-        concurrency=max(each.count("concurrency") for each in steps) // instances,
+        concurrency=max(step.count("concurrency") for step in steps) // instances,
         input_tokens=read.count("input_tokens"),
         output_tokens=outputs,
         tokens_per_s=read.number("measured_tokens_per_s") / instances,

@@ -47,8 +47,8 @@ class PriceCache:
         with self._locked():
             self._write(tables.SOURCES, SOURCE_ROWS)
             found: dict[Table, list[FileRow]] = {}
-            for each in answers:
-                for table, rows in file_rows(each, each.as_of or today).items():
+            for answer in answers:
+                for table, rows in file_rows(answer, answer.as_of or today).items():
                     found.setdefault(table, []).extend(rows)
             for table, rows in found.items():
                 self._write(table, merged(table, tables.read_checked(table, self.folder, today), rows, today))

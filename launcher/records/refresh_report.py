@@ -45,4 +45,4 @@ class RefreshReport:
         For on demand, spot, Capacity Blocks and training plans; commitments are in `vanished` by their terms.
         """
         keys = {Key(option, instance_type, region, zone) for zone in (az_id or "", "")}
-        return any(each.key in keys for each in self.vanished)
+        return any(move.key in keys for move in self.vanished)

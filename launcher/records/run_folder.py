@@ -100,13 +100,13 @@ class RunFolder:
 
 def write_bundle(bundle: Bundle, folder: Path, *, shared: bool = False) -> None:
     """Write the files of a bundle under a folder, each whole; `shared` as for `write_whole`."""
-    for each in bundle.files:
-        path = folder / each.path
+    for file in bundle.files:
+        path = folder / file.path
         for parent in reversed([each for each in path.parents if each == folder or folder in each.parents]):
             # A mode given to `parents=True` would hold for the last of them alone.
             parent.mkdir(mode=0o777 if shared else 0o700, parents=parent == folder, exist_ok=True)
-        write_whole(path, each.text, shared=shared)
-        if each.executable:
+        write_whole(path, file.text, shared=shared)
+        if file.executable:
             path.chmod(0o755 if shared else 0o700)
 
 
@@ -207,7 +207,7 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
     is looked for that is not known to be over; where the newest is, it is the newest of all again.
     """
     newest = latest(name, root)
-    told = (each for each in (newest, *_runs(root / RUNS / name)) if (each.path / "report.json").is_file())
+    told = (folder for folder in (newest, *_runs(root / RUNS / name)) if (folder.path / "report.json").is_file())
     found = next(told, newest)
     if going_on and found.path != newest.path and found.read_json("report.json").get("status") != "running":
         return newest
@@ -216,23 +216,23 @@ def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
 
 def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:
     """The other runs of a plan beside a run's, newest first."""
-    return [each for each in _runs(folder.root / RUNS / name) if each.path.name < folder.path.name]
+    return [run for run in _runs(folder.root / RUNS / name) if run.path.name < folder.path.name]
 
 
 def names(root: Path) -> list[str]:
     """The plans that have runs under `root`."""
     folder = root / RUNS
-    return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
     """Every run under `root` with its plan's name, newest first within a plan."""
-    return [(name, each) for name in names(root) for each in _runs(root / RUNS / name)]
+    return [(name, run) for name in names(root) for run in _runs(root / RUNS / name)]
 
 
 def _runs(folder: Path) -> list[RunFolder]:
-    found = (each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
-    return [RunFolder(path=each) for each in sorted(found, reverse=True)]
+    found = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    return [RunFolder(path=path) for path in sorted(found, reverse=True)]
 
 
 def runs_document(found: Iterable[tuple[str, str, str]]) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,
             before=tuple(_step(run, step, contained=view.contained) for step in run.before),
             after=tuple(_step(run, step, contained=view.contained) for step in run.after),
-            data=tuple(_data(plan, each) for each in run.data),
+            data=tuple(_data(plan, source) for source in run.data),
         )
     except JobSpecError as refusal:
         found = [error("job-refused", "run", problem) for problem in refusal.problems]

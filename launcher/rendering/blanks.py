@@ -24,25 +24,25 @@ _AFTER = r"[\w@%+=:,./-]*"
 def blank_names(plan: Plan) -> ClusterNames:
     """The names of a plan's cluster, left open; of one that exists it is open whether a guard stops and hears jobs."""
     shown = symbolic_names(plan)
-    names = {each.name for each in fields(shown) if getattr(shown, each.name) is not None}
+    names = {field.name for field in fields(shown) if getattr(shown, field.name) is not None}
     names |= {"stop_uri", "word_uri"} if is_joined(plan.request) else set()
     return replace(shown, **{name: _blank(plan.digest, name) for name in names})
 
 
 def blank_archive(plan: Plan) -> JobArchive:
     """The archive of a plan's job folder, left open."""
-    return JobArchive(**{each.name: _blank(plan.digest, each.name) for each in fields(JobArchive)})
+    return JobArchive(**{field.name: _blank(plan.digest, field.name) for field in fields(JobArchive)})
 
 
 def with_names(bundle: Bundle, names: ClusterNames) -> Bundle:
     """The files, with the names of the cluster that they refer to; what it has not is null."""
-    found = {each.name: getattr(names, each.name) for each in fields(names)}
+    found = {field.name: getattr(names, field.name) for field in fields(names)}
     return _filled(bundle, {**found, "store_uri": names.store_uri.rstrip("/")})
 
 
 def with_archive(bundle: Bundle, archive: JobArchive) -> Bundle:
     """The files, with the archive of the job's folder."""
-    return _filled(bundle, {each.name: getattr(archive, each.name) for each in fields(archive)})
+    return _filled(bundle, {field.name: getattr(archive, field.name) for field in fields(archive)})
 
 
 def _blank(digest: str, name: str) -> str:
@@ -51,7 +51,7 @@ def _blank(digest: str, name: str) -> str:
 
 
 def _filled(bundle: Bundle, values: Mapping[str, str | None]) -> Bundle:
-    return replace(bundle, files=tuple(_file(each, bundle.digest, values) for each in bundle.files))
+    return replace(bundle, files=tuple(_file(file, bundle.digest, values) for file in bundle.files))
 
 
 def _file(file: RenderedFile, digest: str, values: Mapping[str, str | None]) -> RenderedFile:

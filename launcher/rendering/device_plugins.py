@@ -30,7 +30,7 @@ def plugin_files(facts: InstanceType) -> list[RenderedFile]:
     shown = plugins_manifest((facts.name,), nvidia=is_nvidia(facts), efa=facts.efa_interfaces > 0)
     if shown is not None:
         files.append(RenderedFile(path=PLUGINS_FILE, text=shown))
-    documents = [each for file in files for each in safe_yaml.documents(file.text)]
+    documents = [document for file in files for document in safe_yaml.documents(file.text)]
     lost = tuple(plugin_findings(documents, facts, where="templates/kubernetes/plugins.yaml.j2"))
     if lost:
         raise ImpossibleError(f"nodes of {facts.name} would show no EFA", findings=lost)
@@ -59,5 +59,5 @@ def neuron_manifest(plugin: str, types: Sequence[str]) -> str:
 
 def neuron_plugin() -> str | None:
     """Neuron's device plugin, which is one for all of its chips; None where none is known."""
-    found = (f"{each.repository}:{each.tag}" for each in load_images().images if each.role == "device-plugin")
+    found = (f"{image.repository}:{image.tag}" for image in load_images().images if image.role == "device-plugin")
     return next(found, None)

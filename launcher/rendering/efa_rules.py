@@ -40,22 +40,22 @@ def pod_templates(document: Document) -> list[Document]:
     """The pod templates of a job's object, of whatever kind."""
     spec = document.get("spec") or {}
     if "pytorchReplicaSpecs" in spec:
-        return [each["template"] for each in spec["pytorchReplicaSpecs"].values()]
+        return [replica_spec["template"] for replica_spec in spec["pytorchReplicaSpecs"].values()]
     if "replicaSpecs" in spec:
-        return [each["template"] for each in spec["replicaSpecs"]]
+        return [replica_spec["template"] for replica_spec in spec["replicaSpecs"]]
     return [spec["template"]] if "template" in spec and document.get("kind") == "Job" else []
 
 
 def _pod_findings(pod: Document, interfaces: int, where: str) -> Iterator[Finding]:
     limits = [each.get("resources", {}).get("limits", {}) for each in pod["spec"]["containers"]]
-    asked = sum(int(each.get(EFA, 0)) for each in limits)
+    asked = sum(int(limit.get(EFA, 0)) for limit in limits)
     if asked < interfaces:
         message = f"a pod asks for {asked} of its node's {interfaces} {EFA}: the job would speak TCP"
         hint = f'resources: {{limits: {{{EFA}: "{interfaces}"}}}}'
         yield error("efa-not-asked-for", where, message, hint)
     told = [each for container in pod["spec"]["containers"] for each in container.get("env", ())]
     without = any((each["name"], each.get("value")) == ("FI_EFA_USE_HUGE_PAGE", "0") for each in told)
-    if not without and not any(str(each.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for each in limits):
+    if not without and not any(str(limit.get(HUGE_PAGES, "0")).rstrip("KMGi") not in ("", "0") for limit in limits):
         message = f"pods with EFA ask for no {HUGE_PAGES}: libfabric sets up its interfaces there"
         yield error("efa-without-pages", where, message, f"resources: {{limits: {{{HUGE_PAGES}: 5120Mi}}}}")
 
@@ -64,8 +64,8 @@ def plugin_findings(documents: Iterable[Document], facts: InstanceType, *, where
     """Whether EFA's device plugin runs on the nodes of a type, where a cluster gets its plugins from some documents."""
     if not facts.efa_interfaces:
         return
-    sets = [each for each in documents if each.get("kind") == "DaemonSet"]
-    if not any(PLUGIN in each["metadata"]["name"] and _runs_on(each, facts.name) for each in sets):
+    sets = [document for document in documents if document.get("kind") == "DaemonSet"]
+    if not any(PLUGIN in set_["metadata"]["name"] and _runs_on(set_, facts.name) for set_ in sets):
         yield _not_shown(facts.name, where, f"keep its DaemonSet, with {facts.name} in its node affinity")
 
 
@@ -94,10 +94,10 @@ def _runs_on(daemon_set: Document, instance_type: str) -> bool:
     affinity = daemon_set["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
     types = [
-        instance_type in each["values"]
+        instance_type in expression["values"]
         for term in terms
-        for each in term.get("matchExpressions", ())
-        if each["key"] == "node.kubernetes.io/instance-type" and each["operator"] == "In"
+        for expression in term.get("matchExpressions", ())
+        if expression["key"] == "node.kubernetes.io/instance-type" and expression["operator"] == "In"
     ]
     return all(types)
 
@@ -143,11 +143,13 @@ def _kept_apart(name: str, whose: str) -> Finding:
 
 def _interface_findings(name: str, data: Document, facts: InstanceType, speaking: frozenset[str]) -> Iterator[Finding]:
     """What a launch template lacks: interfaces, and a group on each that lets members speak."""
-    interfaces = [each for each in data.get("NetworkInterfaces", ()) if each.get("InterfaceType") in _KINDS]
+    interfaces = [
+        interface for interface in data.get("NetworkInterfaces", ()) if interface.get("InterfaceType") in _KINDS
+    ]
     if len(interfaces) < facts.efa_interfaces:
         message = f"{facts.name} has {facts.efa_interfaces} interfaces for EFA, and {len(interfaces)} are attached"
         yield error("efa-not-attached", name, message, "InterfaceType: efa or efa-only on every network card")
-    alone = [each for each in interfaces if not speaking.intersection(_named(each.get("Groups", ())))]
+    alone = [interface for interface in interfaces if not speaking.intersection(_named(interface.get("Groups", ())))]
     if alone:
         yield _kept_apart(name, f"{len(alone)} interfaces have")
 
@@ -169,7 +171,7 @@ def _groups_of_themselves(resources: Document) -> frozenset[str]:
 
 def _named(references: Iterable[Any]) -> list[str]:
     found = []
-    for each in references:
-        if isinstance(each, Mapping):
-            found += [str(each.get("Ref") or each.get("Fn::GetAtt", [""])[0])]
+    for reference in references:
+        if isinstance(reference, Mapping):
+            found += [str(reference.get("Ref") or reference.get("Fn::GetAtt", [""])[0])]
     return found

@@ -96,5 +96,5 @@ def rendered(template: str, view: Any = None, /, **values: Any) -> str:
     Raises:
         jinja2.UndefinedError: the template names what is not among them.
     """
-    own = {} if view is None else {each.name: getattr(view, each.name) for each in fields(view)}
+    own = {} if view is None else {field.name: getattr(view, field.name) for field in fields(view)}
     return _environment(asset("templates")).get_template(template).render({**own, **values})

@@ -35,7 +35,7 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
     """
     target = plan.request.target
     types = [instances[each] for each in (plan.place.instance_type, *target.fallback_types)]
-    wanted = {packages for each in types if (packages := node_packages(each, target.os))}
+    wanted = {packages for type_ in types if (packages := node_packages(type_, target.os))}
     if target.ami is not None or len(wanted) != 1 or target.os not in PARENTS:
         return {}
     (packages,) = wanted

@@ -235,7 +235,7 @@ def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
     made = job_spec(plan, names=names, job=job, view=IN_A_POD)
     journal = journal_uri(checkpoint_uri(plan, names), job.run)
     grace_s, retries = float(pod.grace_s(plan, job)), job.retries_of(plan.request.run)
-    data = tuple(replace(each, path=pod.by_volume(plan, each.path)) for each in made.data)
+    data = tuple(replace(spec, path=pod.by_volume(plan, spec.path)) for spec in made.data)
     policy = made.checkpoint
     if policy.mode == CheckpointMode.OWN and policy.uri is not None:
         policy = replace(policy, uri=pod.by_volume(plan, policy.uri))

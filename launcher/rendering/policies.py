@@ -51,12 +51,12 @@ class Account:
     def resources(self, facts: StatementFacts) -> list[str]:
         """What a statement is about: its resources filled in, and each list by what it has."""
         found: list[str] = []
-        for each in facts.resources:
-            named = _LIST.fullmatch(each)
+        for resource in facts.resources:
+            named = _LIST.fullmatch(resource)
             if named is None:
-                found.append(_filled(each, self))
+                found.append(_filled(resource, self))
             elif named[1] in _OF_BUCKETS:
-                found += [f"arn:{self.partition}:s3:::{each}{_OF_BUCKETS[named[1]]}" for each in self.data_buckets]
+                found += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
                 found += self.lists.get(named[1], ())
         return found
@@ -98,7 +98,7 @@ def policy_name(name: str) -> str:
 
 def execution_policies(targets: Iterable[TargetKind] | None = None) -> tuple[str, ...]:
     """The policies that CloudFormation needs for some targets, or for all."""
-    wanted = TARGET_POLICIES if targets is None else {each: TARGET_POLICIES[each] for each in targets}
+    wanted = TARGET_POLICIES if targets is None else {target: TARGET_POLICIES[target] for target in targets}
     return tuple(dict.fromkeys(name for names in wanted.values() for name in names))
 
 
@@ -137,14 +137,14 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
     Raises:
         ValueError: no statement takes an action.
     """
-    found = {each.sid: set(each.given) for each in facts.statements}
+    found = {statement.sid: set(statement.given) for statement in facts.statements}
     for action in {action for resource_type in facts.types for action in permissions.actions(resource_type)}:
-        taker = next((each for each in facts.statements if each.takes(action)), None)
+        taker = next((statement for statement in facts.statements if statement.takes(action)), None)
         if taker is None:
             message = f"no statement of policy {facts.name} takes {action}"
             raise ValueError(message)
         found[taker.sid].add(action)
-    return [(each, sorted(found[each.sid])) for each in facts.statements]
+    return [(statement, sorted(found[statement.sid])) for statement in facts.statements]
 
 
 def policy_statement(facts: StatementFacts, actions: list[str], account: Account, policy: str) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def bootstrap_command(account: Account, region: str, names: Iterable[str], *, qu
         names: of the policies that CloudFormation gets; without any the CDK gives it AdministratorAccess.
         qualified: whether the qualifier is one of the account's own, which takes a stack name of its own too.
     """
-    arns = ",".join(account.policy_arn(each) for each in names)
+    arns = ",".join(account.policy_arn(name) for name in names)
     words = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]
     if qualified:
         words += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]

@@ -43,7 +43,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     uri, serve, key = request.checkpoint.store_uri, request.workload.serve, request.storage.kms_key_arn
     store, objects = _places(account, uri or "s3://slipway-*")
     models = [] if serve is None else [each for each in (serve.model_uri, serve.artifacts_uri) if each is not None]
-    loaded = [_places(account, each) for each in models]
+    loaded = [_places(account, model) for model in models]
     made = f"arn:{account.partition}:iam::{account.id}:role/parallelcluster/*"
     return {
         "store": store,
@@ -65,11 +65,11 @@ def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, 
     """The trainer's own place and what nodes fetch: buckets, objects and keys of each."""
     found = {}
     for word, writes in (("own", True), ("data", False)):
-        places = [each for each in reached(request) if each.writes is writes]
-        arns = [_places(account, each.uri) for each in places]
+        places = [reach for reach in reached(request) if reach.writes is writes]
+        arns = [_places(account, place.uri) for place in places]
         found[f"{word}buckets"] = tuple(sorted({arn for buckets, _ in arns for arn in buckets}))
         found[f"{word}objects"] = tuple(sorted({arn for _, objects in arns for arn in objects}))
-        found[f"{word}keys"] = tuple(sorted({each.kms_key_arn for each in places if each.kms_key_arn is not None}))
+        found[f"{word}keys"] = tuple(sorted({place.kms_key_arn for place in places if place.kms_key_arn is not None}))
     return found
 
 
@@ -80,7 +80,7 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
     journals = [folder, own] if named else [own]
     return {
         "own": (f"{folder if named else own}/*",),
-        "journal": tuple(f"{each}/{JOURNAL_FOLDER}/*" for each in journals),
+        "journal": tuple(f"{journal}/{JOURNAL_FOLDER}/*" for journal in journals),
         "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
         "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),
     }

@@ -96,7 +96,9 @@ def _zone_skew(nodes: int, zones: int, copies: int) -> int:
 
 
 def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
-    return tuple(sorted(each.name for each in catalog.instance_types.values() if each.neuron))
+    return tuple(
+        sorted(instance_type.name for instance_type in catalog.instance_types.values() if instance_type.neuron)
+    )
 
 
 def _mount_options(region: str, prefix: str) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:
         ImpossibleError: it cannot be deployed, with all reasons.
     """
     found = deployment_findings(served, facts)
-    errors = [each for each in found if each.level is Level.ERROR]
+    errors = [finding for finding in found if finding.level is Level.ERROR]
     if errors:
         raise ImpossibleError(f"{served.plan.name} cannot be rendered", findings=errors)
     files = []

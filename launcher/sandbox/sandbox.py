@@ -309,7 +309,7 @@ class Sandbox:
             training_plans: that were bought; one of a name that is there already is left as it is.
             cluster: a Kubernetes cluster; the same.
         """
-        documents = [each.document() for each in training_plans]
+        documents = [plan.document() for plan in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}
         groups, existing = list(security_groups), None if cluster is None else cluster.document()
         return tuple(
@@ -393,7 +393,7 @@ class Sandbox:
         """
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)
-        names = [each.physical_id for each in stacks.resources(session, stack) if each.type == _FUNCTION]
+        names = [resource.physical_id for resource in stacks.resources(session, stack) if resource.type == _FUNCTION]
         found = [functions.describe(session, name).environment for name in names]
         # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
         (variables,) = (each for each in found if STOP_VARIABLE in each)

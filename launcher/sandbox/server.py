@@ -221,7 +221,7 @@ class Server:
         from launcher.sandbox.aws.existing_clusters import make_existing  # noqa: PLC0415  moto again
         from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
 
-        bought = [TrainingPlan.of(each) for each in args["training_plans"]]
+        bought = [TrainingPlan.of(plan) for plan in args["training_plans"]]
         wanted = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
         # Who comes second finds all of it: a cluster has its name before it has its own API.
         with self._making:

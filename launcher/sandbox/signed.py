@@ -201,7 +201,7 @@ def _refuse_another_time(signed: datetime, query: Mapping[str, str] | None, serv
 
 def _query_signed(request: Request, left_out: frozenset[str]) -> str:
     pairs = request.target.partition("?")[2].split("&")
-    return "&".join(each for each in pairs if unquote(each.partition("=")[0]) not in left_out)
+    return "&".join(pair for pair in pairs if unquote(pair.partition("=")[0]) not in left_out)
 
 
 def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:

@@ -130,8 +130,8 @@ def find(environment: Mapping[str, str], name: str | None = None) -> StayingSand
 def every(environment: Mapping[str, str]) -> tuple[StayingSandbox, ...]:
     """All sandboxes of a person that run, by name."""
     recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
-    running = [each for each in recorded if each is not None and each.running]
-    return tuple(sorted(running, key=lambda each: each.name))
+    running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
+    return tuple(sorted(running, key=lambda sandbox: sandbox.name))
 
 
 def _recorded(path: Path) -> StayingSandbox | None:

@@ -74,7 +74,7 @@ class ShippingRules:
     @property
     def readmits(self) -> bool:
         """Whether any rule readmits something."""
-        return any(each.readmits for each in self.rules)
+        return any(rule.readmits for rule in self.rules)
 
     def asked(self, name: str) -> bool | None:
         """What the user's own rules say of a file: True it goes, False it stays, None nothing.

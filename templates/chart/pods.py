@@ -84,7 +84,7 @@ def stuck(pod: Mapping[str, Any], now: datetime, hung_s: float, *, whole: bool) 
     """Why a pod cannot start, and could not for so long; "" where it may."""
     status = pod.get("status", {})
     scheduled: Mapping[str, Any] = next(
-        (each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), {}
+        (condition for condition in status.get("conditions", ()) if condition["type"] == "PodScheduled"), {}
     )
     since = datetime.fromisoformat(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
     if (now - since).total_seconds() < hung_s:
@@ -115,8 +115,8 @@ def loops(status: Mapping[str, Any], now: datetime) -> bool:
 
 def last_word(pod: Mapping[str, Any]) -> str:
     """Why a pod has ended for good by its own decision; "" where it has not."""
-    for each in pod.get("status", {}).get("containerStatuses", ()):
-        message = (each.get("state", {}).get("terminated") or {}).get("message", "")
+    for status in pod.get("status", {}).get("containerStatuses", ()):
+        message = (status.get("state", {}).get("terminated") or {}).get("message", "")
         if message.startswith(GAVE_UP):
             return str(message.removeprefix(GAVE_UP)).strip()
     return ""
@@ -155,7 +155,7 @@ def is_on(pod: Mapping[str, Any], hosts: frozenset[str]) -> bool:
     if pod.get("status", {}).get("hostIP") not in hosts or pod["metadata"].get("namespace", "").startswith("kube-"):
         return False
     owners = pod["metadata"].get("ownerReferences") or ()
-    return not any(each["kind"] in {"DaemonSet", "Node"} for each in owners)
+    return not any(owner["kind"] in {"DaemonSet", "Node"} for owner in owners)
 
 
 def api(token: str) -> Ask:

@@ -63,7 +63,7 @@ class EksGuard(Guard):
         """
         settings, at_work = self.settings, Beat("", 0.0)
         hung = settings.hung
-        if self.asks is None or any(not hung or each.still_s < hung.total_seconds() for each in beats):
+        if self.asks is None or any(not hung or beat.still_s < hung.total_seconds() for beat in beats):
             return beats
         limits = [hung] if hung else []
         limits += [settings.idle + AFTER_SLURM] if settings.idle and not beats else []
@@ -135,7 +135,7 @@ class EksGuard(Guard):
         if not left or self.now - group.get("modifiedAt", self.now) < SETTLED:
             return
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
-            issues = "; ".join(each["message"] for each in group.get("health", {}).get("issues", []))
+            issues = "; ".join(issue["message"] for issue in group.get("health", {}).get("issues", []))
             self.tell(
                 "nodes still run after the stop",
                 f"its node group should have had no nodes since {group['modifiedAt']:%Y-%m-%d %H:%M} UTC and has"

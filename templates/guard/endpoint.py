@@ -41,7 +41,7 @@ class EndpointGuard(Guard):
         """One for each instance of the endpoint; none where it does not exist."""
         described = self.described()
         variants = described.get("ProductionVariants", [])
-        return [{} for each in variants for _ in range(each.get("CurrentInstanceCount", 0))]
+        return [{} for variant in variants for _ in range(variant.get("CurrentInstanceCount", 0))]
 
     def described(self) -> Mapping[str, Any]:
         """The endpoint as SageMaker describes it; nothing where it does not exist."""
@@ -68,10 +68,10 @@ class EndpointGuard(Guard):
             ServiceNamespace="sagemaker", ResourceIds=self.scaled()
         )
         # "It changes the resource's current capacity to a value that is inside of this range" (RegisterScalableTarget).
-        open_ones = [each for page in pages for each in page["ScalableTargets"] if each["MaxCapacity"]]
-        for each in open_ones:
+        open_ones = [target for page in pages for target in page["ScalableTargets"] if target["MaxCapacity"]]
+        for one in open_ones:
             autoscaling.register_scalable_target(
-                **{key: each[key] for key in ("ServiceNamespace", "ResourceId", "ScalableDimension")},
+                **{key: one[key] for key in ("ServiceNamespace", "ResourceId", "ScalableDimension")},
                 MinCapacity=0,
                 MaxCapacity=0,
                 SuspendedState=dict.fromkeys(SUSPENDED, True),
@@ -101,10 +101,10 @@ class EndpointGuard(Guard):
         pages = self.sagemaker.get_paginator("list_inference_components").paginate(
             EndpointNameEquals=self.settings.name
         )
-        components = [each for page in pages for each in page["InferenceComponents"]]
-        for each in components:
-            if each["InferenceComponentStatus"] != "Deleting":
-                self.sagemaker.delete_inference_component(InferenceComponentName=each["InferenceComponentName"])
+        components = [component for page in pages for component in page["InferenceComponents"]]
+        for component in components:
+            if component["InferenceComponentStatus"] != "Deleting":
+                self.sagemaker.delete_inference_component(InferenceComponentName=component["InferenceComponentName"])
         if components:
             return
         self.sagemaker.delete_endpoint(EndpointName=self.settings.name)

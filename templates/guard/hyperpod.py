@@ -94,10 +94,12 @@ class HyperPodGuard(Guard):
             Period=int(SAMPLE.total_seconds()),
             Statistics=["Maximum"],
         )
-        most = [each["Maximum"] for each in answer["Datapoints"]]
+        most = [datapoint["Maximum"] for datapoint in answer["Datapoints"]]
         if not most and self.queued == QUEUED and all(self.now - node["LaunchTime"] >= SILENT for node in nodes):
             raise RefusedError("its controller has not reported its queue for an hour: idle workers are not stopped")
-        late = [each["Maximum"] for each in answer["Datapoints"] if each["Timestamp"] >= self.now - window]
+        late = [
+            datapoint["Maximum"] for datapoint in answer["Datapoints"] if datapoint["Timestamp"] >= self.now - window
+        ]
         # The newest values come late.
         return len(late) >= window // SAMPLE - 2 and max(late) == 0
 

@@ -66,13 +66,14 @@ def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, look: d
     )
     return [
         Period(
-            each["Timestamp"] + length,
+            datapoint["Timestamp"] + length,
             min(
-                round(each["SampleCount"]), most_looks(max(each["Timestamp"], began), each["Timestamp"] + length, look)
+                round(datapoint["SampleCount"]),
+                most_looks(max(datapoint["Timestamp"], began), datapoint["Timestamp"] + length, look),
             ),
-            each["Average"],
+            datapoint["Average"],
         )
-        for each in answer["Datapoints"]
+        for datapoint in answer["Datapoints"]
     ]
 
 

@@ -52,9 +52,9 @@ class PcsGuard(Guard):
         name = self.settings.name
         try:
             pages = self.pcs.get_paginator("list_compute_node_groups").paginate(clusterIdentifier=name)
-            ids = [each["id"] for page in pages for each in page["computeNodeGroups"] if each["name"] != LOGIN]
+            ids = [group["id"] for page in pages for group in page["computeNodeGroups"] if group["name"] != LOGIN]
             found = [
-                self.pcs.get_compute_node_group(clusterIdentifier=name, computeNodeGroupIdentifier=each) for each in ids
+                self.pcs.get_compute_node_group(clusterIdentifier=name, computeNodeGroupIdentifier=id_) for id_ in ids
             ]
         except self.pcs.exceptions.ResourceNotFoundException:
             return []

@@ -73,7 +73,7 @@ class TrainingJobGuard(Guard):
 
     def nodes(self) -> list[Node]:
         """One for each instance that is billed."""
-        billed = [each for each in self.jobs() if each["SecondaryStatus"] not in UNBILLED]
+        billed = [job for job in self.jobs() if job["SecondaryStatus"] not in UNBILLED]
         return [{} for each in billed for _ in range(each["ResourceConfig"]["InstanceCount"])]
 
     def all_idle(self, _nodes: list[Node]) -> bool:
@@ -86,7 +86,7 @@ class TrainingJobGuard(Guard):
         Raises:
             ClientError: SageMaker refuses.
         """
-        names = [each["TrainingJobName"] for each in self.jobs()]
+        names = [job["TrainingJobName"] for job in self.jobs()]
         for name in names:
             self.sagemaker.stop_training_job(TrainingJobName=name)
         if names:

@@ -130,7 +130,7 @@ class Folder:
             pages = self.s3.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/"
             )
-            self.listed = [each for page in pages for each in page.get("Contents", [])]
+            self.listed = [content for page in pages for content in page.get("Contents", [])]
         return self.listed
 
     def is_beat(self, key: str) -> bool:

@@ -191,7 +191,7 @@ def of_neuron(line: str) -> Sample:
         memory = runtime["report"].get("memory_used", {}).get("neuron_runtime_used_bytes") or {}
         used += memory.get("neuron_device", 0)
     devices = report["system_data"].get("neuron_hw_counters", {}).get("neuron_devices") or ()
-    errors = sum(each["mem_ecc_uncorrected"] + each["sram_ecc_uncorrected"] for each in devices)
+    errors = sum(device["mem_ecc_uncorrected"] + device["sram_ecc_uncorrected"] for device in devices)
     return Sample(utilization=busy / cores, memory_bytes=used, errors=errors)
 
 

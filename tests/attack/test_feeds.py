@@ -71,6 +71,6 @@ def test_a_feed_gives_prices_or_says_why_not(seed, rounds, tmp_path):
         ((_, outcome),) = next(answers([question], partial(_answer, read, path)))
         assert isinstance(outcome, Answer | AwsError)
         if isinstance(outcome, Answer):
-            assert all(each.usd.is_finite() and each.usd > 0 for each in outcome.rates)
+            assert all(rate.usd.is_finite() and rate.usd > 0 for rate in outcome.rates)
         seen[type(outcome).__name__] += 1
     assert min(seen["Answer"], seen["AwsError"]) > rounds / 20, seen

@@ -29,7 +29,7 @@ def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # no
     for attempt in range(1, blows + 1):
         for part in (0, 1):
             until(lambda number=attempt, part=part: job.events("command-started", number, part), job.told)
-        begun = [max([each["step"] for each in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
+        begun = [max([event["step"] for event in job.events("restored", attempt, part)], default=0) for part in (0, 1)]
         assert begun[0] == begun[1] >= max(stored, default=0)
         time.sleep(rng.uniform(0.0, 5.0))
         ways[way := rng.choice(WAYS)] += 1

@@ -157,7 +157,7 @@ def test_no_port_gives_another_user_a_credential(sandbox):
     """Every port of the sandbox is asked for what a metadata service gives, by every path that can be known."""
     paths = ("/latest/api/token", "/latest/meta-data/iam/security-credentials/", "/moto-api/data.json", "/api/v1/pods")
     api = client(sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
-    own = {urlsplit(url).port for url in (sandbox.endpoint, api, *(each.metadata for each in sandbox.nodes("demo")))}
+    own = {urlsplit(url).port for url in (sandbox.endpoint, api, *(node.metadata for node in sandbox.nodes("demo")))}
 
     def attempt():
         told = []

@@ -16,11 +16,11 @@ CATALOG = BedrockCatalog()
 
 def test_prices_are_dated_and_sourced():
     for rows in CATALOG.rows.values():
-        for each in rows:
-            assert each.as_of == date(2026, 11, 12)
-            assert each.input_usd >= 0
-            assert each.output_usd >= 0
-            assert (each.basis is Basis.UNVERIFIED) is each.source.endswith("without a source")
+        for row in rows:
+            assert row.as_of == date(2026, 11, 12)
+            assert row.input_usd >= 0
+            assert row.output_usd >= 0
+            assert (row.basis is Basis.UNVERIFIED) is row.source.endswith("without a source")
 
 
 def test_a_key_stands_once():
@@ -52,12 +52,12 @@ def test_same_weights_are_models_of_both():
 )
 def test_prices_that_were_read(name, inputs, outputs):
     rows = CATALOG.rows[CATALOG.find(name) or ""]
-    assert (Decimal(inputs), Decimal(outputs)) in {(each.input_usd, each.output_usd) for each in rows}
+    assert (Decimal(inputs), Decimal(outputs)) in {(row.input_usd, row.output_usd) for row in rows}
 
 
 def test_a_region_of_its_own_goes_first_and_a_profile_last():
     rows = CATALOG.rows["amazon.nova-micro-v1:0"]
-    own = next(each for each in rows if each.region)
+    own = next(row for row in rows if row.region)
     assert CATALOG.price("amazon.nova-micro-v1:0", own.region) == own
     assert CATALOG.price("amazon.nova-micro-v1:0", "us-east-1").region == ""
     assert CATALOG.price("amazon.nova-micro-v1:0", "eu-west-1", BedrockProfile.EU).profile == "eu"
@@ -73,11 +73,11 @@ def test_nothing_is_known_before_its_day():
 def test_measured_rows_are_of_what_is_deployed():
     found = load_serving().measured
     assert found
-    for each in found:
-        assert each.accelerator in ("Inferentia2", "Trainium1")
-        assert each.model in load().models
-        assert each.tokens_per_s > 0
-        assert "optimum-neuron" in each.source
+    for serving in found:
+        assert serving.accelerator in ("Inferentia2", "Trainium1")
+        assert serving.model in load().models
+        assert serving.tokens_per_s > 0
+        assert "optimum-neuron" in serving.source
 
 
 @pytest.mark.parametrize(

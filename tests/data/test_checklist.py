@@ -127,7 +127,7 @@ def test_every_type_meets_every_point(catalog: Catalog, name: str, point: str):
 
 
 def test_unavailable_types_have_a_reason_and_no_row(catalog: Catalog):
-    for each in catalog.unavailable_types.values():
-        assert each.reason
-        assert each.name not in catalog.instance_types
+    for unavailable_type in catalog.unavailable_types.values():
+        assert unavailable_type.reason
+        assert unavailable_type.name not in catalog.instance_types
     assert catalog.unavailable_types["trn3"].reason == "no public type or price"

@@ -65,9 +65,12 @@ def test_a_new_neuron_family_is_rows_alone(catalog: Catalog):
 def test_no_code_knows_a_chip_or_a_type_by_its_name(catalog: Catalog):
     """A name in the code is a list that the next row has to be added to; names in sentences are none."""
     root = Path(launcher.__file__).parent
-    families = {each.family for each in catalog.instance_types.values() if each.accelerator}
-    known = {*catalog.accelerators, *(each.name for each in catalog.instance_types.values() if each.accelerator)}
-    known |= {*families, *(f"{each}." for each in families), "trn", "inf"}
+    families = {instance_type.family for instance_type in catalog.instance_types.values() if instance_type.accelerator}
+    known = {
+        *catalog.accelerators,
+        *(instance_type.name for instance_type in catalog.instance_types.values() if instance_type.accelerator),
+    }
+    known |= {*families, *(f"{family}." for family in families), "trn", "inf"}
     found = [
         f"{path.relative_to(root.parent)}:{node.lineno}: {node.value}"
         for path in sorted(root.rglob("*.py"))

@@ -119,18 +119,18 @@ def _botocore_enum(shape: str) -> frozenset[str]:
 
 def test_sagemaker_flags_are_those_of_its_api(catalog: Catalog):
     """One way only: a newer botocore may know more types."""
-    for each in catalog.instance_types.values():
-        if each.ml:
-            assert f"ml.{each.name}" in _botocore_enum("ClusterInstanceType")
-        if each.training_plans:
-            assert f"ml.{each.name}" in _botocore_enum("ReservedCapacityInstanceType")
-        if "sagemaker-endpoint" in each.targets:
-            assert f"ml.{each.name}" in _botocore_enum("ProductionVariantInstanceType")
+    for instance_type in catalog.instance_types.values():
+        if instance_type.ml:
+            assert f"ml.{instance_type.name}" in _botocore_enum("ClusterInstanceType")
+        if instance_type.training_plans:
+            assert f"ml.{instance_type.name}" in _botocore_enum("ReservedCapacityInstanceType")
+        if "sagemaker-endpoint" in instance_type.targets:
+            assert f"ml.{instance_type.name}" in _botocore_enum("ProductionVariantInstanceType")
 
 
 def test_every_chip_is_carried_or_named_as_unavailable(catalog: Catalog):
-    carried = {each.accelerator for each in catalog.instance_types.values()}
-    carried |= {each.accelerator for each in catalog.unavailable_types.values()}
+    carried = {instance_type.accelerator for instance_type in catalog.instance_types.values()}
+    carried |= {unavailable_type.accelerator for unavailable_type in catalog.unavailable_types.values()}
     assert set(catalog.accelerators) == carried - {None}
 
 

@@ -288,7 +288,7 @@ def test_what_is_free_is_said_to_be():
 
 def test_every_row_that_costs_has_a_live_source():
     """What a support plan costs no list has: a share of the account's bill."""
-    asked_for = {each.item for each in usage_types()}
+    asked_for = {usage_type.item for usage_type in usage_types()}
     priced = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] != tables.FREE}
     assert priced - asked_for == {"support.business-minimum", "support.business-rate"}
 

@@ -34,4 +34,6 @@ def test_what_a_target_takes_has_a_capacity_type_there(kind, types):
 
 
 def test_somebody_takes_it():
-    assert {each for row in TARGETS.values() for each in (*row.trains, *row.serves)} | OWN_FILE == set(PurchaseOption)
+    assert {option for row in TARGETS.values() for option in (*row.trains, *row.serves)} | OWN_FILE == set(
+        PurchaseOption
+    )

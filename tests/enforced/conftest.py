@@ -80,7 +80,7 @@ class Enforced:
 
     def policies(self, *names):
         """Policies of `slipway policies` for this account, by their names in it."""
-        return {policy_name(each): render_policy(load_permissions(), each, self.account).text for each in names}
+        return {policy_name(name): render_policy(load_permissions(), name, self.account).text for name in names}
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +120,7 @@ def golden_policies():
             for key, each in stack["Resources"].items()
             if key.startswith(prefix) and each["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
         )
-        inline = {each["PolicyName"]: each["PolicyDocument"] for each in found.get("Policies", [])}
+        inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in found.get("Policies", [])}
         return _filled(inline or {"own": found["PolicyDocument"]}, references)
 
     return documents

@@ -154,5 +154,5 @@ def test_the_doctors_own_simulation_says_what_the_calls_said(session):
     asked = ["s3:GetObject", "s3:PutObject"]
     inside = identity.simulated(session("doctor"), person, asked, [f"arn:aws:s3:::{BUCKET}/jobs/x"])
     outside = identity.simulated(session("doctor"), person, asked, [f"arn:aws:s3:::{OTHER}/x"])
-    assert [each.allowed for each in inside] == [True, True]
-    assert [each.allowed for each in outside] == [False, False]
+    assert [decision.allowed for decision in inside] == [True, True]
+    assert [decision.allowed for decision in outside] == [False, False]

@@ -142,9 +142,9 @@ def life(tmp_path_factory):
         return lives[-1]
 
     yield make
-    for each in lives:
-        if each.running and each.running[-1].poll() is None:
-            each.kill()
+    for live in lives:
+        if live.running and live.running[-1].poll() is None:
+            live.kill()
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torc
     assert answer.returncode == 0, answer.stderr
     folder = tmp_path / ".slipway" / "runs" / "fsdp" / "latest"
     attempts = json.loads((folder / "report.json").read_text())["attempts"]
-    assert [each["ended_by"] for each in attempts] == ["spot-interruption", "completed"]
+    assert [attempt["ended_by"] for attempt in attempts] == ["spot-interruption", "completed"]
     assert 0 < attempts[1]["resumed_from_step"] == attempts[0]["last_step"] < STEPS
     assert uninterrupted[1] in (folder / "logs" / "attempt-2.log").read_text()
 

@@ -92,7 +92,7 @@ def deployed(templates, configuration, quote):
 
 def resources(templates, kind):
     """The properties of every resource of a type."""
-    made = [each for template in templates.values() for each in template["Resources"].values()]
+    made = [resource for template in templates.values() for resource in template["Resources"].values()]
     return [each.get("Properties", {}) for each in made if each["Type"] == kind]
 
 
@@ -105,7 +105,7 @@ def cluster_of(templates):
 def main_queue(configuration):
     """The queue of the plan's own type, with its one resource; the others are empty until a job asks for them."""
     queue, *others = configuration["Scheduling"]["SlurmQueues"]
-    assert sum(each["MinCount"] for other in others for each in other["ComputeResources"]) == 0
+    assert sum(compute_resource["MinCount"] for other in others for compute_resource in other["ComputeResources"]) == 0
     (resource,) = queue["ComputeResources"]
     return queue, resource
 
@@ -114,7 +114,7 @@ def of_machines(configuration, quote, stands_h, runs_h):
     """Instances by type and hours, and their root volumes."""
     queue, resource = main_queue(configuration)
     head, pools = configuration["HeadNode"], configuration.get("LoginNodes", {}).get("Pools", [])
-    logins = sum(each["Count"] for each in pools)
+    logins = sum(pool["Count"] for pool in pools)
     count = resource["MaxCount"]
     image = LARGEST_IMAGE_GIB if "CustomAmi" in configuration["Image"] else IMAGE_GIB
     volumes = [
@@ -133,7 +133,7 @@ def of_machines(configuration, quote, stands_h, runs_h):
         "node-hours": count * quote["billed_hours"],
         "head node": head["InstanceType"],
         "head node-hours": stands_h,
-        "login node": sorted({each["InstanceType"] for each in pools}),
+        "login node": sorted({pool["InstanceType"] for pool in pools}),
         "login node-hours": logins * stands_h,
         **sizes,
     }
@@ -169,7 +169,10 @@ def of_storage(templates, configuration, quote, stands_h):
 
 def replaced_gb(quote):
     """GB of the checkpoints that newer ones replace, from the quote's saves, their size and the number kept."""
-    kept = next((each for each in quote["assumptions"] if each["name"].endswith("kept checkpoints stay for")), None)
+    kept = next(
+        (assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")),
+        None,
+    )
     if kept is None:
         return 0.0
     keep = int(re.search(r"\d+", kept["name"])[0])
@@ -180,7 +183,9 @@ def replaced_gb(quote):
 
 def interval_s(quote):
     """Seconds between checkpoints: from the number of uploads, each of a checkpoint's parts of 64 MB."""
-    kept = next(each for each in quote["assumptions"] if each["name"].endswith("kept checkpoints stay for"))
+    kept = next(
+        assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")
+    )
     keep = int(re.search(r"\d+", kept["name"])[0])
     hours, uploads = quote["hours"]["mid"], quantity(quote, "S3 uploads")
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
@@ -189,12 +194,16 @@ def interval_s(quote):
 
 def of_network(templates, configuration, stands_h):
     """Ways out, endpoints, names, load balancers."""
-    endpoints = [each for each in resources(templates, "AWS::EC2::VPCEndpoint") if each["VpcEndpointType"] != "Gateway"]
+    endpoints = [
+        resource
+        for resource in resources(templates, "AWS::EC2::VPCEndpoint")
+        if resource["VpcEndpointType"] != "Gateway"
+    ]
     pools = configuration.get("LoginNodes", {}).get("Pools", [])
     return {
         "NAT gateways": len(resources(templates, "AWS::EC2::NatGateway")) * stands_h,
         "NAT addresses": len(resources(templates, "AWS::EC2::EIP")) * stands_h,
-        "interface endpoints": sum(len(each["SubnetIds"]) for each in endpoints) * stands_h,
+        "interface endpoints": sum(len(endpoint["SubnetIds"]) for endpoint in endpoints) * stands_h,
         "load balancers": len(pools) * stands_h,
         "DNS zones": math.ceil(stands_h / MONTH_H) if stands_h > 12 else 0,
     }
@@ -255,7 +264,7 @@ def listed(item, region):
 
 def quantity(quote, name):
     """The quantity of a line, 0 where there is none."""
-    return sum(each["quantity"] for each in quote["components"] if each["name"] == name)
+    return sum(component["quantity"] for component in quote["components"] if component["name"] == name)
 
 
 def of_quote(quote):

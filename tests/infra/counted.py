@@ -18,7 +18,7 @@ GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
 
 def hours_up(quote):
     """Hours that a cluster runs, and that each node does: the job, start-up and idle tail as the quote says them."""
-    said = {each["name"]: each["value"] for each in quote["assumptions"]}
+    said = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
     around_h = sum(float(said.get(name, 0)) for name in AROUND_MINUTES) / 60
     hours = quote["hours"]["mid"]
     # Of prepaid nodes no quote says it: their start is in what was paid for.
@@ -38,7 +38,7 @@ def resources(templates, kind):
 def groups_of(templates):
     """The groups of machines of the one HyperPod cluster."""
     (cluster,) = resources(templates, "AWS::SageMaker::Cluster")
-    return {each["InstanceGroupName"]: each for each in cluster["InstanceGroups"]}
+    return {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
 
 
 def by_the_hour(templates, up_h):
@@ -54,7 +54,7 @@ def by_the_hour(templates, up_h):
     functions = named(templates, "AWS::Lambda::Function").items()
     guards = [each for key, each in functions if key.startswith("Guardrails")]
     made["guard and its messages"] = len(guards) * months
-    listing = sum("FOLDER_URI" in each["Environment"]["Variables"] for each in guards)
+    listing = sum("FOLDER_URI" in guard["Environment"]["Variables"] for guard in guards)
     made["S3 listings of the guard"] = listing * GUARD_CALLS_AN_HOUR * up_h / 1000
     if budgets := len(resources(templates, "AWS::Budgets::Budget")):
         made["AWS Budget"] = budgets * months
@@ -73,7 +73,7 @@ def differences(made, quote, decided):
         quote: the quote's JSON.
         decided: a pattern of the lines that the target's templates decide beside those of every target.
     """
-    said = {each["name"]: each["quantity"] for each in quote["components"]}
+    said = {component["name"]: component["quantity"] for component in quote["components"]}
     found = {name for name in made if name not in said}
     found |= {
         name

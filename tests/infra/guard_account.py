@@ -67,7 +67,7 @@ class Account:
             Period=60,
             Statistics=["Maximum"],
         )
-        return [each["Maximum"] for each in answer["Datapoints"]]
+        return [datapoint["Maximum"] for datapoint in answer["Datapoints"]]
 
     def earlier(self, name, *values):
         """What the guard wrote of a metric every five minutes until now."""
@@ -87,8 +87,8 @@ class Account:
     @property
     def messages(self):
         answer = self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        return [(each["Subject"], each["Message"]) for each in bodies]
+        bodies = [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+        return [(body["Subject"], body["Message"]) for body in bodies]
 
 
 class ManagedAccount(Account):
@@ -140,7 +140,7 @@ class SlurmAccount(Account):
             MaxCount=count,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )
-        return [each["InstanceId"] for each in answer["Instances"]]
+        return [instance["InstanceId"] for instance in answer["Instances"]]
 
     def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), network=True):
         """EC2's own metrics of an instance, every five minutes until now; megabytes in each."""

@@ -43,9 +43,9 @@ def formats(action):
     service, _, name = action.partition(":")
     types = REFERENCE.actions.get_action_details(service, name)["resourceTypes"]
     return [
-        REFERENCE.resources.get_resource_type_details(service, each["name"])["arn"]
-        for each in types
-        if each["name"] != "*"
+        REFERENCE.resources.get_resource_type_details(service, type_["name"])["arn"]
+        for type_ in types
+        if type_["name"] != "*"
     ]
 
 

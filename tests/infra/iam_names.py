@@ -125,7 +125,7 @@ def _role(template, stack, logical_id, properties):
     """What making a role asks for."""
     trust = properties["AssumeRolePolicyDocument"]["Statement"]
     services = [each["Principal"]["Service"] for each in trust if "Service" in each["Principal"]]
-    attached = [_attached(template, stack, each) for each in properties.get("ManagedPolicyArns", ())]
+    attached = [_attached(template, stack, arn) for arn in properties.get("ManagedPolicyArns", ())]
     path = properties.get("Path", "/")
     name = properties.get("RoleName") or f"{stack}-{logical_id}-x"
     return _role_of(f"arn:aws:iam::{ACCOUNT}:role{path}{name}", services, attached)
@@ -134,7 +134,7 @@ def _role(template, stack, logical_id, properties):
 def _role_of(arn, services, attached):
     found = [(f"iam:{action}", arn, {}) for action in ("CreateRole", "DeleteRole", "PutRolePolicy", "TagRole")]
     found += [("iam:AttachRolePolicy", arn, {"PolicyARN": each}) for each in attached]
-    return found + [("iam:PassRole", arn, {"PassedToService": each}) for each in services]
+    return found + [("iam:PassRole", arn, {"PassedToService": service}) for service in services]
 
 
 def _attached(template, stack, value):

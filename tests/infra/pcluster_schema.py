@@ -126,9 +126,9 @@ class Play:
             networking["SubnetIds"] = [self.subnet["SubnetId"]]
         if "AdditionalSecurityGroups" in networking:
             networking["AdditionalSecurityGroups"] = [self.group]
-        for each in machine["Iam"]["AdditionalIamPolicies"]:
-            if "parallelcluster/" in each["Policy"]:
-                each["Policy"] = self.policy
+        for policy in machine["Iam"]["AdditionalIamPolicies"]:
+            if "parallelcluster/" in policy["Policy"]:
+                policy["Policy"] = self.policy
         if "CustomActions" in machine:
             machine["CustomActions"]["OnNodeConfigured"]["Script"] = "s3://set-up/node.sh"
 
@@ -283,7 +283,7 @@ def update(asked):
     )
     cluster.name = "slipway"
     patch = ConfigPatch(cluster, asked["old"], asked["new"])
-    judged = [(each, each.update_policy.check(each, patch)[0].value) for each in patch.changes]
+    judged = [(change, change.update_policy.check(change, patch)[0].value) for change in patch.changes]
     return sorted([".".join([*each.path, each.key]), said == "SUCCEEDED"] for each, said in judged)
 
 

@@ -22,7 +22,7 @@ def templates(cluster):
     bucket = S3Bucket(name="set-up", service_name="slipway", stack_name="slipway", artifact_directory="slipway")
     cluster.cluster_name = "slipway"
     template, assets = CDKTemplateBuilder().build_cluster_template(cluster, bucket, "slipway", "/aws/slipway")
-    return [template, *(each["content"] for each in assets)]
+    return [template, *(asset["content"] for asset in assets)]
 
 
 def main():

@@ -24,7 +24,10 @@ def rules(assembly):
 
 
 def alarms(assembly):
-    return {each["MetricName"]: each for each in assembly.resources("training", "AWS::CloudWatch::Alarm").values()}
+    return {
+        resource["MetricName"]: resource
+        for resource in assembly.resources("training", "AWS::CloudWatch::Alarm").values()
+    }
 
 
 def behind(assembly, key):
@@ -57,7 +60,7 @@ def shown(assembly, catalog):
     job = JobSettings(run="r", checkpoint_interval_s=600.0)
     names = symbolic_names(assembly.plan)
     files = render(assembly.plan, instances=catalog.instance_types, names=names, job=job).files
-    return {each.path: each.text for each in files}
+    return {file.path: file.text for file in files}
 
 
 def with_words(found, shown):
@@ -85,10 +88,10 @@ def garbage(assembly):
     texts = [path.read_text(encoding="utf-8") for path in assembly.folder.glob("*.template.json")]
     found = []
     for path in assembly.folder.glob("*.assets.json"):
-        for each in json.loads(path.read_text(encoding="utf-8"))["files"].values():
-            (place,) = each["destinations"].values()
+        for file in json.loads(path.read_text(encoding="utf-8"))["files"].values():
+            (place,) = file["destinations"].values()
             name = place["objectKey"].split(".")[0]
-            if not each["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
+            if not file["source"]["path"].endswith(".template.json") and not any(name in text for text in texts):
                 found.append(place["objectKey"])
     return found
 
@@ -110,4 +113,4 @@ def lacking(assembly, wanted=OWN):
 
 def given(tags):
     """Tags as a mapping, whichever of the two forms they have."""
-    return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}
+    return tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}

@@ -24,7 +24,7 @@ def _providers():
 
 def regions():
     """The regions whose registry cfn-lint carries."""
-    return {each.stem for each in _providers().glob("*.json")}
+    return {path.stem for path in _providers().glob("*.json")}
 
 
 def types_in(region):
@@ -58,8 +58,8 @@ def replacing(resource_type):
 def _documentation():
     with gzip.open(ROOT / "node_modules/aws-cdk/db.json.gz") as stream:
         entities = json.load(stream)["schema"]
-    types = {each["cloudFormationType"]: each for each in entities["resource"]["entities"]}
-    return types, {each["$id"]: each for each in entities["typeDefinition"]["entities"]}
+    types = {entity["cloudFormationType"]: entity for entity in entities["resource"]["entities"]}
+    return types, {entity["$id"]: entity for entity in entities["typeDefinition"]["entities"]}
 
 
 def _documented(resource_type):

@@ -39,8 +39,8 @@ def policies(template):
         for name in DOCUMENTS.get(resource["Type"], ()):
             yield key, properties[name]
         if resource["Type"] == "AWS::IAM::Role":
-            for each in properties.get("Policies", ()):
-                yield key, each["PolicyDocument"]
+            for policy in properties.get("Policies", ()):
+                yield key, policy["PolicyDocument"]
 
 
 def policy_complaints(template):

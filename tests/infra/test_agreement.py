@@ -24,7 +24,7 @@ def sides(both_sides, catalog):
     def all_three(name):
         found, templates, told = both_sides(EXAMPLES[name])
         files = shown(render_quote(found, catalog.instance_types), found.plan).files
-        (text,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
+        (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
         return templates, yaml.safe_load(text), told
 
     return all_three
@@ -128,7 +128,7 @@ def expiry(tagged):
 def unreported(configuration):
     arguments = queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"]
     queue(configuration)["CustomActions"]["OnNodeConfigured"]["Args"] = [
-        each for each in arguments if "--metrics=" not in str(each)
+        argument for argument in arguments if "--metrics=" not in str(argument)
     ]
 
 
@@ -253,7 +253,7 @@ def test_a_change_of_what_a_quoted_line_is_called_is_noticed(sides, name, old, n
 @pytest.mark.parametrize("part, quantity", [("FSx Lustre", "file system price"), ("guard", "function price")])
 def test_a_change_of_a_price_that_a_template_decides_is_noticed(sides, part, quantity):
     templates, shown, quote = sides("p4d-lustre")
-    (line,) = [each for each in quote["components"] if each["name"].startswith(part)]
+    (line,) = [component for component in quote["components"] if component["name"].startswith(part)]
     line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
     assert differences(templates, shown, quote) == [quantity]
 

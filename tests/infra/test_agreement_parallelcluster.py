@@ -57,7 +57,7 @@ def quoted(catalog):
 def templates(tmp_path_factory, quoted, catalog):
     """ParallelCluster's templates of the configuration as it is shown."""
     files = shown(render_quote(quoted, catalog.instance_types), quoted.plan).files
-    (text,) = [each.text for each in files if each.path.endswith("cluster.yaml")]
+    (text,) = [file.text for file in files if file.path.endswith("cluster.yaml")]
     path = tmp_path_factory.mktemp("template") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")
     words = [str(PYTHON), str(DRIVER), str(path)]
@@ -69,11 +69,13 @@ def templates(tmp_path_factory, quoted, catalog):
 
 @pytest.fixture(scope="module")
 def lines(quoted, catalog):
-    return {each["name"]: each for each in quote_document(quoted, 1, catalog.instance_types)["components"]}
+    return {
+        component["name"]: component for component in quote_document(quoted, 1, catalog.instance_types)["components"]
+    }
 
 
 def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(templates):
-    kinds = {each["Type"] for template in templates.values() for each in template["Resources"].values()}
+    kinds = {resource["Type"] for template in templates.values() for resource in template["Resources"].values()}
     assert {kind for kind in kinds - PRICED - UNDER_A_CENT if not kind.startswith(FREE)} == set()
     assert kinds >= PRICED
 
@@ -81,10 +83,10 @@ def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(templates):
 def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted(templates):
     alarms = resources(templates, "AWS::CloudWatch::Alarm")
     assert len(alarms) == HEAD_ALARMS == len(monitoring.HEAD_NODE_ALARMS)
-    assert {each["AlarmName"].rpartition("-")[2] for each in alarms} == set(monitoring.HEAD_NODE_ALARMS)
+    assert {alarm["AlarmName"].rpartition("-")[2] for alarm in alarms} == set(monitoring.HEAD_NODE_ALARMS)
     assert len(resources(templates, "AWS::CloudWatch::CompositeAlarm")) == 1
     # Disk comes in under one more set of dimensions than the alarm reads.
-    own = {(each["Namespace"], each["MetricName"]) for each in alarms if each["Namespace"] != "AWS/EC2"}
+    own = {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms if alarm["Namespace"] != "AWS/EC2"}
     assert len(own) + 1 == monitoring.HEAD_NODE_METRICS
     assert len(resources(templates, "AWS::Logs::MetricFilter")) == 1
 
@@ -101,10 +103,10 @@ def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, l
 
 def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
     found = {
-        each["LaunchTemplateData"]["InstanceType"]: [
-            disk["Ebs"] for disk in each["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk
+        resource["LaunchTemplateData"]["InstanceType"]: [
+            disk["Ebs"] for disk in resource["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk
         ]
-        for each in resources(templates, "AWS::EC2::LaunchTemplate")
+        for resource in resources(templates, "AWS::EC2::LaunchTemplate")
     }
     assert set(found) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
     (node,), (head,), (login,) = found["p4d.24xlarge"], found["m6i.xlarge"], found["m6i.large"]
@@ -123,5 +125,5 @@ def test_the_file_system_and_the_logs_are_those_of_the_quote(templates, lines):
     made = system["StorageCapacity"], system["LustreConfiguration"]["PerUnitStorageThroughput"]
     assert made == (4800, 250)
     assert "FSx Lustre 4800 GiB, 250 MB/s/TiB" in lines
-    kept = {each["RetentionInDays"] for each in resources(templates, "AWS::Logs::LogGroup")}
+    kept = {resource["RetentionInDays"] for resource in resources(templates, "AWS::Logs::LogGroup")}
     assert kept == {sizing.LOG_RETENTION_DAYS}

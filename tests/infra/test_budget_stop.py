@@ -24,7 +24,9 @@ def plan(kind="parallelcluster", option="on-demand"):
 def guard_of(made):
     """The guard's function; EKS has another beside it, which counts pods from within the network."""
     functions = made.resources("training", "AWS::Lambda::Function").values()
-    (guard,) = [each for each in functions if "FOLDER_URI" in each.get("Environment", {}).get("Variables", {})]
+    (guard,) = [
+        function for function in functions if "FOLDER_URI" in function.get("Environment", {}).get("Variables", {})
+    ]
     return guard
 
 
@@ -43,7 +45,7 @@ def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
     assert "/500.5.json" in str(told["STOP_URI"])
     roles = made.resources("training", "AWS::IAM::Role").values()
     statements = [each for role in roles for policy in role.get("Policies", []) for each in _of(policy)]
-    (tells,) = [each for each in statements if each.get("Sid") == "TellJob"]
+    (tells,) = [statement for statement in statements if statement.get("Sid") == "TellJob"]
     assert tells["Action"] == ["s3:GetObject", "s3:PutObject"]
     assert "/.budget/*" in str(tells["Resource"])
 
@@ -76,5 +78,5 @@ def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
 def test_without_a_sum_the_guard_may_write_nothing(synthesised):
     made = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
     function = guard_of(made)
-    assert not [each for each in function["Environment"]["Variables"] if each.startswith("STOP_")]
+    assert not [variable for variable in function["Environment"]["Variables"] if variable.startswith("STOP_")]
     assert "StopUri" not in made.template("training")["Outputs"]

@@ -14,7 +14,7 @@ def bucket(synthesised):
 
 
 def rules(bucket):
-    return {each["Id"]: each for each in bucket["LifecycleConfiguration"]["Rules"]}
+    return {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
 
 
 class TestLifecycle:

@@ -34,7 +34,7 @@ COUNT_METRICS, COUNT_REQUESTS = 1, 2
 
 def of_eks(templates, quote):
     up_h, runs = hours_up(quote)
-    groups = {each["NodegroupName"]: each for each in resources(templates, "AWS::EKS::Nodegroup")}
+    groups = {resource["NodegroupName"]: resource for resource in resources(templates, "AWS::EKS::Nodegroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
     data = {name: machines[each["LaunchTemplate"]["Id"]["Ref"]]["LaunchTemplateData"] for name, each in groups.items()}
     workers = groups["workers"]
@@ -70,8 +70,8 @@ def of_hyperpod(templates, quote):
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]
         made[f"{logins} login node{'s' * (logins > 1)} {groups['login']['InstanceType']}"] = logins * up_h
-    for each in resources(templates, "AWS::FSx::FileSystem"):
-        gib, speed = each["StorageCapacity"], each["LustreConfiguration"]["PerUnitStorageThroughput"]
+    for resource in resources(templates, "AWS::FSx::FileSystem"):
+        gib, speed = resource["StorageCapacity"], resource["LustreConfiguration"]["PerUnitStorageThroughput"]
         made[f"FSx Lustre {gib} GiB, {speed} MB/s/TiB"] = gib / MONTH_H * up_h
     made |= by_the_hour(templates, up_h)
     months = up_h / MONTH_H
@@ -88,9 +88,9 @@ def of_hyperpod_eks(templates, quote):
     groups = groups_of(templates)
     workers = groups["workers"]
     shares = [
-        (each["InstanceType"], each["Count"])
+        (resource["InstanceType"], resource["Count"])
         for quota in resources(templates, "AWS::SageMaker::ComputeQuota")
-        for each in quota["ComputeQuotaConfig"]["ComputeQuotaResources"]
+        for resource in quota["ComputeQuotaConfig"]["ComputeQuotaResources"]
     ]
     # What a team may use is what is paid for.
     assert shares in ([], [(workers["InstanceType"], workers["InstanceCount"])])
@@ -106,7 +106,7 @@ def of_hyperpod_eks(templates, quote):
     if how != "training-plan":
         made["start-up of the machines"] = workers["InstanceCount"] * (START_UP_H + trial)
     functions = resources(templates, "AWS::Lambda::Function")
-    looks = any("PODS_FUNCTION" in each["Environment"]["Variables"] for each in functions)
+    looks = any("PODS_FUNCTION" in function["Environment"]["Variables"] for function in functions)
     made["custom metrics"] = (GUARD_METRICS + looks * COUNT_METRICS) * up_h / MONTH_H
     nodes_up_h = looks * runs
     requests = GUARD_REQUESTS * up_h + COUNT_REQUESTS * nodes_up_h
@@ -117,7 +117,7 @@ def of_hyperpod_eks(templates, quote):
 def of_training_jobs(templates, quote):
     """No resource is a machine, which the request names: what watches them is all that stays up."""
     up_h, _ = hours_up(quote)
-    of_the_request = [each["name"] for each in quote["components"] if " x ml." in each["name"]]
+    of_the_request = [component["name"] for component in quote["components"] if " x ml." in component["name"]]
     made = {name: hours for name, hours in by_the_hour(templates, up_h).items() if hours}
     made |= dict.fromkeys(of_the_request)
     made["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
@@ -127,7 +127,7 @@ def of_training_jobs(templates, quote):
 
 def of_pcs(templates, quote):
     up_h, runs = hours_up(quote)
-    groups = {each["Name"]: each for each in resources(templates, "AWS::PCS::ComputeNodeGroup")}
+    groups = {resource["Name"]: resource for resource in resources(templates, "AWS::PCS::ComputeNodeGroup")}
     machines = named(templates, "AWS::EC2::LaunchTemplate")
     data = {name: machines[each["CustomLaunchTemplate"]["TemplateId"]["Ref"]] for name, each in groups.items()}
     login = groups.pop("login")
@@ -161,7 +161,7 @@ def of_pcs(templates, quote):
 def change_pcs_group(name, key, value):
     def change(templates):
         groups = resources(templates, "AWS::PCS::ComputeNodeGroup")
-        next(each for each in groups if each["Name"] == name)["ScalingConfiguration"][key] = value
+        next(group for group in groups if group["Name"] == name)["ScalingConfiguration"][key] = value
 
     return change
 
@@ -169,14 +169,14 @@ def change_pcs_group(name, key, value):
 def change_nodes(name, key, value):
     def change(templates):
         groups = resources(templates, "AWS::EKS::Nodegroup")
-        next(each for each in groups if each["NodegroupName"] == name)["ScalingConfig"][key] = value
+        next(group for group in groups if group["NodegroupName"] == name)["ScalingConfig"][key] = value
 
     return change
 
 
 def change_volume(templates):
-    for each in resources(templates, "AWS::EC2::LaunchTemplate"):
-        each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] += 1
+    for resource in resources(templates, "AWS::EC2::LaunchTemplate"):
+        resource["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] += 1
 
 
 def change_file_system(templates):

@@ -40,7 +40,7 @@ NAMED = {
 FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
 BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
-PERSONAL = tuple(name for each in TARGETS.values() for name in each.person)
+PERSONAL = tuple(name for target in TARGETS.values() for name in target.person)
 NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, *PERSONAL, BOUNDARY)
 
 
@@ -65,20 +65,20 @@ class TestRegistry:
 
     def test_what_is_not_listed_says_so_and_has_no_handler_there(self):
         derived = {row["resource_type"] for row in read_cells(HANDLERS) if row["basis"] == "derived"}
-        assert derived == {each for each in PERMISSIONS.handlers if not registry.handlers(each)}
+        assert derived == {handler for handler in PERMISSIONS.handlers if not registry.handlers(handler)}
         sources = {row["id"] for row in read_cells("sources.csv")}
         assert {row["source"] for row in read_cells(HANDLERS)} <= sources
 
     def test_every_type_of_a_policy_is_known(self):
-        types = {each for facts in PERMISSIONS.policies for each in facts.types}
+        types = {type_ for facts in PERMISSIONS.policies for type_ in facts.types}
         assert types == set(PERMISSIONS.handlers)
 
     def test_everything_left_out_would_be_there_and_has_a_reason(self):
-        for each in PERMISSIONS.omissions:
-            assert each.because
-            for pattern in each.patterns:
-                hits = [a for t in each.types for a in PERMISSIONS.handlers[t] if fnmatchcase(a, pattern)]
-                assert hits, (each.types, pattern)
+        for omission in PERMISSIONS.omissions:
+            assert omission.because
+            for pattern in omission.patterns:
+                hits = [a for t in omission.types for a in PERMISSIONS.handlers[t] if fnmatchcase(a, pattern)]
+                assert hits, (omission.types, pattern)
 
     def test_the_file_is_written_as_it_is_read(self):
         text = (SNAPSHOT / HANDLERS).read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ class TestReference:
 
     @pytest.mark.parametrize("name", execution_policies())
     def test_no_action_is_a_wildcard(self, name):
-        wild = {each for each in actions(policy(name)) if "*" in each}
+        wild = {action for action in actions(policy(name)) if "*" in action}
         assert wild <= {"kms:GenerateDataKey*", "s3:Get*", "s3:List*"}
 
     def test_what_is_allowed_everywhere_though_it_need_not_is_named(self):
@@ -226,7 +226,7 @@ class TestTypes:
     def test_eks(self, synthesised, plan_at):
         found = set().union(*(types(synthesised(plan_at(path))) for path in EKS_FILES.values()))
         assert found <= allowed_types(TargetKind.EKS)
-        assert {each for each in PERMISSIONS.policy("eks").types if each not in found} == set()
+        assert {type_ for type_ in PERMISSIONS.policy("eks").types if type_ not in found} == set()
 
     def test_hyperpod_with_eks(self, synthesised, plan_at):
         found = set().union(*(types(synthesised(plan_at(path))) for path in HYPERPOD_EKS_FILES.values()))
@@ -251,11 +251,11 @@ class TestTypes:
 
 
 def types(assembly):
-    return {each["Type"] for template in assembly.templates.values() for each in template["Resources"].values()}
+    return {resource["Type"] for template in assembly.templates.values() for resource in template["Resources"].values()}
 
 
 def allowed_types(target):
-    return {each for name in TARGET_POLICIES[target] for each in PERMISSIONS.policy(name).types}
+    return {type_ for name in TARGET_POLICIES[target] for type_ in PERMISSIONS.policy(name).types}
 
 
 def role_actions(assembly):

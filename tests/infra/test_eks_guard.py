@@ -90,7 +90,7 @@ class TestNodes:
         wanted = machine(made.ec2)
         machine(made.ec2, of="system")
         machine(made.ec2, name="slipway-other")
-        assert [each["InstanceId"] for each in made.nodes()] == [wanted]
+        assert [node["InstanceId"] for node in made.nodes()] == [wanted]
 
     def test_a_notice_is_passed_on_for_its_own_alone(self, guard, monkeypatch):
         made, _ = guard
@@ -197,7 +197,7 @@ class TestPods:
                 stub.add_response("describe_nodegroup", group(desired=4), GROUP)
                 wanted = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
                 stub.add_response("update_nodegroup_config", {"update": {}}, wanted)
-            nodes = [{**each, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for each in made.nodes()]
+            nodes = [{**node, "LaunchTime": NOW - timedelta(hours=5), "CpuOptions": CPUS} for node in made.nodes()]
             with Stubber(function) as answers:
                 if counted is not None:
                     said = json.dumps({"pods": counted[0], "others": counted[1], "stuck": stuck}).encode()

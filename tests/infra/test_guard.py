@@ -24,7 +24,7 @@ class TestCounting:
         aws.ec2.terminate_instances(InstanceIds=stopped)
         aws.nodes(1, cluster="slipway-other")
         aws.nodes(1, node_type="HeadNode")
-        assert {each["InstanceId"] for each in guard_of().nodes()} == set(running)
+        assert {node["InstanceId"] for node in guard_of().nodes()} == set(running)
 
     def test_node_hours_are_the_samples_so_far_at_five_minutes_each(self, aws, guard_of):
         aws.nodes(2)
@@ -149,8 +149,8 @@ class TestTime:
 
     def test_a_prepaid_block_is_left_running(self, aws, guard_of):
         instances = aws.nodes(2)
-        for each in instances:
-            aws.busy(each, 0.0)
+        for instance in instances:
+            aws.busy(instance, 0.0)
         guard_of(age_h=60, TTL_HOURS="48", PREPAID="true").watch()
         assert (aws.fleet, aws.messages) == ("RUNNING", [])
 
@@ -186,8 +186,8 @@ class TestIdleness:
         return start
 
     def test_nodes_that_do_nothing_are_stopped(self, aws, watch):
-        for each in aws.nodes(2):
-            aws.busy(each, 0.1)
+        for node in aws.nodes(2):
+            aws.busy(node, 0.1)
         assert watch() == "STOP_REQUESTED"
         ((_, text),) = aws.messages
         assert "its 2 nodes have been idle for 60 minutes" in text
@@ -226,8 +226,8 @@ class TestIdleness:
 
     def test_a_large_cluster_takes_several_calls(self, aws, watch, module, monkeypatch):
         monkeypatch.setattr(module, "NODES_A_CALL", 2)
-        for each in aws.nodes(5):
-            aws.busy(each, 0.1)
+        for node in aws.nodes(5):
+            aws.busy(node, 0.1)
         assert watch() == "STOP_REQUESTED"
 
     def test_an_empty_cluster_is_not_idle(self, watch):
@@ -258,7 +258,7 @@ class TestNotices:
         module.handler({"detail-type": "Scheduled Event"}, None)
         module.handler(self.notice(ours), None)
         assert len(aws.messages) == 1
-        metrics = {each["MetricName"] for each in aws.cloudwatch.list_metrics(Namespace="Slipway")["Metrics"]}
+        metrics = {metric["MetricName"] for metric in aws.cloudwatch.list_metrics(Namespace="Slipway")["Metrics"]}
         assert metrics == {"RunningNodes", "NodeHours", "EstimatedSpend"}
 
 

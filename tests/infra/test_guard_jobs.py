@@ -77,8 +77,8 @@ def test_a_node_that_has_said_nothing_for_a_quarter_of_an_hour_runs_none(watch):
 
 @pytest.mark.parametrize("minutes, fleet", [((0,), "RUNNING"), ((29, 40), "RUNNING"), ((45, 40), "STOP_REQUESTED")])
 def test_a_job_without_the_agent_is_judged_by_its_least_still_node(aws, watch, minutes, fleet):
-    for each in minutes:
-        aws.earlier("JobStillMinutes", each)
+    for minute in minutes:
+        aws.earlier("JobStillMinutes", minute)
     assert watch() == fleet
     hung = "its job in Slurm shows no CPU, no network and no step for 30 minutes. Its compute fleet is being stopped"
     assert [hung in text for _, text in aws.messages] == [True] * (fleet != "RUNNING")

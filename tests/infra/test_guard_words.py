@@ -59,7 +59,7 @@ def say(store, number, reason="step-30 holds 'x', a FIFO", body=None, event=None
 
 
 def left(store):
-    return [each["Key"] for each in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
+    return [content["Key"] for content in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
 
 
 def test_people_are_told_what_was_dropped_and_why_and_once(aws, store, look):

@@ -54,7 +54,7 @@ class TestGuard:
         ]
         assert rules(team)["Schedule"]["Targets"] == rules(team)["Notices"]["Targets"] == [target]
         permissions = team.resources("training", "AWS::Lambda::Permission").values()
-        sources = {each["SourceArn"]["Fn::GetAtt"][0] for each in permissions}
+        sources = {permission["SourceArn"]["Fn::GetAtt"][0] for permission in permissions}
         assert set(team.resources("training", "AWS::Events::Rule")) == sources
         assert "Notices" not in rules(block)
 
@@ -82,7 +82,7 @@ class TestGuard:
         stop = statements["StopFleet"]
         assert stop["Resource"]["Fn::Join"][1][-1] == ":table/parallelcluster-slipway-team-a"
         assert stop["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}
-        actions = {action for each in statements.values() for action in each["Action"]}
+        actions = {action for statement in statements.values() for action in statement["Action"]}
         assert not [action for action in actions if action.startswith(("ec2:Stop", "iam:"))]
         assert statements["EndWhatStays"]["Action"] == "ec2:TerminateInstances"
         assert statements["EndWhatStays"]["Condition"]["StringEquals"] == {
@@ -132,7 +132,9 @@ class TestWhoIsTold:
         for rule in rules(assembly).values():
             (target,) = rule["Targets"]
             assert target == {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
-        allowed = [each["SourceArn"] for each in assembly.resources("training", "AWS::Lambda::Permission").values()]
+        allowed = [
+            resource["SourceArn"] for resource in assembly.resources("training", "AWS::Lambda::Permission").values()
+        ]
         assert len(allowed) == len(rules(assembly))
         guard = asset("templates/guard/guard.py").read_text()
         patterns = [rule.get("EventPattern", {}) for rule in rules(assembly).values()]
@@ -162,8 +164,8 @@ class TestMoney:
         budget = team.only("training", "AWS::Budgets::Budget")
         assert budget["Budget"]["BudgetLimit"] == {"Amount": 800, "Unit": "USD"}
         assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$team-a"]}
-        steps = [each["Notification"] for each in budget["NotificationsWithSubscribers"]]
-        assert [(each["NotificationType"], each["Threshold"]) for each in steps] == [
+        steps = [subscriber["Notification"] for subscriber in budget["NotificationsWithSubscribers"]]
+        assert [(step["NotificationType"], step["Threshold"]) for step in steps] == [
             ("ACTUAL", 80),
             ("ACTUAL", 100),
             ("FORECASTED", 100),
@@ -203,6 +205,6 @@ class TestDashboard:
     def test_widgets_do_not_overlap(self, team):
         parts = team.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
         widgets = json.loads("".join(part if isinstance(part, str) else "token" for part in parts))["widgets"]
-        places = {(each["x"], each["y"]) for each in widgets}
+        places = {(widget["x"], widget["y"]) for widget in widgets}
         assert len(places) == len(widgets)
-        assert all(each["x"] + each["width"] <= 24 for each in widgets)
+        assert all(widget["x"] + widget["width"] <= 24 for widget in widgets)

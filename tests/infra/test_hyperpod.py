@@ -35,7 +35,7 @@ def cluster(assembly):
 
 
 def groups(assembly):
-    return {each["InstanceGroupName"]: each for each in cluster(assembly)["InstanceGroups"]}
+    return {group["InstanceGroupName"]: group for group in cluster(assembly)["InstanceGroups"]}
 
 
 def statements(assembly):
@@ -51,8 +51,8 @@ class TestCluster:
         plan, facts = pod.plan, catalog.instance_types
         text = cluster_text(plan, instances=facts, names=symbolic_names(plan))
         shown, made = yaml.safe_load(text), cluster(pod)
-        assert {each["Key"]: each["Value"] for each in made.pop("Tags")} == {
-            each["Key"]: each["Value"] for each in shown.pop("Tags")
+        assert {tag["Key"]: tag["Value"] for tag in made.pop("Tags")} == {
+            tag["Key"]: tag["Value"] for tag in shown.pop("Tags")
         }
         assert with_words(made, shown) == shown
 
@@ -120,8 +120,8 @@ class TestSecurityGroups:
         assert [each["CidrIp"] for each in group["SecurityGroupEgress"]] == ["0.0.0.0/0"]
         outward = pod.resources("training", "AWS::EC2::SecurityGroupEgress").values()
         assert not [each for each in outward if "CidrIp" in each]
-        for each in pod.resources("training", "AWS::EC2::SecurityGroupIngress").values():
-            assert "CidrIp" not in each
+        for resource in pod.resources("training", "AWS::EC2::SecurityGroupIngress").values():
+            assert "CidrIp" not in resource
 
     def test_the_cluster_waits_for_rules_role_and_file_system(self, pod):
         made = pod.template("training")["Resources"]
@@ -160,11 +160,11 @@ class TestScripts:
     def test_they_lie_in_a_folder_of_their_own(self, pod, catalog):
         assets = json.loads((pod.folder / f"slipway-{pod.plan.cluster_name}-training.assets.json").read_text())
         found = {}
-        for each in assets["files"].values():
-            (place,) = each["destinations"].values()
+        for file in assets["files"].values():
+            (place,) = file["destinations"].values()
             folder, _, name = place["objectKey"].rpartition("/")
             if folder:
-                found[name] = (folder, (pod.folder / each["source"]["path"]).read_text())
+                found[name] = (folder, (pod.folder / file["source"]["path"]).read_text())
         assert {name: text for name, (_, text) in found.items()} == lifecycle_files(pod.plan, catalog.instance_types)
         (folder,) = {folder for folder, _ in found.values()}
         assert re.fullmatch(r"slipway-hyperpod/[0-9a-f]{64}", folder)
@@ -194,7 +194,7 @@ class TestRole:
         for role in pod.resources("training", "AWS::IAM::Role").values():
             for statement in role["Policies"][0]["PolicyDocument"]["Statement"]:
                 actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-                assert not [each for each in actions if "*" in each]
+                assert not [action for action in actions if "*" in action]
                 if statement["Resource"] == "*":
                     assert statement["Sid"] in ("Look", "LookAtNetwork", "Report")
 
@@ -209,11 +209,11 @@ class TestRole:
         for sid, statement in found.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
             if sid in ("MakeInterfaces", "FreeMachines", "TagInterfaces") or not [
-                each for each in actions if each.startswith("ec2:")
+                action for action in actions if action.startswith("ec2:")
             ]:
                 continue
             if statement["Resource"] == "*":
-                assert all(each.startswith("ec2:Describe") for each in actions)
+                assert all(action.startswith("ec2:Describe") for action in actions)
                 continue
             (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
             assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
@@ -237,7 +237,7 @@ class TestRole:
     def test_a_boundary_is_put_on_every_role(self, example):
         roles = example("p5en-lustre").resources("training", "AWS::IAM::Role").values()
         arn = "arn:aws:iam::123456789012:policy/engineers"
-        assert [each["PermissionsBoundary"] for each in roles] == [arn, arn]
+        assert [role["PermissionsBoundary"] for role in roles] == [arn, arn]
 
 
 class TestOutputs:
@@ -274,5 +274,5 @@ def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path
     plan["target"] = {**target, **extra.get("target", {})}
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(plan), catalog), outdir=tmp_path)
-    assert code in {each.code for each in refusal.value.findings}
+    assert code in {finding.code for finding in refusal.value.findings}
     assert list(tmp_path.iterdir()) == []

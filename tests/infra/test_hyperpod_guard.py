@@ -60,7 +60,7 @@ def watch(module, aws):
 
 
 def deleted(aws, *numbers, failed=()):
-    ids = [f"i-{each:017x}" for each in numbers]
+    ids = [f"i-{number:017x}" for number in numbers]
     answer: dict[str, list[Any]] = {"Successful": ids}
     if failed:
         answer["Failed"] = [{"Code": "NodeIdInUse", "Message": "in use", "NodeId": f"i-{each:017x}"} for each in failed]

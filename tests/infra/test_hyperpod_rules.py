@@ -29,7 +29,7 @@ def planned(synthesised, plan_at):
 
 class TestRules:
     def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [each for each in pod.violations if accepted(CLUSTERS, *each) is None]
+        found = [violation for violation in pod.violations if accepted(CLUSTERS, *violation) is None]
         assert [each for each in found if accepted(HYPERPOD, *each) is None] == []
         assert {accepted(HYPERPOD, *each) for each in found} == set(range(len(HYPERPOD)))
         assert len(HYPERPOD) + len(CLUSTERS) <= 12
@@ -38,7 +38,7 @@ class TestRules:
         assert complaints(pod.folder, pod.plan.place.region) == []
 
     def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(self, pod, trn2):
-        text = json.dumps([each["Resources"] for each in pod.templates.values()])
+        text = json.dumps([template["Resources"] for template in pod.templates.values()])
         assert not re.search(r"(?i)price|usd_per", text)
         assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
 
@@ -59,14 +59,14 @@ class TestGuard:
 
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()
-        (guard,) = (each for each in roles if "lambda.amazonaws.com" in json.dumps(each["AssumeRolePolicyDocument"]))
+        (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
         found = {each["Sid"]: each for each in guard["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = found["StopWorkers"]
         assert stop["Action"] == ["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"]
         assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}
         assert found["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
         assert "StopFleet" not in found
-        tags = {each["Key"]: each["Value"] for each in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
+        tags = {tag["Key"]: tag["Value"] for tag in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
         assert tags["slipway:cluster"] == "trn2-pod"
 
     def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, pod):
@@ -75,7 +75,7 @@ class TestGuard:
         name = f"slipway-{pod.plan.cluster_name}"
         for rule in ("NodeHealth", "State"):
             assert found[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
-            assert [each["Id"] for each in found[rule]["Targets"]] == ["Guard"]
+            assert [target["Id"] for target in found[rule]["Targets"]] == ["Guard"]
         assert found["NodeHealth"]["EventPattern"]["detail-type"] == ["SageMaker HyperPod Cluster Node Health Event"]
 
     def test_money_and_silence_have_their_alarms(self, trn2):

@@ -76,10 +76,14 @@ def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
     capsys.readouterr()  # the guard's log
     code, page, _ = slipway("quote", "tiny.yaml", "--json")
     document = json.loads(page)
-    (tail,) = [each for each in document["components"] if each["name"] == "idle tail"]
+    (tail,) = [component for component in document["components"] if component["name"] == "idle tail"]
     assert code == 0
     assert 5 < tail["quantity"] / 2 * 60 < 14.5
-    (line,) = [each for each in document["assumptions"] if each["name"].startswith("nodes stay after the job")]
+    (line,) = [
+        assumption
+        for assumption in document["assumptions"]
+        if assumption["name"].startswith("nodes stay after the job")
+    ]
     assert line["source"].startswith("measured, 1 run, 2026-11-20; ")
 
 

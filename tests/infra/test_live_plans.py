@@ -25,7 +25,11 @@ def stacks(case, synthesised, plan_at, catalog):
 
 def test_its_stacks_hold_to_the_rules_of_the_examples(stacks):
     known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS, PCS)
-    assert [each for each in stacks.violations if all(accepted(findings, *each) is None for findings in known)] == []
+    assert [
+        violation
+        for violation in stacks.violations
+        if all(accepted(findings, *violation) is None for findings in known)
+    ] == []
 
 
 def test_cfn_lint_finds_no_error(stacks):

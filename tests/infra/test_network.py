@@ -18,30 +18,30 @@ class TestSubnets:
         assert sorted(each["CidrBlock"] for each in found.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
 
     def test_an_open_zone_is_the_first_that_offers_the_type(self, p5, catalog):
-        (zone,) = {each["AvailabilityZoneId"] for each in subnets(p5).values()}
+        (zone,) = {subnet["AvailabilityZoneId"] for subnet in subnets(p5).values()}
         offered = catalog.instance_types["p5.48xlarge"].az_ids
         assert zone == next(each for each in offered if catalog.region_of_az(each) == "us-east-2")
 
     def test_no_subnet_hands_out_public_addresses(self, p5):
-        assert [each["MapPublicIpOnLaunch"] for each in subnets(p5).values()] == [False, False]
+        assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets(p5).values()] == [False, False]
 
 
 class TestWays:
     def test_private_machines_leave_through_nat_alone(self, p5):
         routes = p5.resources("network", "AWS::EC2::Route")
         (nat,) = p5.resources("network", "AWS::EC2::NatGateway")
-        out = {each["RouteTableId"]["Ref"]: each for each in routes.values()}
+        out = {route["RouteTableId"]["Ref"]: route for route in routes.values()}
         (private,) = (key for key in p5.resources("network", "AWS::EC2::RouteTable") if "Private" in key)
         assert out[private]["NatGatewayId"] == {"Ref": nat}
         assert "GatewayId" not in out[private]
 
     def test_s3_and_dynamodb_are_reached_without_nat_and_without_a_price(self, p5):
         endpoints = p5.resources("network", "AWS::EC2::VPCEndpoint").values()
-        assert {each["VpcEndpointType"] for each in endpoints} == {"Gateway"}
-        services = {each["ServiceName"] for each in endpoints}
+        assert {endpoint["VpcEndpointType"] for endpoint in endpoints} == {"Gateway"}
+        services = {endpoint["ServiceName"] for endpoint in endpoints}
         assert services == {"com.amazonaws.us-east-2.s3", "com.amazonaws.us-east-2.dynamodb"}
-        for each in endpoints:
-            (table,) = each["RouteTableIds"]
+        for endpoint in endpoints:
+            (table,) = endpoint["RouteTableIds"]
             assert "Private" in table["Ref"]
 
     def test_the_nat_gateway_stands_alone_in_the_public_subnet(self, p5):
@@ -87,24 +87,24 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
         assert private == {"use2-az1": "10.0.128.0/20", "use2-az3": "10.0.160.0/20"}
         assert len(team.resources("network", "AWS::EC2::NatGateway")) == 1
         tables = team.resources("network", "AWS::EC2::SubnetRouteTableAssociation").values()
-        assert sum("Private" in each["RouteTableId"]["Ref"] for each in tables) == 2
+        assert sum("Private" in table["RouteTableId"]["Ref"] for table in tables) == 2
 
     def test_a_cluster_imports_the_subnet_of_its_zone_by_name(self, team):
         cluster = team.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
         subnet = {"Fn::ImportValue": "slipway-team-shared-network:PrivateSubnetId:use2-az3"}
         assert cluster["HeadNode"]["Networking"]["SubnetId"] == subnet
-        exports = {each["Export"]["Name"] for each in team.template("network")["Outputs"].values()}
+        exports = {output["Export"]["Name"] for output in team.template("network")["Outputs"].values()}
         assert subnet["Fn::ImportValue"] in exports
         assert "slipway-team-shared-network" in team.manifest["slipway-team-a-training"]["dependencies"]
 
     def test_the_endpoints_the_plan_pays_for_stand_in_one_zone(self, team):
         endpoints = [
-            each
-            for each in team.resources("network", "AWS::EC2::VPCEndpoint").values()
-            if each["VpcEndpointType"] == "Interface"
+            resource
+            for resource in team.resources("network", "AWS::EC2::VPCEndpoint").values()
+            if resource["VpcEndpointType"] == "Interface"
         ]
-        assert {each["ServiceName"].rpartition(".")[2] for each in endpoints} == {"ssm", "ssmmessages"}
-        assert all(len(each["SubnetIds"]) == 1 and each["PrivateDnsEnabled"] for each in endpoints)
+        assert {endpoint["ServiceName"].rpartition(".")[2] for endpoint in endpoints} == {"ssm", "ssmmessages"}
+        assert all(len(endpoint["SubnetIds"]) == 1 and endpoint["PrivateDnsEnabled"] for endpoint in endpoints)
         group = team.only("network", "AWS::EC2::SecurityGroup")
         (rule,) = group["SecurityGroupIngress"]
         assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", 443, 443)

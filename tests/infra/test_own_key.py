@@ -22,10 +22,10 @@ def statements(policy):
 def keys(made):
     """The key of each log group, topic and file system, by the name of its template."""
     return [
-        (name, each["Type"], each["Properties"].get(WHERE[each["Type"]]))
+        (name, resource["Type"], resource["Properties"].get(WHERE[resource["Type"]]))
         for name, template in made.templates.items()
-        for each in template["Resources"].values()
-        if each["Type"] in WHERE
+        for resource in template["Resources"].values()
+        if resource["Type"] in WHERE
     ]
 
 
@@ -64,12 +64,14 @@ def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
 def test_the_root_volumes_of_node_groups_have_it(synthesised):
     made = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
     templates = made.resources("training", "AWS::EC2::LaunchTemplate").values()
-    volumes = [each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates]
-    assert [(each["Encrypted"], each["KmsKeyId"]) for each in volumes] == [(True, KEY)] * 2
+    volumes = [template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates]
+    assert [(volume["Encrypted"], volume["KmsKeyId"]) for volume in volumes] == [(True, KEY)] * 2
     text = PLAN.format(kind="eks", network="{}", key=KEY, lustre="").replace(f'storage: {{kms_key_arn: "{KEY}"}}', "")
     plain = synthesised(text)
     templates = plain.resources("training", "AWS::EC2::LaunchTemplate").values()
-    assert all("KmsKeyId" not in each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for each in templates)
+    assert all(
+        "KmsKeyId" not in template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates
+    )
 
 
 def test_a_parallelcluster_may_start_machines_with_it(synthesised):
@@ -83,4 +85,4 @@ def test_a_parallelcluster_may_start_machines_with_it(synthesised):
         assert {each[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
     eks = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
     policies = eks.resources("training", "AWS::IAM::ManagedPolicy").values()
-    assert not any("LendKeyToVolumes" in statements(each) for each in policies)
+    assert not any("LendKeyToVolumes" in statements(policy) for policy in policies)

@@ -124,17 +124,19 @@ def test_the_validators_refuse_what_is_broken(broken):
 def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, catalog):
     """Of every type with EFA that can be trained on, in the configuration of one plan with the type exchanged."""
     types = [
-        each.name
-        for each in catalog.instance_types.values()
-        if each.efa_interfaces and each.accelerator is not None and "parallelcluster" in each.targets
+        instance_type.name
+        for instance_type in catalog.instance_types.values()
+        if instance_type.efa_interfaces
+        and instance_type.accelerator is not None
+        and "parallelcluster" in instance_type.targets
     ]
     assert len(types) >= 10
     (answers,) = ask("interfaces", [with_types(configurations["p5-spot"], types)])
-    found = {each["type"]: Counter(kind for kind, *_ in each["interfaces"]) for each in answers}
+    found = {answer["type"]: Counter(kind for kind, *_ in answer["interfaces"]) for answer in answers}
     assert {name: counts["efa-only"] + counts["efa"] for name, counts in found.items()} == {
         name: catalog.instance_types[name].efa_interfaces for name in found
     }
-    assert not any(each["public"] for each in answers)
+    assert not any(answer["public"] for answer in answers)
     assert set(found) == set(types)
 
 

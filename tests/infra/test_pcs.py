@@ -67,8 +67,11 @@ def groups(made):
     """Properties of each node group, with the data of its launch template."""
     templates = made.resources("training", TEMPLATE)
     return {
-        each["Name"]: (each, templates[each["CustomLaunchTemplate"]["TemplateId"]["Ref"]]["LaunchTemplateData"])
-        for each in made.resources("training", GROUP).values()
+        resource["Name"]: (
+            resource,
+            templates[resource["CustomLaunchTemplate"]["TemplateId"]["Ref"]]["LaunchTemplateData"],
+        )
+        for resource in made.resources("training", GROUP).values()
     }
 
 
@@ -78,7 +81,7 @@ def user_data(data):
 
 class TestRules:
     def test_every_finding_is_accepted_for_a_reason(self, cluster):
-        found = [each for each in cluster.violations if accepted(CLUSTERS, *each) is None]
+        found = [violation for violation in cluster.violations if accepted(CLUSTERS, *violation) is None]
         assert [each for each in found if accepted(PCS, *each) is None] == []
         assert {accepted(PCS, *each) for each in found} == set(range(len(PCS)))
 
@@ -113,9 +116,9 @@ class TestMachines:
         for _, data in groups(cluster).values():
             text = user_data(data)
             parts = message_from_string(text).get_payload()
-            assert [each.get_content_type() for each in parts] == ["text/cloud-config"]
+            assert [part.get_content_type() for part in parts] == ["text/cloud-config"]
             commands = yaml.safe_load(parts[0].get_payload())["runcmd"]
-            assert any("qr(^slurmd) => 0" in each for each in commands)
+            assert any("qr(^slurmd) => 0" in command for command in commands)
             assert len(base64.b64encode(text.encode())) <= 16_384
 
     def test_they_answer_tokens_alone_and_their_volumes_are_encrypted(self, cluster):
@@ -146,7 +149,7 @@ class TestMachines:
 
     def test_tags_that_change_with_every_plan_are_no_part_of_a_template(self, cluster):
         for _, data in groups(cluster).values():
-            keys = {tag["Key"] for each in data["TagSpecifications"] for tag in each["Tags"]}
+            keys = {tag["Key"] for specification in data["TagSpecifications"] for tag in specification["Tags"]}
             assert {"slipway:cluster", "slipway:machine"} <= keys
             assert not {"slipway:plan", "slipway:digest"} & keys
 
@@ -181,7 +184,7 @@ class TestCluster:
     def test_its_settings_are_ones_that_pcs_takes(self, cluster):
         made = cluster.only("training", "AWS::PCS::Cluster")
         slurm = made["SlurmConfiguration"]
-        found = {each["ParameterName"]: each["ParameterValue"] for each in slurm["SlurmCustomSettings"]}
+        found = {setting["ParameterName"]: setting["ParameterValue"] for setting in slurm["SlurmCustomSettings"]}
         assert found == dict(pcs.SETTINGS)
         assert set(found) <= pcs.CLUSTER_SETTINGS
         assert (made["Size"], made["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
@@ -192,8 +195,8 @@ class TestCluster:
         queues = cluster.resources("training", QUEUE).values()
         held = [
             one["ComputeNodeGroupId"]["Fn::GetAtt"][0]
-            for each in queues
-            for one in each["ComputeNodeGroupConfigurations"]
+            for queue in queues
+            for one in queue["ComputeNodeGroupConfigurations"]
         ]
         assert named["login"] not in held
         assert sorted(held) == sorted(key for name, key in named.items() if name != "login")
@@ -205,14 +208,17 @@ class TestCluster:
         assert "ImageId" not in own.template("training").get("Parameters", {})
 
     def test_logs_go_where_cloudwatch_lets_the_service_write(self, cluster):
-        names = [each.get("LogGroupName", "") for each in cluster.resources("training", "AWS::Logs::LogGroup").values()]
-        vended = [each for each in names if each]
+        names = [
+            resource.get("LogGroupName", "")
+            for resource in cluster.resources("training", "AWS::Logs::LogGroup").values()
+        ]
+        vended = [name for name in names if name]
         assert len(vended) == len(cluster.resources("training", "AWS::Logs::Delivery")) == 3
         assert all(each.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for each in vended)
 
     def test_each_fallback_type_has_a_queue(self, synthesised):
         queues = synthesised(WITH_FALLBACK).resources("training", QUEUE).values()
-        assert {each["Name"] for each in queues} == {"p6-b200-48xlarge", "g5-xlarge"}
+        assert {queue["Name"] for queue in queues} == {"p6-b200-48xlarge", "g5-xlarge"}
 
     def test_what_is_shown_is_deployed(self, cluster, catalog):
         plan = cluster.plan
@@ -220,11 +226,11 @@ class TestCluster:
         files = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
         shown = yaml.safe_load(files.file("cluster.yaml").text)
         assert shown["Cluster"]["Size"] == cluster.only("training", "AWS::PCS::Cluster")["Size"]
-        for each in shown["ComputeNodeGroups"]:
-            group, data = groups(cluster)[each["Name"]]
-            assert group["ScalingConfiguration"] == each["ScalingConfiguration"]
-            assert group["PurchaseOption"] == each["PurchaseOption"]
-            assert group["InstanceConfigs"] == [{"InstanceType": each["InstanceType"]}]
-            assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == each["RootVolume"]["VolumeSize"]
-            assert len(data.get("NetworkInterfaces", [])) == len(each.get("NetworkInterfaces", []))
-            assert ("Placement" in data) == each["PlacementGroup"]
+        for node_group in shown["ComputeNodeGroups"]:
+            group, data = groups(cluster)[node_group["Name"]]
+            assert group["ScalingConfiguration"] == node_group["ScalingConfiguration"]
+            assert group["PurchaseOption"] == node_group["PurchaseOption"]
+            assert group["InstanceConfigs"] == [{"InstanceType": node_group["InstanceType"]}]
+            assert data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == node_group["RootVolume"]["VolumeSize"]
+            assert len(data.get("NetworkInterfaces", [])) == len(node_group.get("NetworkInterfaces", []))
+            assert ("Placement" in data) == node_group["PlacementGroup"]

@@ -111,7 +111,7 @@ def test_nodes_are_counted_and_the_login_node_is_not(guard):
     mine = machine()
     machine("login")
     machine(cluster="other")
-    assert [each["InstanceId"] for each in made.nodes()] == [mine]
+    assert [node["InstanceId"] for node in made.nodes()] == [mine]
     assert made.is_own({"slipway:cluster": "tiny", "slipway:machine": "node"})
     assert not made.is_own({"slipway:cluster": "tiny", "slipway:machine": "login"})
 
@@ -141,9 +141,9 @@ def test_nodes_that_stay_are_ended(guard):
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
     made.stop("its 2 hours have ended", 1)
     states = {
-        each["InstanceId"]: each["State"]["Name"]
+        instance["InstanceId"]: instance["State"]["Name"]
         for one in client("ec2").describe_instances()["Reservations"]
-        for each in one["Instances"]
+        for instance in one["Instances"]
     }
     assert states[stays] == "terminated"
     assert states[login] == "running"

@@ -16,5 +16,9 @@ def test_it_is_what_the_vendor_says(resource_type):
 
 
 def test_every_type_that_a_stack_holds_is_known(assembly):
-    held = {each["Type"] for template in assembly.templates.values() for each in template.get("Resources", {}).values()}
+    held = {
+        resource["Type"]
+        for template in assembly.templates.values()
+        for resource in template.get("Resources", {}).values()
+    }
     assert held - REPLACING.keys() - {METADATA, "Custom::PclusterCluster"} == set()

@@ -21,11 +21,11 @@ from tests.plans import ROOT
 
 
 def test_every_finding_is_accepted_for_a_reason(assembly):
-    assert [each for each in assembly.violations if accepted(CLUSTERS, *each) is None] == []
+    assert [violation for violation in assembly.violations if accepted(CLUSTERS, *violation) is None] == []
 
 
 def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_names):
-    used = {accepted(CLUSTERS, *each) for name in plan_names for each in synthesised(name).violations}
+    used = {accepted(CLUSTERS, *violation) for name in plan_names for violation in synthesised(name).violations}
     assert used == set(range(len(CLUSTERS)))
     assert len(CLUSTERS) <= 12
 
@@ -38,7 +38,7 @@ def test_cfn_lint_finds_what_is_wrong(tmp_path):
     """A call that looks at nothing finds nothing, too."""
     wrong = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"Nonsense": 1}}}}
     (tmp_path / "x.template.json").write_text(json.dumps(wrong))
-    assert [each.rule.id for each in complaints(tmp_path, "us-east-2")] == ["E3002"]
+    assert [complaint.rule.id for complaint in complaints(tmp_path, "us-east-2")] == ["E3002"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 @pytest.mark.parametrize("name", FURTHER)
 def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
     made = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
-    found = [each for each in made.violations if accepted(CLUSTERS, *each) is None]
+    found = [violation for violation in made.violations if accepted(CLUSTERS, *violation) is None]
     assert [each for each in found if not BUDGET.fullmatch(each[0])] == []
     assert bool(found) == (made.plan.request.budget.stop_at_usd is not None)
     assert complaints(made.folder, made.plan.place.region) == []
@@ -102,7 +102,7 @@ def test_every_example_is_held_to_them_or_has_no_stack():
     held = {*PLAN_FILES.values(), *EKS_FILES.values(), *HYPERPOD_FILES.values(), *HYPERPOD_EKS_FILES.values()}
     held |= {*FURTHER.values(), *ENDPOINTS.values(), *TRAINING_JOB_FILES.values(), *PCS_FILES.values()}
     for path in folder.rglob("*.yaml"):
-        reasons = [each for each in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(each)]
+        reasons = [stack for stack in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(stack)]
         assert path in held or reasons, path
 
 
@@ -114,7 +114,7 @@ def test_templates_stay_far_from_the_limits(assembly):
 
 def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(assembly, synthesised):
     """The plan's own budget is not a price."""
-    text = json.dumps([each["Resources"] for each in assembly.templates.values()])
+    text = json.dumps([template["Resources"] for template in assembly.templates.values()])
     assert not re.search(r"(?i)price|usd_per", text)
     rated = synthesised("p5-spot", usd_per_hour="98.32")
     amounts = set(re.findall(r"98\.32\d*", json.dumps(rated.templates)))

@@ -115,7 +115,7 @@ def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
     made = synthesised(on_eks(key="null", logged="false"))
     for template in made.resources("training", "AWS::EC2::LaunchTemplate").values():
         data = template["LaunchTemplateData"]
-        lists = [each["Groups"] for each in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
+        lists = [interface["Groups"] for interface in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
         assert {len(each) for each in lists} == {3}
         assert {each[2] for each in lists} == {GROUP}
 
@@ -149,7 +149,7 @@ def test_existing_groups_stand_beside_hyperpods_own(synthesised, kind):
     cluster = made.only("training", "AWS::SageMaker::Cluster")
     placed = [
         cluster["VpcConfig"],
-        *(each["OverrideVpcConfig"] for each in cluster["InstanceGroups"] if kind == "hyperpod-eks"),
+        *(group["OverrideVpcConfig"] for group in cluster["InstanceGroups"] if kind == "hyperpod-eks"),
     ]
     for each in placed:
         own, given = each["SecurityGroupIds"]

@@ -55,10 +55,10 @@ def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
     """A node group hands its tags to no instance: what is billed has those of its launch template."""
     made = synthesised(plan_text("eks"))
     templates = [
-        each["Properties"]["LaunchTemplateData"]
+        resource["Properties"]["LaunchTemplateData"]
         for template in made.templates.values()
-        for each in template["Resources"].values()
-        if each["Type"] == "AWS::EC2::LaunchTemplate"
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::EC2::LaunchTemplate"
     ]
     assert templates
     for each in templates:

@@ -30,16 +30,16 @@ def test_so_is_task_governance(governed, catalog):
         made = governed.only("training", f"AWS::SageMaker::{kind}")
         own = key_of(governed, CLUSTER)
         assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}
-        tags = [{each["Key"]: each["Value"] for each in side.pop("Tags")} for side in (request, made)]
+        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (request, made)]
         assert tags[0].items() <= tags[1].items()
         assert made == request
 
 
 def test_without_a_queue_there_is_none(spot, catalog):
     assert "governance.yaml" not in shown(spot, catalog)
-    types = {each["Type"] for each in spot.template("training")["Resources"].values()}
+    types = {resource["Type"] for resource in spot.template("training")["Resources"].values()}
     assert not {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"} & types
-    names = {each["AddonName"] for each in spot.resources("training", "AWS::EKS::Addon").values()}
+    names = {resource["AddonName"] for resource in spot.resources("training", "AWS::EKS::Addon").values()}
     assert eks.GOVERNANCE[0] not in names
 
 
@@ -53,7 +53,7 @@ def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the
 
 def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(spot, governed):
     namespaces = [
-        {each["Namespace"] for each in made.resources("training", "AWS::EKS::PodIdentityAssociation").values()}
+        {resource["Namespace"] for resource in made.resources("training", "AWS::EKS::PodIdentityAssociation").values()}
         for made in (spot, governed)
     ]
     assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}

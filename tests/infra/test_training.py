@@ -21,9 +21,9 @@ def statements(properties):
 def node_statements(assembly):
     """What nodes may; machines that people enter have a policy more, where sessions are logged."""
     found = [
-        statements(each)
-        for each in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
-        if each.get("Path") == "/parallelcluster/"
+        statements(resource)
+        for resource in assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
+        if resource.get("Path") == "/parallelcluster/"
     ]
     (policy,) = (each for each in found if not {"Sessions", "WriteSessions"} & each.keys())
     return policy
@@ -44,7 +44,9 @@ class TestSecurityGroup:
 
     def test_the_cluster_waits_for_the_rules(self, p5):
         (cluster,) = (
-            each for each in p5.template("training")["Resources"].values() if each["Type"] == "Custom::PclusterCluster"
+            resource
+            for resource in p5.template("training")["Resources"].values()
+            if resource["Type"] == "Custom::PclusterCluster"
         )
         rules = [
             *p5.resources("training", "AWS::EC2::SecurityGroupIngress"),
@@ -126,7 +128,9 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         ]
 
     def test_parallelcluster_may_attach_it(self, p5):
-        attached = [each["Policy"] for each in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]]
+        attached = [
+            iam_policy["Policy"] for iam_policy in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]
+        ]
         policies = p5.resources("training", "AWS::IAM::ManagedPolicy").items()
         own = [key for key, each in policies if each["Path"] == "/parallelcluster/"]
         assert len(own) == 2
@@ -138,7 +142,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
                 properties = resource.get("Properties", {})
                 documents = [
                     properties.get("PolicyDocument"),
-                    *(each["PolicyDocument"] for each in properties.get("Policies", [])),
+                    *(policy["PolicyDocument"] for policy in properties.get("Policies", [])),
                 ]
                 allowed = [
                     each
@@ -190,7 +194,7 @@ class TestCluster:
         assets = json.loads(
             (synthesised("trn2-capacity-block").folder / "slipway-trn2-block-training.assets.json").read_text()
         )
-        assert any(each["source"]["path"].endswith(".sh") for each in assets["files"].values())
+        assert any(file["source"]["path"].endswith(".sh") for file in assets["files"].values())
         for name in ("NodeSetupUri", "NodeMetricsUri"):
             assert "s3://" in json.dumps(p5.template("training")["Outputs"][name]["Value"])
 
@@ -200,18 +204,18 @@ class TestAccount:
         assembly = synthesised("p5en-capacity-block")
         arn = "arn:aws:iam::123456789012:policy/engineers"
         roles = [
-            each
+            resource
             for part in ("network", "checkpoints", "training")
-            for each in assembly.resources(part, "AWS::IAM::Role").values()
+            for resource in assembly.resources(part, "AWS::IAM::Role").values()
         ]
-        assert [each["PermissionsBoundary"] for each in roles] == [arn, arn]
+        assert [role["PermissionsBoundary"] for role in roles] == [arn, arn]
         assert configuration(assembly)["Iam"] == {"PermissionsBoundary": arn}
         stacks = assembly.resources("training", "AWS::CloudFormation::Stack")
-        parameters = [each["Parameters"] for each in stacks.values()]
+        parameters = [stack["Parameters"] for stack in stacks.values()]
         assert {"PermissionsBoundaryPolicy": arn}.items() <= next(
-            each for each in parameters if "EnableIamAdminAccess" in each
+            parameter for parameter in parameters if "EnableIamAdminAccess" in parameter
         ).items()
-        assert any("CustomLambdaRole" in each for each in parameters)
+        assert any("CustomLambdaRole" in parameter for parameter in parameters)
 
     def test_the_qualifier_names_the_bootstrap(self, synthesised, p5):
         for stack in synthesised("p5en-capacity-block").manifest.values():

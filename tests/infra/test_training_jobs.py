@@ -36,7 +36,7 @@ def in_vpc(synthesised):
 
 
 def test_the_rules_of_others_are_kept(jobs):
-    found = [each for each in jobs.violations if accepted(CLUSTERS, *each) is None]
+    found = [violation for violation in jobs.violations if accepted(CLUSTERS, *violation) is None]
     assert [each for each in found if accepted(TRAINING_JOBS, *each) is None] == []
     assert complaints(jobs.folder, jobs.plan.place.region) == []
 
@@ -54,7 +54,7 @@ def test_a_deployment_may_make_all_of_it(jobs, in_vpc):
 
 
 def test_there_is_no_machine_and_no_network(jobs):
-    assert not {each for each in types(jobs) if each.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
+    assert not {type_ for type_ in types(jobs) if type_.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
     assert set(jobs.templates) == {
         f"slipway-{jobs.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
     }
@@ -83,7 +83,7 @@ def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_j
 
 def test_a_job_that_fails_is_announced_by_its_tag(jobs):
     rules = jobs.resources("training", "AWS::Events::Rule").values()
-    (pattern,) = [each["EventPattern"] for each in rules if "EventPattern" in each]
+    (pattern,) = [rule["EventPattern"] for rule in rules if "EventPattern" in rule]
     assert pattern["detail"] == {"TrainingJobStatus": ["Failed"], "Tags": {"slipway:cluster": [jobs.plan.name]}}
     assert variables(jobs)["TRAINING_JOBS"] == f"slipway-{jobs.plan.name}"
 
@@ -153,12 +153,15 @@ def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
         if before is not None:
             logs.put_retention_policy(logGroupName=group, retentionInDays=before)
         guard.set_retention()
-        found = {each["logGroupName"]: each.get("retentionInDays") for each in logs.describe_log_groups()["logGroups"]}
+        found = {
+            log_group["logGroupName"]: log_group.get("retentionInDays")
+            for log_group in logs.describe_log_groups()["logGroups"]
+        }
     assert found == {group: after, f"{group}-of-others": None}
 
 
 def test_the_guard_may_set_the_retention_of_that_group_alone(jobs):
     (role,) = [each for key, each in jobs.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
     statements = role["Policies"][0]["PolicyDocument"]["Statement"]
-    (keep,) = [each for each in statements if each["Action"] == "logs:PutRetentionPolicy"]
+    (keep,) = [statement for statement in statements if statement["Action"] == "logs:PutRetentionPolicy"]
     assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(each) for each in keep["Resource"])

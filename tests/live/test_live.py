@@ -30,7 +30,7 @@ def test_it_runs_and_leaves_nothing_behind(case, tmp_path):
         assert report["status"] == "succeeded"
         assert not report["simulated"]
         if not case.serves:
-            assert [each["ended_by"] for each in report["attempts"]][-1] == "completed"
+            assert [attempt["ended_by"] for attempt in report["attempts"]][-1] == "completed"
         outcome = "ran"
     finally:
         gone = slipway(
@@ -41,4 +41,4 @@ def test_it_runs_and_leaves_nothing_behind(case, tmp_path):
         PAGE.write_text(recorded(PAGE.read_text(encoding="utf-8"), case.thing, result), encoding="utf-8")
     assert gone.returncode == 0
     left = json.loads(slipway("cost", "--region", "us-east-2", "--json", where=tmp_path).stdout)
-    assert case.name not in " ".join(each["name"] for each in left["stacks"])
+    assert case.name not in " ".join(stack["name"] for stack in left["stacks"])

@@ -35,7 +35,7 @@ def remains(box):
     session = Session(environment=box.process_environment({}), region=box.region)
     fsx = session.client("fsx")
     return {
-        "stacks": sorted(each for each in stacks.names(session) if each.startswith("slipway-")),
+        "stacks": sorted(name for name in stacks.names(session) if name.startswith("slipway-")),
         "schedulers": list(box.clusters()),
         "clusters": session.client("sagemaker").list_clusters()["ClusterSummaries"],
         "file systems": fsx.describe_file_systems()["FileSystems"],

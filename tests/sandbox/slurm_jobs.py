@@ -151,13 +151,13 @@ class LocalJobs:
         return tuple(
             Attempt(
                 **{
-                    **each,
-                    "nodes": tuple(each["nodes"]),
-                    "started_at": datetime.fromisoformat(each["started_at"]),
-                    "ended_at": None if each["ended_at"] is None else datetime.fromisoformat(each["ended_at"]),
+                    **attempt,
+                    "nodes": tuple(attempt["nodes"]),
+                    "started_at": datetime.fromisoformat(attempt["started_at"]),
+                    "ended_at": None if attempt["ended_at"] is None else datetime.fromisoformat(attempt["ended_at"]),
                 }
             )
-            for each in self._job(job)["attempts"]
+            for attempt in self._job(job)["attempts"]
         )
 
     def nodes(self, job: str) -> tuple[str, ...]:

@@ -140,11 +140,11 @@ def dollars(box, cluster):
         Period=86400,
         Statistics=["Sum"],
     )
-    return sum(each["Sum"] for each in answer["Datapoints"])
+    return sum(datapoint["Sum"] for datapoint in answer["Datapoints"])
 
 
 @pytest.mark.parametrize(
-    "kind", ["parallelcluster", *(pytest.param(each, marks=pytest.mark.slow) for each in list(TARGETS)[1:])]
+    "kind", ["parallelcluster", *(pytest.param(target, marks=pytest.mark.slow) for target in list(TARGETS)[1:])]
 )
 def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, box, kind):
     name, told, ended = launch(tmp_path, box, kind, 60)
@@ -166,7 +166,7 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     (dropped,) = told_people(box)[f"slipway {name}: checkpoint dropped"]
     assert f"job {name}, attempt 1, step 1: step-1 holds 'pipe', a FIFO" in dropped
     assert box.nodes(f"slipway-{name}") == () or all(
-        each.partition == "system" for each in box.nodes(f"slipway-{name}")
+        node.partition == "system" for node in box.nodes(f"slipway-{name}")
     )
 
     # A higher sum goes on counting, and on training.

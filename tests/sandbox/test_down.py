@@ -81,13 +81,13 @@ class Account:
 
     def stacks(self, part):
         return {
-            each["StackName"]
-            for each in self.client("cloudformation").describe_stacks()["Stacks"]
-            if part in each["StackName"]
+            stack["StackName"]
+            for stack in self.client("cloudformation").describe_stacks()["Stacks"]
+            if part in stack["StackName"]
         }
 
     def buckets(self):
-        return {each["Name"] for each in self.client("s3").list_buckets()["Buckets"]}
+        return {bucket["Name"] for bucket in self.client("s3").list_buckets()["Buckets"]}
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +155,8 @@ class TestWhatGoes:
         document = json.loads(out)
         assert document["schema"] == "slipway.down/1"
         assert document["done"] is True
-        assert [each["name"] for each in document["stacks"]] == ["slipway-alpha-training", "slipway-alpha-network"]
-        assert {each["status"] for each in document["stacks"]} == {"DELETE_COMPLETE"}
+        assert [stack["name"] for stack in document["stacks"]] == ["slipway-alpha-training", "slipway-alpha-network"]
+        assert {stack["status"] for stack in document["stacks"]} == {"DELETE_COMPLETE"}
         store = kept(out)["checkpoints"]
         assert (store["name"], store["gib"] * 2**30) == (bucket, 2048)
         assert float(document["usd_per_month"]) == float(store["usd_per_month"])

@@ -102,7 +102,7 @@ def client(sandbox):
 
 
 def statuses(client):
-    return {each["StackName"]: each["StackStatus"] for each in client("cloudformation").describe_stacks()["Stacks"]}
+    return {stack["StackName"]: stack["StackStatus"] for stack in client("cloudformation").describe_stacks()["Stacks"]}
 
 
 class TestDeployment:
@@ -123,7 +123,7 @@ class TestDeployment:
 
     def test_the_bucket_is_as_the_app_says(self, deployed, client):
         (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
-        name = next(each["OutputValue"] for each in stack["Outputs"] if each["OutputKey"] == "Bucket")
+        name = next(output["OutputValue"] for output in stack["Outputs"] if output["OutputKey"] == "Bucket")
 
         rules = client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
         assert rules[0]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
@@ -131,13 +131,13 @@ class TestDeployment:
         assert client("s3").get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
 
     def test_private_subnets_hand_out_no_public_addresses(self, deployed, client, sandbox):
-        (vpc,) = [each.physical_id for each in sandbox.resources() if each.type == "AWS::EC2::VPC"]
+        (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
         found = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
 
         assert sorted(each["MapPublicIpOnLaunch"] for each in found) == [False, False, True, True]
 
     def test_the_cluster_runs(self, deployed, sandbox):
-        assert [each.name for each in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
+        assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
 
     def test_what_is_not_there_is_said(self, deployed, sandbox):
         found = {each.name for each in sandbox.not_emulated({"net", "store", "train"})}

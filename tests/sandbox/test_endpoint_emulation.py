@@ -88,7 +88,9 @@ def stack(session):
         call(StackName="stack", TemplateBody=json.dumps(template))
         events = client.describe_stack_events(StackName="stack")["StackEvents"]
         status = client.describe_stacks(StackName="stack")["Stacks"][0]["StackStatus"]
-        return status, [each.get("ResourceStatusReason", "") for each in events if "_FAILED" in each["ResourceStatus"]]
+        return status, [
+            event.get("ResourceStatusReason", "") for event in events if "_FAILED" in event["ResourceStatus"]
+        ]
 
     yield put
     client.delete_stack(StackName="stack")
@@ -111,8 +113,8 @@ def with_image(tag):
 def made(session):
     """The names of the models and configurations that are there, and what the endpoint runs."""
     client = session.client("sagemaker")
-    models = [each["ModelName"] for each in client.list_models()["Models"]]
-    configs = [each["EndpointConfigName"] for each in client.list_endpoint_configs()["EndpointConfigs"]]
+    models = [model["ModelName"] for model in client.list_models()["Models"]]
+    configs = [config["EndpointConfigName"] for config in client.list_endpoint_configs()["EndpointConfigs"]]
     found = client.describe_endpoint(EndpointName=NAME)
     return models, configs, found["EndpointConfigName"]
 

@@ -79,9 +79,9 @@ def report_of(run):
 def assert_all_is_read_back(world, run):
     """Every type of the template has a reader, something that it could read, and something behind it."""
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
-    templates = [json.loads(each.read_text()) for each in run.folder.assembly.glob("*.template.json")]
-    types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
-    assert types <= {each for _, types in READBACK.readers for each in types}
+    templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
+    types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
+    assert types <= {type_ for _, types in READBACK.readers for type_ in types}
     assert not types & {each.type for each in world.box.resources() if each.model == "nothing"}
     left = report_of(run)["not_emulated"]
     assert not [each for each in left if "Slipway has no check for it" in each]
@@ -163,7 +163,7 @@ class TestChatOnInferentia:
         scaled = scaling_state(chat.session, f"inference-component/{after['EndpointName']}")
         assert (scaled.least, scaled.most) == (3, 18)
         sagemaker = chat.session.client("sagemaker")
-        assert [each["ModelName"] for each in sagemaker.list_models()["Models"]] == [after["ModelName"]]
+        assert [model["ModelName"] for model in sagemaker.list_models()["Models"]] == [after["ModelName"]]
         report = report_of(run)
         assert (report["status"], report["stacks"][0]["status"]) == ("succeeded", "UPDATE_COMPLETE")
         assert report["endpoint"]["answer"] is None
@@ -250,9 +250,9 @@ class TestQueue:
     def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, queue):
         before = queue.outputs("summaries-inf2")
         (alarm,) = [
-            each.physical_id
-            for each in stacks.resources(queue.session, "slipway-summaries-inf2-serving")
-            if each.logical_id.startswith("AlarmsErrors")
+            resource.physical_id
+            for resource in stacks.resources(queue.session, "slipway-summaries-inf2-serving")
+            if resource.logical_id.startswith("AlarmsErrors")
         ]
         ring, alarms = {"AlarmName": alarm, "StateReason": "played by a test"}, queue.session.client("cloudwatch")
         alarms.set_alarm_state(**ring, StateValue="ALARM")

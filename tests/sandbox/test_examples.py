@@ -11,14 +11,14 @@ from tests.sandbox.example_plans import copied
 from tests.sandbox.world import World, assert_read_back
 
 BUILT = [
-    each
-    for each in sorted(EXAMPLES.glob("*.yaml"))
-    if "kind: parallelcluster" in each.read_text() and each.stem not in ("p5-spot", "tiny-gpt")
+    path
+    for path in sorted(EXAMPLES.glob("*.yaml"))
+    if "kind: parallelcluster" in path.read_text() and path.stem not in ("p5-spot", "tiny-gpt")
 ]
 """The examples of ParallelCluster; p5-spot has tests of its own below, tiny-gpt is launched by others."""
 QUICK = ("p5en-capacity-block",)
 """In every run: a block with a boundary, a bootstrap and a key of the account's own."""
-PLANS = [pytest.param(each, marks=[] if each.stem in QUICK else [pytest.mark.slow], id=each.stem) for each in BUILT]
+PLANS = [pytest.param(path, marks=[] if path.stem in QUICK else [pytest.mark.slow], id=path.stem) for path in BUILT]
 pytestmark = pytest.mark.xdist_group("examples")
 
 
@@ -34,7 +34,7 @@ def assert_gone(world, document):
     assert "checkpoints" in {each["kind"] for each in document["kept"]}
     assert world.box.clusters() == ()
     reservations = world.session.client("ec2").describe_instances()["Reservations"]
-    assert {one["State"]["Name"] for each in reservations for one in each["Instances"]} == {"terminated"}
+    assert {one["State"]["Name"] for reservation in reservations for one in reservation["Instances"]} == {"terminated"}
 
 
 @pytest.mark.parametrize("path", PLANS)

@@ -57,7 +57,7 @@ def launched(request, tmp_path_factory):
         def tell(line):
             told.append(line)
             if line.startswith("submitted") or "automatic recovery" in line:
-                seen.append({each.instance_id for each in box.nodes("slipway-p5-plan")})
+                seen.append({node.instance_id for node in box.nodes("slipway-p5-plan")})
 
         options = LaunchOptions(
             root=root, sandbox=True, interrupt_after_s=0.2, tell=tell, progress=lambda _: None, box=box

@@ -34,7 +34,7 @@ def box():
 
 
 def test_there_are_no_others():
-    assert {each.stem for each in (EXAMPLES / "hyperpod").glob("*.yaml")} == set(NAMES)
+    assert {path.stem for path in (EXAMPLES / "hyperpod").glob("*.yaml")} == set(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_it_deploys_is_read_back_and_goes_away(name, box, tmp_path):
 
     document = down(world.path, box, tmp_path)
 
-    assert {each["instance_type"]: each["count"] for each in document["instances"]} == MACHINES[name]
+    assert {instance["instance_type"]: instance["count"] for instance in document["instances"]} == MACHINES[name]
     assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
     found = remains(box)
     assert set(found.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
@@ -69,7 +69,7 @@ def assert_what_is_changed_is_found(world):
     assert (link["DataRepositoryPath"], link["FileSystemPath"]) == ("s3://corpus-of-the-team/tokens", "/data")
     before = world.complaints()
     workers = sagemaker.list_cluster_nodes(ClusterName="slipway-p5en-pod", InstanceGroupNameContains="workers")
-    gone = [each["InstanceId"] for each in workers["ClusterNodeSummaries"]][:2]
+    gone = [summary["InstanceId"] for summary in workers["ClusterNodeSummaries"]][:2]
     sagemaker.batch_delete_cluster_nodes(ClusterName="slipway-p5en-pod", NodeIds=gone)
     found = world.complaints() - before
     assert found == {"group workers: planned ml.p5en.48xlarge 8 Compute, found ml.p5en.48xlarge 6 Compute"}
@@ -121,7 +121,7 @@ class TestTrainingPlan:
         plan, session = plan_in(name, **changes)
         with pytest.raises(ImpossibleError, match=f"training-plan/{name} does not fit") as refusal:
             refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
-        found = next(each for each in refusal.value.findings if each.code == code)
+        found = next(finding for finding in refusal.value.findings if finding.code == code)
         assert found.hint
 
     def test_one_that_nobody_bought_is_said(self, plan_in):

@@ -66,7 +66,7 @@ class Pod:
     def _function(self):
         """The folder of the deployed function's code, and its environment."""
         found = stacks.resources(self.session, TRAINING)
-        (name,) = [each.physical_id for each in found if each.type == "AWS::Lambda::Function"]
+        (name,) = [resource.physical_id for resource in found if resource.type == "AWS::Lambda::Function"]
         answer = self.session.client("lambda").get_function(FunctionName=name)
         key = answer["Code"]["Location"].rpartition("/")[2]
         bucket = self.outputs["LifecycleUri"].removeprefix("s3://").partition("/")[0]
@@ -107,19 +107,19 @@ class Pod:
 
     def messages(self):
         answer = self.session.client("sqs").receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)
-        for each in answer.get("Messages", []):
-            self.session.client("sqs").delete_message(QueueUrl=self.queue, ReceiptHandle=each["ReceiptHandle"])
-        bodies = [json.loads(each["Body"]) for each in answer.get("Messages", [])]
-        return [(each["Subject"], each["Message"]) for each in bodies if "Subject" in each]
+        for message in answer.get("Messages", []):
+            self.session.client("sqs").delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
+        bodies = [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+        return [(body["Subject"], body["Message"]) for body in bodies if "Subject" in body]
 
     def counts(self):
         """Instances that are there and that are wanted, by group."""
         groups = self.sagemaker.describe_cluster(ClusterName=CLUSTER)["InstanceGroups"]
-        return {each["InstanceGroupName"]: (each["CurrentCount"], each["TargetCount"]) for each in groups}
+        return {group["InstanceGroupName"]: (group["CurrentCount"], group["TargetCount"]) for group in groups}
 
     def workers(self):
         pages = self.sagemaker.list_cluster_nodes(ClusterName=CLUSTER, InstanceGroupNameContains="workers")
-        return {each["InstanceId"] for each in pages["ClusterNodeSummaries"]}
+        return {summary["InstanceId"] for summary in pages["ClusterNodeSummaries"]}
 
     def start_fleet(self, count=None):
         """Do what the output StartFleet says; `count` in the place of its own number of workers."""
@@ -166,7 +166,7 @@ class TestInOrder:
     def test_it_is_read_back(self, pod):
         assert any("read back and as planned" in line for line in pod.told), pod.told
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (4, 4)}
-        assert {each.instance_id for each in pod.box.nodes(CLUSTER)} == pod.workers()
+        assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
 
     def test_a_call_of_the_function_counts_the_workers_and_leaves_them(self, pod):
         said = json.loads(pod.called(HANDLE))
@@ -224,7 +224,7 @@ class TestInOrder:
         pod.start_fleet(1)
         assert pod.counts()["workers"] == (1, 1)
         assert pod.workers() < before
-        assert {each.instance_id for each in pod.box.nodes(CLUSTER)} == pod.workers()
+        assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
         pod.start_fleet(2)
         assert pod.counts()["workers"] == (2, 2)
         with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at first"):
@@ -232,9 +232,9 @@ class TestInOrder:
 
     def test_instances_are_deleted_one_by_one_but_for_the_controller(self, pod):
         (controller,) = [
-            each["InstanceId"]
-            for each in pod.sagemaker.list_cluster_nodes(ClusterName=CLUSTER)["ClusterNodeSummaries"]
-            if each["InstanceGroupName"] == "controller"
+            summary["InstanceId"]
+            for summary in pod.sagemaker.list_cluster_nodes(ClusterName=CLUSTER)["ClusterNodeSummaries"]
+            if summary["InstanceGroupName"] == "controller"
         ]
         worker = min(pod.workers())
         answer = pod.sagemaker.batch_delete_cluster_nodes(

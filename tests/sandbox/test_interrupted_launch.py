@@ -142,7 +142,7 @@ def slipway(root, *words):
 
 def assert_whole(folder):
     """Every file that the launcher has written there is whole."""
-    own = [each for each in folder.rglob("*") if "cdk.out" not in each.parts and "job" not in each.parts]
+    own = [path for path in folder.rglob("*") if "cdk.out" not in path.parts and "job" not in path.parts]
     for each in own:
         if each.suffix == ".json":
             json.loads(each.read_text())
@@ -220,12 +220,12 @@ def test_two_launches_in_one_folder_both_succeed_and_share_nothing(launch, tmp_p
 
     assert codes == [0, 0], one.log.read_text() + other.log.read_text()
     assert len(marks) == 2
-    runs = [each for each in (both / ".slipway" / "runs" / "tiny").iterdir() if not each.is_symlink()]
-    assert [json.loads((each / "report.json").read_text())["status"] for each in runs] == ["succeeded"] * 2
+    runs = [path for path in (both / ".slipway" / "runs" / "tiny").iterdir() if not path.is_symlink()]
+    assert [json.loads((run / "report.json").read_text())["status"] for run in runs] == ["succeeded"] * 2
     stores = {
         line.split('"')[3]
-        for each in runs
-        for line in (each / "outputs.json").read_text().splitlines()
+        for run in runs
+        for line in (run / "outputs.json").read_text().splitlines()
         if '"BucketName"' in line
     }
     assert len(stores) == 2

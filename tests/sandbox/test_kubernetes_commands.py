@@ -170,7 +170,7 @@ class Place:
         session = Session(environment=self.box.process_environment(dict(os.environ)), region=self.region)
         made = kubernetes.client.Configuration(host=eks.describe(session, self.name).endpoint)
         outputs = json.loads(next((self.root / ".slipway" / "runs").glob("*/*/outputs.json")).read_text())
-        role = next(each["AccessRoleArn"] for each in outputs.values() if "AccessRoleArn" in each)
+        role = next(output["AccessRoleArn"] for output in outputs.values() if "AccessRoleArn" in output)
         made.api_key = {"authorization": f"Bearer {eks.token(eks.assumed(session, role), self.name)}"}
         core = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(made))
         namespace, _, job = folder.partition("/")
@@ -187,9 +187,9 @@ def place(request, tmp_path_factory):
     try:
         made = Place(request.param, root, environment)
         yield made
-        for each in made.launches:
-            each.process.kill()
-            each.ended()
+        for launch in made.launches:
+            launch.process.kill()
+            launch.ended()
     finally:
         staying.stop(environment)
 
@@ -207,7 +207,7 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
     assert (state["status"], state["saved_step"]) == ("running", HOLD)
     assert "begins at 0" in place.terminal("logs", name).stdout
     assert place.asked("report", name)["status"] == "running"
-    assert {HOLD} <= {each["step"] for each in place.asked("checkpoints", "list", name)["checkpoints"]}
+    assert {HOLD} <= {checkpoint["step"] for checkpoint in place.asked("checkpoints", "list", name)["checkpoints"]}
     place.terminal("checkpoints", "verify", name)
     place.terminal("cancel", name, "--yes")
     assert place.asked("status", name)["status"] == "cancelled"
@@ -237,7 +237,7 @@ def test_a_job_is_followed_left_cancelled_followed_again_and_removed(place):
 
     removed = place.asked("down", str(plan), "--sandbox", "--yes")
     assert {each["kind"] for each in removed["kept"]} >= {"cluster", "namespace", "checkpoints"}
-    assert {each["status"] for each in removed["jobs"]} == {"gone"}
+    assert {job["status"] for job in removed["jobs"]} == {"gone"}
     assert place.name in place.box.clusters()
 
 

@@ -24,7 +24,7 @@ SLOW = [pytest.mark.slow, pytest.mark.cdk]
 
 def test_there_are_no_others():
     folders = ("eks", "hyperpod-eks", "kubernetes")
-    found = {f"{each}/{path.name}" for each in folders for path in (EXAMPLES / each).glob("*.yaml")}
+    found = {f"{folder}/{path.name}" for folder in folders for path in (EXAMPLES / folder).glob("*.yaml")}
     assert found == {*STAND, *MADE, *ELSEWHERE}
 
 

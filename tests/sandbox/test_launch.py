@@ -89,7 +89,7 @@ def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
     lines = (launched.folder.logs / "s3-requests.jsonl").read_text().splitlines()
     requests = [json.loads(line) for line in lines]
     began = launched.report.attempts[1].started_at.isoformat()
-    ours = [each for each in requests if f"/step-{step}/" in each["path"]]
+    ours = [request for request in requests if f"/step-{step}/" in request["path"]]
     written = [each for each in ours if each["method"] == "PUT" and each["time"] < began]
     read = [each for each in ours if each["method"] == "GET" and each["time"] >= began]
     assert written
@@ -102,7 +102,7 @@ def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Lau
 
 
 def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
-    names = {each.name for each in launched.folder.path.iterdir()}
+    names = {path.name for path in launched.folder.path.iterdir()}
     assert {
         "plan.json",
         "quote.json",
@@ -116,7 +116,7 @@ def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
     quote: dict[str, Any] = launched.folder.read_json("quote.json")
     outputs: dict[str, Any] = launched.folder.read_json("outputs.json")
     assert quote["schema"] == "slipway.quote/1"
-    assert {each["PlanDigest"] for each in outputs.values() if "PlanDigest" in each} == {quote["digest"]}
+    assert {output["PlanDigest"] for output in outputs.values() if "PlanDigest" in output} == {quote["digest"]}
     assert (launched.folder.path.parent / "latest").resolve() == launched.folder.path.resolve()
 
 

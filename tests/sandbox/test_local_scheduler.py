@@ -65,7 +65,7 @@ class TestJobs:
 
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == "restart none\nrestart 1\n"
-        assert [each.exit_code for each in scheduler.attempts(job)] == [75, 0]
+        assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 0]
 
     def test_without_requeue_it_does_not_come_back(self, scheduler, submit):
         assert end(scheduler, submit("exit 75", "--no-requeue")) is JobState.FAILED

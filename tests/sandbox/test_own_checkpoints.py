@@ -83,7 +83,7 @@ def test_a_trainer_that_keeps_its_own_goes_on_from_its_place(kind, tmp_path):
         sys.stdout.write("\n".join([*told, *logs]))
         assert report.status is RunStatus.SUCCEEDED
         assert [attempt.ended_by for attempt in report.attempts][1:] == ["completed"]
-        kept = {each["Key"] for each in s3.list_objects_v2(Bucket="of-the-team", Prefix="runs/a/")["Contents"]}
+        kept = {content["Key"] for content in s3.list_objects_v2(Bucket="of-the-team", Prefix="runs/a/")["Contents"]}
         assert kept == {f"runs/a/iter_{n:07}/shard.pt" for n in range(1, STEPS + 1)} | {
             "runs/a/latest_checkpointed_iteration.txt"
         }

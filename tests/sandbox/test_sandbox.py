@@ -136,7 +136,7 @@ class TestInterruption:
         return scheduler, job, loss, (folder / "out").read_text()
 
     def test_a_job_that_leaves_in_time(self, sandbox, tmp_path):
-        before = {each.instance_id: each.generation for each in sandbox.nodes("demo")}
+        before = {node.instance_id: node.generation for node in sandbox.nodes("demo")}
         leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
 
         scheduler, job, loss, told = self.run(sandbox, tmp_path, leave, notice_s=PATIENCE_S)
@@ -151,7 +151,7 @@ class TestInterruption:
         assert "notice terminate" in told
         old, new = re.findall(r"instance (\S+)", told)
         assert {old} == set(before)
-        after = {each.instance_id: each.generation for each in sandbox.nodes("demo")}
+        after = {node.instance_id: node.generation for node in sandbox.nodes("demo")}
         assert after == {new: before[old] + 1}
 
     def test_a_job_that_stays(self, sandbox, tmp_path):

@@ -174,12 +174,12 @@ class Account:
     def examine(self, plan, catalog):
         """What a plan needs of every quota, once the account is found ready for it."""
         needs = quota_needs(plan, catalog.instance_types, load_quotas())
-        amounts = {each.name: each.amount for each in needs}
+        amounts = {need.name: need.amount for need in needs}
         if self.used is None:  # the first launch prepares the account
             return amounts
         now, used = datetime.now(UTC), self.used if self.sandbox.clusters() else {}
         # What one cluster may have at most is used by none.
-        counted = [each.name for each in needs if not each.name.startswith("Maximum")]
+        counted = [need.name for need in needs if not need.name.startswith("Maximum")]
         metrics = {name: {**METRIC, "MetricDimensions": {"Resource": f"{name} {now}"}} for name in counted}
         cloudwatch = client(self.sandbox, "cloudwatch", region_name=REGION)
         for name, metric in metrics.items():
@@ -189,19 +189,21 @@ class Account:
             cloudwatch.put_metric_data(Namespace=metric["MetricNamespace"], MetricData=[{**point, **moment}])
         own = {name: {"Value": float(amounts[name]), "UsageMetric": metrics[name]} for name in counted}
         self.front.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
-            "Quotas": [{**each, **own.get(each["QuotaName"], {})} for each in quotas(sent["ServiceCode"])]
+            "Quotas": [{**quota, **own.get(quota["QuotaName"], {})} for quota in quotas(sent["ServiceCode"])]
         }
         subject = subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now)
         found = diagnose(subject)
         assert not found.failed, found.failed
-        self.told += [f"{each.name}: {each.got}" for each in found.checks]
+        self.told += [f"{check.name}: {check.got}" for check in found.checks]
         return amounts
 
     def block(self):
         """The reservation, with as many free machines as no instance holds."""
         filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
         pages = client(self.sandbox, "ec2", region_name=REGION).describe_instances(Filters=filters)["Reservations"]
-        held = sum(each.get("CapacityReservationId") == BLOCK_ID for page in pages for each in page["Instances"])
+        held = sum(
+            instance.get("CapacityReservationId") == BLOCK_ID for page in pages for instance in page["Instances"]
+        )
         now = datetime.now(UTC)
         window = {"StartDate": now - timedelta(hours=1), "EndDate": now + timedelta(days=1)}
         return {**HELD, "CapacityReservationId": BLOCK_ID, "AvailableInstanceCount": 2 - held, **window}
@@ -224,7 +226,7 @@ class Account:
     def events(self):
         """How many events every stack has: a deployment adds some."""
         cloudformation = client(self.sandbox, "cloudformation", region_name=REGION)
-        stacks = [each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]]
+        stacks = [stack["StackName"] for stack in cloudformation.describe_stacks()["Stacks"]]
         return {name: len(cloudformation.describe_stack_events(StackName=name)["StackEvents"]) for name in stacks}
 
 
@@ -269,7 +271,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         for keys in [[ZONE], *[[each] for each in refused]] if kind == "eks" else [[ZONE], refused]:
             with pytest.raises(ImpossibleError, match=r"would be rolled back|refuses this") as problem:
                 account.deploy(changed(mended, *keys), approve=no)
-            paths = {each.path for each in problem.value.findings} - {""}
+            paths = {finding.path for finding in problem.value.findings} - {""}
             assert paths <= {f"{section}.{key}" for section, key, *_ in keys}
             assert kind == "eks" or keys == [ZONE] or len(paths) == len(keys)
         assert account.events() == made
@@ -287,7 +289,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert not sandbox.clusters()
         log = "/aws/eks/slipway-second/cluster"
         has_control_plane = "eks" in kind
-        assert (log in {each.name for each in log_groups.log_groups(account.session, log)}) is has_control_plane
+        assert (log in {group.name for group in log_groups.log_groups(account.session, log)}) is has_control_plane
 
         bought, words = PREPAID[kind]
         sandbox.make_stand_ins(training_plans=[BOUGHT])

@@ -69,7 +69,7 @@ class Account:
     def deployments(self):
         """Every event of every stack: a deployment adds some."""
         cloudformation = client(self.sandbox, "cloudformation", region_name=REGION)
-        stacks = [each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]]
+        stacks = [stack["StackName"] for stack in cloudformation.describe_stacks()["Stacks"]]
         return {name: len(cloudformation.describe_stack_events(StackName=name)["StackEvents"]) for name in stacks}
 
 

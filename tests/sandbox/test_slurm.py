@@ -163,7 +163,7 @@ class TestJobs:
 
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == "restart none\nrestart 1\n"
-        assert [(each.number, each.exit_code) for each in scheduler.attempts(job)] == [(1, 75), (2, 0)]
+        assert [(attempt.number, attempt.exit_code) for attempt in scheduler.attempts(job)] == [(1, 75), (2, 0)]
 
     def test_one_that_is_released_as_soon_as_it_is_back_starts_again(self, scheduler, submit):
         """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
@@ -172,13 +172,13 @@ class TestJobs:
         )
         released = 0
         while not scheduler.state(job).final:
-            done = [each for each in scheduler.attempts(job) if each.ended_at]
+            done = [attempt for attempt in scheduler.attempts(job) if attempt.ended_at]
             if len(done) > released and scheduler.state(job) is JobState.PENDING:
                 scheduler.release(job)
                 released = len(done)
 
         assert scheduler.state(job) is JobState.COMPLETED
-        assert [each.exit_code for each in scheduler.attempts(job)] == [75, 75, 75, 75, 75, 0]
+        assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 75, 75, 75, 75, 0]
 
     def test_a_cancelled_one(self, scheduler, submit, output):
         job = submit("echo ready; sleep 600")

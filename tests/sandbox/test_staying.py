@@ -82,7 +82,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     told = slipway("sandbox", "status", "--json", folder=tmp_path, environment=own)
     document = read_document(told.stdout)
     assert document["schema"] == "slipway.sandbox/1"
-    assert [each["name"] for each in document["clusters"]] == ["demo"]
+    assert [cluster["name"] for cluster in document["clusters"]] == ["demo"]
     assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
     assert document["endpoint"] == first.endpoint
 
@@ -176,7 +176,7 @@ def test_two_that_start_at_once_get_one(own):
     found = staying.find(own)
     assert found is not None
     assert found.mark in outcomes
-    assert sum("runs already" in each for each in outcomes) == 1
+    assert sum("runs already" in outcome for outcome in outcomes) == 1
 
 
 def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
@@ -238,14 +238,14 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own).stdout)
     assert state["status"] == "cancelled"
     cost = read_document(slipway("cost", "--sandbox", "--json", folder=tmp_path, environment=own).stdout)
-    assert {each["name"] for each in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
+    assert {stack["name"] for stack in cost["stacks"]} >= {"slipway-tiny-gpt-training", "slipway-tiny-gpt-network"}
     for words in (["verify"], ["prune", "--keep", "1", "--dry-run"], ["prune", "--keep", "1", "--yes"], ["restore"]):
         done = slipway("checkpoints", words[0], "tiny-gpt", *words[1:], "--json", folder=tmp_path, environment=own)
         document = read_document(done.stdout)
         assert document["schema"] == f"slipway.checkpoints-{words[0]}/1"
     assert len(list((tmp_path / "checkpoints").rglob("*.*"))) >= document["files"] > 0
     listed = slipway("checkpoints", "list", "tiny-gpt", "--json", folder=tmp_path, environment=own)
-    assert [each["step"] for each in read_document(listed.stdout)["checkpoints"]] == [document["step"]]
+    assert [checkpoint["step"] for checkpoint in read_document(listed.stdout)["checkpoints"]] == [document["step"]]
     dry = slipway("deploy", str(EXAMPLE), "--sandbox", "--dry-run", "--json", folder=tmp_path, environment=own)
     assert not read_document(dry.stdout)["deployed"]
     assert dry.returncode == 0, dry.stderr
@@ -255,7 +255,7 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own, tmp_path)
     down = slipway("down", "tiny-gpt", "--sandbox", "--yes", folder=tmp_path, environment=own)
     assert down.returncode == 0, down.stderr
     box = Sandbox.attached(staying.find(own), region="us-east-1")
-    assert [each["name"] for each in box.stacks()] == ["slipway-tiny-gpt-checkpoints"]
+    assert [stack["name"] for stack in box.stacks()] == ["slipway-tiny-gpt-checkpoints"]
 
     before = time.monotonic()
     ended = slipway("sandbox", "stop", "--json", folder=tmp_path, environment=own)

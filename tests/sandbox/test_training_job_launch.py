@@ -248,7 +248,7 @@ class TestEndings:
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
             launched(tmp_path, text, "", told=[], box=box)
-        said = " ".join([str(refused.value), *(each.message for each in refused.value.findings)])
+        said = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in said) == (5, True)
 
     def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, box):

@@ -75,5 +75,5 @@ def test_a_launch_from_an_empty_folder(environment, home, tmp_path):
     assert json.loads(done.stdout)["status"] == "succeeded"
     folder = where / ".slipway" / "runs" / "away" / "latest"
     assert "trained somewhere" in (folder / "logs" / "attempt-1.log").read_text()
-    assert {each.name for each in where.iterdir()} == {".slipway", "plan.yaml"}
+    assert {path.name for path in where.iterdir()} == {".slipway", "plan.yaml"}
     assert not list(tmp_path.glob("slw-*"))

@@ -33,12 +33,12 @@ class World:
         deploy_quote(priced, rank, self.quoted, options)
 
     def stacks(self):
-        return {each for each in stacks.names(self.session) if each.startswith("slipway-")}
+        return {name for name in stacks.names(self.session) if name.startswith("slipway-")}
 
     def ids(self, part, kind):
         """The physical ids of the resources of a type in one of its stacks."""
         found = stacks.resources(self.session, f"slipway-{self.name}-{part}")
-        return [each.physical_id for each in found if each.type == kind]
+        return [resource.physical_id for resource in found if resource.type == kind]
 
     def complaints(self):
         """What reading it back complains of."""
@@ -69,8 +69,8 @@ def assert_read_back(world):
     """Every type of the templates has a reader, and something that it could read."""
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.told), world.told
     assembly = latest(world.quoted.plan.name, world.root).assembly
-    templates = [json.loads(each.read_text()) for each in assembly.glob("*.template.json")]
-    types = {resource["Type"] for each in templates for resource in each["Resources"].values()}
-    assert types <= {each for _, types in readback_of(world.quoted.plan.place.target).readers for each in types}
+    templates = [json.loads(path.read_text()) for path in assembly.glob("*.template.json")]
+    types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
+    assert types <= {type_ for _, types in readback_of(world.quoted.plan.place.target).readers for type_ in types}
     made = world.stacks()
     assert not types & {each.type for each in world.box.resources() if each.stack in made and each.model == "nothing"}

@@ -200,39 +200,39 @@ class _Handler(BaseHTTPRequestHandler):
         return found, ("1" if fault and fault.what == "loop" else after)
 
     def _get_products(self, body, region, fault):
-        filters = {each["Field"]: each["Value"] for each in body.get("Filters", ())}
+        filters = {filter_["Field"]: filter_["Value"] for filter_ in body.get("Filters", ())}
         found = [
-            each
-            for each in self.state.products
-            if each["serviceCode"] == body["ServiceCode"]
-            and (not self.state.filtering or filters.items() <= _fields(each["product"]).items())
+            product
+            for product in self.state.products
+            if product["serviceCode"] == body["ServiceCode"]
+            and (not self.state.filtering or filters.items() <= _fields(product["product"]).items())
         ]
         page, after = self._listed(found, body.get("NextToken"), fault)
         answer = {"FormatVersion": "aws_v1", "PriceList": [*map(json.dumps, page), *self.state.raw_entries]}
         return json.dumps(answer | ({"NextToken": after} if after else {}))
 
     def _describe_savings_plans_offering_rates(self, body, region, fault):
-        wanted = {each["name"]: set(each["values"]) for each in body.get("filters", ())}
+        wanted = {filter_["name"]: set(filter_["values"]) for filter_ in body.get("filters", ())}
         found = []
-        for each in self.state.rates:
-            stated = {item["name"]: item["value"] for item in each["properties"]}
-            plan = each["savingsPlanOffering"]["planType"]
-            if plan not in body["savingsPlanTypes"] or each["serviceCode"] not in body["serviceCodes"]:
+        for rate in self.state.rates:
+            stated = {item["name"]: item["value"] for item in rate["properties"]}
+            plan = rate["savingsPlanOffering"]["planType"]
+            if plan not in body["savingsPlanTypes"] or rate["serviceCode"] not in body["serviceCodes"]:
                 continue
-            if "usageTypes" in body and each["usageType"] not in body["usageTypes"]:
+            if "usageTypes" in body and rate["usageType"] not in body["usageTypes"]:
                 continue
             if all(stated.get(name) in values for name, values in wanted.items()):
-                found.append(each)
+                found.append(rate)
         page, after = self._listed(found, body.get("nextToken"), fault)
         return json.dumps({"searchResults": page, "nextToken": after or ""})
 
     def _search_training_plan_offerings(self, body, region, fault):
         found = [
-            each["offering"]
-            for each in self.state.plans
-            if each["region"] == region
-            and each["type"] == body["InstanceType"]
-            and body["TargetResources"] == each["offering"]["TargetResources"]
+            plan["offering"]
+            for plan in self.state.plans
+            if plan["region"] == region
+            and plan["type"] == body["InstanceType"]
+            and body["TargetResources"] == plan["offering"]["TargetResources"]
         ]
         return json.dumps({"TrainingPlanOfferings": found})
 
@@ -258,11 +258,11 @@ class _Handler(BaseHTTPRequestHandler):
         whole = "UltraserverType" in body
         wanted = body["UltraserverType" if whole else "InstanceType"]
         found = [
-            each
-            for each in self.state.blocks
-            if each["region"] == region
-            and each.get("ultraserverType" if whole else "instanceType") == wanted
-            and str(each["capacityBlockDurationHours"]) == body["CapacityDurationHours"]
+            block
+            for block in self.state.blocks
+            if block["region"] == region
+            and block.get("ultraserverType" if whole else "instanceType") == wanted
+            and str(block["capacityBlockDurationHours"]) == body["CapacityDurationHours"]
         ]
         rows = [_item(each, leave=("region",)) for each in found]
         return _xml("DescribeCapacityBlockOfferings", "capacityBlockOfferingSet", rows, None)

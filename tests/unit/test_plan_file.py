@@ -84,7 +84,7 @@ def problems(text: str) -> dict[str, str]:
     """The findings of a bad file, by path."""
     with pytest.raises(SlipwayError) as caught:
         plan_file.loads(text)
-    return {each.path: each.message for each in caught.value.findings}
+    return {finding.path: finding.message for finding in caught.value.findings}
 
 
 def test_every_key_of_the_contract_is_read() -> None:
@@ -119,7 +119,7 @@ purchase: {option: [spot, sport]}
 """
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(text)
-    found = {each.path: each for each in caught.value.findings}
+    found = {finding.path: finding for finding in caught.value.findings}
     assert set(found) == {
         "name",
         "regoin",
@@ -153,7 +153,7 @@ purchase: {option: [spot, sport]}
 def test_numbers_out_of_range_are_impossible_not_unreadable(line: str, path: str) -> None:
     with pytest.raises(ImpossibleError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
-    assert [each.path for each in caught.value.findings] == [path]
+    assert [finding.path for finding in caught.value.findings] == [path]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_an_alias_of_something_else_is_read():
 def test_a_finding_knows_its_line_and_column():
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads("slipway: 1\nname: a\ntarget:\n  nodes: 2\n  regoin: x\ntags: 5\nrun: {env: {A: 1}}\n")
-    found = {each.path: (each.line, each.column) for each in caught.value.findings}
+    found = {finding.path: (finding.line, finding.column) for finding in caught.value.findings}
     assert found["target.regoin"] == (5, 3)
     assert found["run.env.A"] == (7, 13)
 

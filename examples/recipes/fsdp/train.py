@@ -212,7 +212,7 @@ def rate(step: int, steps: int) -> float:
 
 def agree(*questions: bool) -> list[bool]:
     """For each question whether any rank says yes: the same answer everywhere, by way of the CPU."""
-    votes = torch.tensor([float(each) for each in questions])
+    votes = torch.tensor([float(question) for question in questions])
     dist.all_reduce(votes, op=dist.ReduceOp.MAX)
     return [bool(vote) for vote in votes]
 

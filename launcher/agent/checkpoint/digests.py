@@ -49,8 +49,8 @@ class Digests(threading.Thread):
             mine = future is None
             if future is None:
                 future = files[file] = Future()
-            for each in list(self._known)[:-_REMEMBERED]:
-                del self._known[each]
+            for path in list(self._known)[:-_REMEMBERED]:
+                del self._known[path]
         if mine:
             try:
                 future.set_result(sha256_of(folder / file.path))

@@ -292,7 +292,7 @@ class Restore:
         tries = {}
         for file in files:
             others = [each for key, each in copies[file.sha256, file.bytes].items() if key != file.key]
-            tries[file] = [file, file, *(replace(each, path=file.path) for each in others)]
+            tries[file] = [file, file, *(replace(other, path=file.path) for other in others)]
         while tries:
             bad = self._bad({file: sources[0] for file, sources in tries.items()}, partial)
             for file, reason in bad.items():
@@ -325,7 +325,7 @@ class Restore:
                 if not error.missing:
                     raise
                 gone = f"an object was deleted: {error}"
-            digests = [_digest(each) for each in coming]
+            digests = [_digest(incoming) for incoming in coming]
             bad = {
                 file: gone if digest is None else f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
                 for file, digest in zip(alone, digests, strict=False)

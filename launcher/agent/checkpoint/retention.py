@@ -78,7 +78,7 @@ class Retention:
         self._newest = newest.step if newest is not None else None
         self._kept = [newest] if newest is not None else []
         self._begun_at = self._newest
-        self._committed = {each.step for each in self._kept}
+        self._committed = {checkpoint.step for checkpoint in self._kept}
         self._judged: set[str] = set()
         self._looked_ahead = False
         self._earlier: list[RetainedCheckpoint] = []
@@ -93,7 +93,7 @@ class Retention:
         A node looks for what it need not send again some time before the commit, and others commit meanwhile.
         """
         with self._lock:
-            staying = frozenset().union(*(each.needs for each in self._kept))
+            staying = frozenset().union(*(checkpoint.needs for checkpoint in self._kept))
         for file in manifest.files:
             if step_of_key(file.key) != manifest.step and file.key not in staying:
                 return f"{file.path} of node {file.part} lies in {file.key}, which may have been superseded"
@@ -107,7 +107,9 @@ class Retention:
         with self._lock:
             self._newest = newest.step
             self._committed.add(newest.step)
-            self._kept = [newest, *(each for each in self._kept if each.step != newest.step)][: self._keep]
+            self._kept = [newest, *(checkpoint for checkpoint in self._kept if checkpoint.step != newest.step)][
+                : self._keep
+            ]
 
     def superseded(self) -> Iterator[tuple[int, list[str]]]:
         """The steps below the newest that have something to tag, ascending, each with its keys.
@@ -129,9 +131,9 @@ class Retention:
         self._judge_once(open_folders | ahead, sizes, layouts=staying[0].layouts)
         self._looked_ahead = True
         staying += self._earlier
-        staying = sorted(staying, key=lambda each: each.step, reverse=True)[: self._keep]
-        needed = frozenset().union(*(each.needs for each in (*staying, *self._others)))
-        left_alone = {each.step for each in (*staying, *self._others)}
+        staying = sorted(staying, key=lambda checkpoint: checkpoint.step, reverse=True)[: self._keep]
+        needed = frozenset().union(*(checkpoint.needs for checkpoint in (*staying, *self._others)))
+        left_alone = {checkpoint.step for checkpoint in (*staying, *self._others)}
         for step in sorted({*open_folders.values()} - left_alone):
             own = {key for key in sizes if step_of_key(key) == step}
             left = own - needed - self._tagged
@@ -180,12 +182,12 @@ class Retention:
                 continue
             self._judged.add(name)
             stored = self._judge(step, name, sizes)
-            others = [each for each in stored if not each.layouts & layouts]
+            others = [checkpoint for checkpoint in stored if not checkpoint.layouts & layouts]
             self._others += others
             self._others_to_report += others
             earlier = self._begun_at is not None and step < self._begun_at
             if earlier and len(stored) > len(others) and len(self._earlier) < self._keep - 1:
-                self._earlier.append(next(each for each in stored if each.layouts & layouts))
+                self._earlier.append(next(checkpoint for checkpoint in stored if checkpoint.layouts & layouts))
 
 
 def read_record(store: Store) -> dict[int, set[str]]:

@@ -228,7 +228,7 @@ class Scratch:
     def leftovers(self) -> list[Leftover]:
         """What lies on the node, of this and of other jobs, that is neither recognised nor known to be in the store."""
         found = set_aside(self.root) + leftovers(entries(self.checkpoints), run=self._run)
-        return found + [each for root in self._ended_jobs() for each in set_aside(root)]
+        return found + [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
 
     def make_room(self, needed_bytes: int, *, useful: Collection[str] = (), starting: bool = False) -> None:
         """Remove what is left of earlier attempts and other jobs, oldest first, until so much is free.
@@ -251,13 +251,13 @@ class Scratch:
         places = [path for path in left if os.path.lexists(path)]
         places += [path for path in entries(self.checkpoints) if starting and not path.name.startswith(".slipway")]
         removable = leftovers(places, run=self._run) + set_aside(self.root)
-        removable += [each for root in self._ended_jobs() for each in set_aside(root)]
-        for each in sorted(removable, key=age_key):
+        removable += [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
+        for leftover in sorted(removable, key=age_key):
             free = self._free_bytes()
             if free >= needed_bytes:
                 return
-            remove(each.path)
-            self._on_removed(each, f"this job needs {needed_bytes:,} bytes, but {free:,} were free")
+            remove(leftover.path)
+            self._on_removed(leftover, f"this job needs {needed_bytes:,} bytes, but {free:,} were free")
 
     def forget_previous(self) -> None:
         """Remove the earlier attempts' checkpoints that the store has or that a newer one there has superseded.
@@ -409,7 +409,7 @@ def _stored(root: Path) -> Stored:
 
 def _paths(kept: list[UnsentCheckpoint]) -> set[Path]:
     """All files and folders of the only copies."""
-    return {path for each in kept for path in each.paths or (each.path,)}
+    return {path for checkpoint in kept for path in checkpoint.paths or (checkpoint.path,)}
 
 
 def _holds(path: Path, others: set[Path]) -> bool:

@@ -203,15 +203,15 @@ class TagParts:
         found = self._peers.gathered()
         tagged: list[str] = []
         back: list[str] = []
-        for each in list(self._out):
-            gone = bool(found.ended >> each.part & 1) or each.part in found.silent
-            if self._is_done(each.sheet):
-                tagged += each.sheet.keys
-            elif gone or time.monotonic() - each.since >= _PATIENCE_S:
-                back += each.sheet.keys
+        for out in list(self._out):
+            gone = bool(found.ended >> out.part & 1) or out.part in found.silent
+            if self._is_done(out.sheet):
+                tagged += out.sheet.keys
+            elif gone or time.monotonic() - out.since >= _PATIENCE_S:
+                back += out.sheet.keys
             else:
                 continue
-            self._out.remove(each)
+            self._out.remove(out)
         return tagged, back
 
     def _is_done(self, sheet: TagPart) -> bool:

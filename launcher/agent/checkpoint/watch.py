@@ -276,7 +276,7 @@ class CheckpointWatch:
         if self._lead is not None:
             return ""
         words = (found.layout.missing(self._folder, name, renamed=name in renamed) for name in found.names)
-        return next((each for each in words if each), "")
+        return next((word for word in words if word), "")
 
     def _follow_the_lead(self) -> None:
         """On another node than the first: take the layout that the first one has found."""
@@ -303,7 +303,7 @@ class CheckpointWatch:
     def _look_for_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
         """Tell when this attempt writes and nothing of it is recognised."""
         lacks = next((f"; {name}: {each.lacks}" for (name, _), each in self._candidates.items() if each.lacks), "")
-        pending = any(not each.lacks for each in self._candidates.values())
+        pending = any(not candidate.lacks for candidate in self._candidates.values())
         others = [] if self._recognised else self._new(paths)
         if self._layouts.key:
             rows = [row for path in others for row in table() if row.step_of(path.name) is not None]

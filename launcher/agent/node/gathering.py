@@ -150,10 +150,10 @@ def name_of(part: int, state: Mapping[str, Any]) -> str:
 
 def joined(one: Gathered, other: Gathered) -> Gathered:
     """Both together."""
-    steps = [step for each in (one, other) for step in (each.lowest, each.highest) if step is not None]
-    lasts = [each.last for each in (one, other) if each.last is not None]
+    steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
+    lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
     asked = max(one.asked, other.asked)
-    answers = [each for each in (one, other) if each.asked == asked]
+    answers = [gathered for gathered in (one, other) if gathered.asked == asked]
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
     return Gathered(
         spoken=one.spoken + other.spoken,
@@ -164,8 +164,8 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         ended=one.ended | other.ended,
         last=min(lasts, default=None),
         asked=asked,
-        confirmed=reduce(or_, (each.confirmed for each in answers)),
-        denied=reduce(or_, (each.denied for each in answers)),
+        confirmed=reduce(or_, (answer.confirmed for answer in answers)),
+        denied=reduce(or_, (answer.denied for answer in answers)),
         stopped=one.stopped or other.stopped,
         silent=silent,
         silent_s=max(one.silent_s, other.silent_s),

@@ -87,7 +87,7 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
     texts: list[Any] = [notice.detail, notice.at, notice.node]
     numbers: list[Any] = [notice.left_s, notice.code]
     if any(each is not None and not isinstance(each, str) for each in texts) or any(
-        each is not None and (type(each) not in (int, float) or not abs(each) < _MOST) for each in numbers
+        number is not None and (type(number) not in (int, float) or not abs(number) < _MOST) for number in numbers
     ):
         raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
     left_s = notice.left_s

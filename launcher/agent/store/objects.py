@@ -98,8 +98,8 @@ class Store:
                 for entry in page.get("Contents", ()):
                     stamp = int(entry["Size"]), float(entry["LastModified"].timestamp())
                     found[entry["Key"][len(self._prefix) :]] = stamp
-                for each in page.get("CommonPrefixes", ()):
-                    found[each["Prefix"][len(self._prefix) :]] = (0, 0.0)
+                for prefix in page.get("CommonPrefixes", ()):
+                    found[prefix["Prefix"][len(self._prefix) :]] = (0, 0.0)
             return found
 
         return self._ask(f"listing {self.uri}", pages)

@@ -41,7 +41,7 @@ def page(found: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     serves = not isinstance(found, Comparison)
     if known:
         parts += [SLIDER, plan.ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
-    asked = {(each.place.instance_type, each.place.option) for each in found.pinned.candidates}
+    asked = {(candidate.place.instance_type, candidate.place.option) for candidate in found.pinned.candidates}
 
     def note(quoted: Quote) -> str:
         place = quoted.plan.place
@@ -91,7 +91,7 @@ def _traffic(traffic: Traffic) -> Plot:
     for (name, _, own), (other, _, rows) in combinations(traffic, 2):
         for x in crossings(_part(own, MID), _part(rows, MID)):
             edges = [*crossings(_part(own, LOW), _part(rows, HIGH)), *crossings(_part(own, HIGH), _part(rows, LOW))]
-            below, above = [each for each in edges if each < x], [each for each in edges if each > x]
+            below, above = [edge for edge in edges if edge < x], [edge for edge in edges if edge > x]
             span = f" ({max(below):.3g} to {min(above):.3g})" if below and above else ""
             marks.append((x, "bad", f"{name} = {other} at {x:.3g}/s{span}"))
             told.append(marks[-1][2])

@@ -35,7 +35,7 @@ UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
 def page(found: Ledger, by: Grouping | None) -> str:
     """The whole file."""
     parts: list[str | Plot] = [paragraphs(answer(total(found.entries)) if found.entries else ["No runs here."], "lead")]
-    real = [each for each in found.entries if not each.simulated]
+    real = [entry for entry in found.entries if not entry.simulated]
     drawn = [each for each in real or found.entries if _measures(each)]
     if drawn:
         parts += [_beside(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]

@@ -170,7 +170,7 @@ def _sorted_by(value: float | Decimal | None) -> str:
 
 def paragraphs(lines: Sequence[str], kind: str = "") -> str:
     """One paragraph a line."""
-    return "".join(f'<p class="{kind}">{escape(each.strip())}</p>' for each in lines if each.strip())
+    return "".join(f'<p class="{kind}">{escape(line.strip())}</p>' for line in lines if line.strip())
 
 
 BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -179,7 +179,7 @@ BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
 
 def document(title: str, parts: Sequence[str | Plot]) -> str:
     """The whole file."""
-    body = "\n".join(each.text() if isinstance(each, Plot) else each for each in parts)
+    body = "\n".join(part.text() if isinstance(part, Plot) else part for part in parts)
     return (
         f"{BEGIN}"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'

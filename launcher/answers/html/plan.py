@@ -53,7 +53,7 @@ def page(priced: Priced, every: Priced | None) -> str:
             )
     parts.append(table_of(quotes, serves=serves))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
-    parts.append(paragraphs([finding_line(each) for each in priced.findings], "soft"))
+    parts.append(paragraphs([finding_line(finding) for finding in priced.findings], "soft"))
     return document(f"{priced.request.name}: total cost to finish", parts)
 
 

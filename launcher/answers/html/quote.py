@@ -26,25 +26,25 @@ def page(quoted: Quote, curve: Curve) -> str:
     if curve:
         parts.append(_spot(quoted, curve))
     parts += [_bill(quoted), _assumptions(quoted), _policies(quoted)]
-    parts.append(paragraphs([finding_line(each) for each in quoted.findings], "soft"))
+    parts.append(paragraphs([finding_line(finding) for finding in quoted.findings], "soft"))
     parts.append(paragraphs([f"digest {quoted.digest}"], "soft"))
     return document(f"{quoted.plan.name}: the quote", parts)
 
 
 def _money(quoted: Quote) -> Plot:
-    priced = [each for each in quoted.components if each.usd]
-    lines = sorted(priced, key=lambda each: -(each.usd or Decimal(0)))[:MOST_LINES]
+    priced = [component for component in quoted.components if component.usd]
+    lines = sorted(priced, key=lambda component: -(component.usd or Decimal(0)))[:MOST_LINES]
     height = TOP + ROW * len(lines) + BOTTOM
-    scale = scale_of([float(each.usd or 0) for each in lines], START, END - 10, zero=True)
+    scale = scale_of([float(line.usd or 0) for line in lines], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
     for number, each in enumerate(lines):
         y, usd = TOP + ROW * number, each.usd or Decimal(0)
         parts.append(text_at(START, y + 12, each.name, "tick"))
         parts.append(bar(y + 18, scale.at(float(usd)), 12, f"box g-{each.group}", usd))
-    ordered = sorted(priced, key=lambda each: GROUPS.index(each.group))
+    ordered = sorted(priced, key=lambda component: GROUPS.index(component.group))
     sums = {
-        group: sum((each.usd or Decimal(0) for each in members), Decimal(0))
-        for group, members in groupby(ordered, key=lambda each: each.group)
+        group: sum((member.usd or Decimal(0) for member in members), Decimal(0))
+        for group, members in groupby(ordered, key=lambda component: component.group)
     }
     told = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
@@ -69,7 +69,7 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
         [("total, middle", "a", points)],
         x_title="interruptions of a node per hour",
         words=told,
-        marks=[each for each in marks if points[0][0] <= each[0] <= points[-1][0]],
+        marks=[mark for mark in marks if points[0][0] <= mark[0] <= points[-1][0]],
         bands=[("a", band)],
         x_zero=False,
         caption="The band is low to high. Above the break-even, the next purchase option is cheaper.",
@@ -78,41 +78,48 @@ def _spot(quoted: Quote, curve: Curve) -> Plot:
 
 def _bill(quoted: Quote) -> str:
     columns: list[Column[CostComponent]] = [
-        Column("line", lambda each: each.name),
-        Column("group", lambda each: each.group),
+        Column("line", lambda component: component.name),
+        Column("group", lambda component: component.group),
         Column(
-            "quantity", lambda each: f"{each.quantity:,.4g}", "right", value=lambda each: Decimal(repr(each.quantity))
+            "quantity",
+            lambda component: f"{component.quantity:,.4g}",
+            "right",
+            value=lambda component: Decimal(repr(component.quantity)),
         ),
-        Column("unit", lambda each: each.unit),
-        Column("$/unit", lambda each: "" if each.unit_price_usd is None else words.exact(each.unit_price_usd), "right"),
+        Column("unit", lambda component: component.unit),
+        Column(
+            "$/unit",
+            lambda component: "" if component.unit_price_usd is None else words.exact(component.unit_price_usd),
+            "right",
+        ),
         Column(
             "$",
-            lambda each: words.cents(each.usd, "unpriced"),
+            lambda component: words.cents(component.usd, "unpriced"),
             "right",
-            value=lambda each: each.usd or None,
+            value=lambda component: component.usd or None,
         ),
-        Column("basis", lambda each: each.basis.value if each.basis else ""),
-        Column("as of", lambda each: each.as_of.isoformat() if each.as_of else ""),
+        Column("basis", lambda component: component.basis.value if component.basis else ""),
+        Column("as of", lambda component: component.as_of.isoformat() if component.as_of else ""),
     ]
     caption = "Every line with its source; click a column title to sort"
     return "<h2>The bill</h2>" + table(
-        caption, columns, quoted.components, key="bill", below=lambda each: each.unpriced or each.source
+        caption, columns, quoted.components, key="bill", below=lambda component: component.unpriced or component.source
     )
 
 
 def _assumptions(quoted: Quote) -> str:
     columns: list[Column[Assumption]] = [
-        Column("assumption", lambda each: each.name),
-        Column("value", lambda each: f"{each.value} {each.unit}".strip()),
-        Column("source", lambda each: each.source),
+        Column("assumption", lambda assumption: assumption.name),
+        Column("value", lambda assumption: f"{assumption.value} {assumption.unit}".strip()),
+        Column("source", lambda assumption: assumption.source),
     ]
     return "<h2>Assumptions</h2>" + table("What the numbers rest on", columns, quoted.assumptions, key="assumptions")
 
 
 def _policies(quoted: Quote) -> str:
     columns: list[Column[Policy]] = [
-        Column("policy", lambda each: each.name),
-        Column("", lambda each: "on" if each.on else "off"),
-        Column("value", lambda each: each.value),
+        Column("policy", lambda policy: policy.name),
+        Column("", lambda policy: "on" if policy.on else "off"),
+        Column("value", lambda policy: policy.value),
     ]
     return "<h2>Safety</h2>" + table("Policies", columns, quoted.policies, key="policies")

@@ -32,11 +32,11 @@ def section(found: BilledRun) -> list[str | Plot]:
 
 def _plot(found: BilledRun) -> Plot:
     """Two bars a line, quoted above and billed below, the largest lines first."""
-    rows = [(each.line.names[0], each.line.usd or Decimal(0), each.usd) for each in found.lines]
+    rows = [(line.line.names[0], line.line.usd or Decimal(0), line.usd) for line in found.lines]
     rows += [(f"not quoted: {name_of(each)}", Decimal(0), each.usd) for each in found.unquoted]
-    rows = sorted((each for each in rows if each[1] or each[2]), key=lambda each: -max(each[1], each[2]))[:MOST]
+    rows = sorted((row for row in rows if row[1] or row[2]), key=lambda each: -max(each[1], each[2]))[:MOST]
     height = TOP + ROW * len(rows) + BOTTOM
-    scale = scale_of([float(max(each[1:])) for each in rows], START, END - 10, zero=True)
+    scale = scale_of([float(max(row[1:])) for row in rows], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]
     for number, (name, quoted, billed) in enumerate(rows):
         y = TOP + ROW * number
@@ -62,18 +62,18 @@ def _lines(found: BilledRun) -> str:
         columns.append(Column(title, itemgetter(index)) if title == "unit" else number)
     rows: list[Sequence[Any]] = [
         (
-            ", ".join(each.line.names),
-            (each.line.usage_type or "by service") + ("" if each.line.confirmed else " ?"),
-            each.line.quantity,
-            each.quantity,
-            each.line.unit if each.line.quantity is not None else "",
-            "unpriced" if each.line.usd is None else each.line.usd,
-            each.usd,
-            each.difference_usd,
-            each.of_quantity_usd,
-            each.of_rate_usd,
+            ", ".join(line.line.names),
+            (line.line.usage_type or "by service") + ("" if line.line.confirmed else " ?"),
+            line.line.quantity,
+            line.quantity,
+            line.line.unit if line.line.quantity is not None else "",
+            "unpriced" if line.line.usd is None else line.line.usd,
+            line.usd,
+            line.difference_usd,
+            line.of_quantity_usd,
+            line.of_rate_usd,
         )
-        for each in found.lines
+        for line in found.lines
     ]
     for bare in found.unquoted:
         name = f"not quoted: {bare.service} {bare.what}".strip()
@@ -97,7 +97,7 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
     count = len(report.attempts)
     lead = f"{report.status.value} after {count} attempt{'s' if count != 1 else ''}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
-    spent = "".join(f"; {each}" for each in used_lines(report))
+    spent = "".join(f"; {line}" for line in used_lines(report))
     parts: list[str | Plot] = [paragraphs([lead], "lead"), paragraphs([f"{quoted}{spent}"])]
     if report.simulated:
         parts.append(paragraphs(["The nodes were emulated: their hours do not compare with the quote."], "soft"))
@@ -144,8 +144,8 @@ def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
 
 def _attempts(report: Report) -> str:
     columns: list[Column[Attempt]] = [
-        Column("attempt", lambda each: str(report.attempts.index(each) + 1), "right"),
-        Column("began", lambda each: f"{each.started_at:%Y-%m-%d %H:%M:%S} UTC"),
+        Column("attempt", lambda attempt: str(report.attempts.index(attempt) + 1), "right"),
+        Column("began", lambda attempt: f"{attempt.started_at:%Y-%m-%d %H:%M:%S} UTC"),
         *ATTEMPTS,
     ]
     return "<h2>Attempts</h2>" + table("Every start of the job", columns, report.attempts, key="attempts")

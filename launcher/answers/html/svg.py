@@ -71,7 +71,7 @@ def _step(rough: float) -> float:
 
 def scale_of(values: Iterable[float], start: float, end: float, *, zero: bool = False) -> Scale:
     """A scale that holds values; from zero where that is asked for, logarithmic where they lie far apart."""
-    known = [each for each in values if math.isfinite(each)] or [0.0, 1.0]
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if not zero and low > 0 and high / low >= LOG_FROM:
         return Scale(low=low / 1.15, high=high * 1.15, start=start, end=end, log=True)
@@ -154,18 +154,18 @@ def paths(height: float, drawn: Iterable[tuple[Sequence[tuple[float, float]], st
 def across(scale: Scale, top: float, bottom: float, title: str, unit: str = "") -> str:
     """The axis below a plot, with lines up through it."""
     parts = []
-    for each in scale.ticks():
-        x = scale.at(each)
-        parts += [line(x, top, x, bottom, "grid"), text_at(x, bottom + 16, f"{unit}{short(each)}", "tick", "middle")]
+    for tick in scale.ticks():
+        x = scale.at(tick)
+        parts += [line(x, top, x, bottom, "grid"), text_at(x, bottom + 16, f"{unit}{short(tick)}", "tick", "middle")]
     return "".join((*parts, text_at((scale.start + scale.end) / 2, bottom + 36, title, "axis", "middle")))
 
 
 def upright(scale: Scale, unit: str = "") -> str:
     """The axis at the side of a plot: lines across it, each with its value above its left end."""
     parts = []
-    for each in scale.ticks():
-        y = scale.at(each)
-        parts += [line(0, y, 100, y, "grid"), text_at(0, y - 3, f"{unit}{short(each)}", "tick")]
+    for tick in scale.ticks():
+        y = scale.at(tick)
+        parts += [line(0, y, 100, y, "grid"), text_at(0, y - 3, f"{unit}{short(tick)}", "tick")]
     return "".join(parts)
 
 

@@ -21,7 +21,7 @@ def page(found: Sweep) -> str:
     serves = found.request.workload.serve is not None
     unit = "a month" if serves else "a run"
     known = [(number, each, each.best) for number, each in enumerate(found.points, start=1) if each.best is not None]
-    priced = next((each.priced for each in found.points if each.priced is not None), None)
+    priced = next((point.priced for point in found.points if point.priced is not None), None)
     lead = [plan_table.headline(priced)] if priced is not None and not serves else [found.request.name]
     parts: list[str | Plot] = [paragraphs(lead, "soft"), paragraphs([cheapest_line(found)], "lead")]
     parts += _lines(found, unit, times=not serves)
@@ -30,7 +30,7 @@ def page(found: Sweep) -> str:
         names = {number: point_words(each.values) for number, each, _ in known}
         parts += [SLIDER, ranges(rows, unit, names)]
     parts.append(_table(found, times=not serves))
-    parts.append(paragraphs([f"{point_words(each.values)}: {each.reason}" for each in found.points if each.reason]))
+    parts.append(paragraphs([f"{point_words(point.values)}: {point.reason}" for point in found.points if point.reason]))
     parts.append(paragraphs(["Nothing was called and nothing was spent."], "soft"))
     return document(f"{found.request.name}: the sweep", parts)
 
@@ -68,7 +68,7 @@ def _lines(found: Sweep, unit: str, *, times: bool) -> list[Plot]:
 
 def _numbers(axis: Axis) -> bool:
     return len(axis.values) > 1 and all(
-        isinstance(each, int | float) and not isinstance(each, bool) for each in axis.values
+        isinstance(value, int | float) and not isinstance(value, bool) for value in axis.values
     )
 
 
@@ -87,12 +87,12 @@ def _table(found: Sweep, *, times: bool) -> str:
         for axis in found.axes
     ]
     columns += [
-        Column("machines", lambda each: words.machines(each.best.plan.place) if each.best else "impossible"),
-        Column("where", lambda each: each.best.plan.place.region if each.best else ""),
-        Column("how", lambda each: words.option(each.best.plan.place) if each.best else ""),
+        Column("machines", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("where", lambda point: point.best.plan.place.region if point.best else ""),
+        Column("how", lambda point: words.option(point.best.plan.place) if point.best else ""),
     ]
     if times:
-        columns.append(hours("hours", lambda each: each.best.hours.mid if each.best else None))
+        columns.append(hours("hours", lambda point: point.best.hours.mid if point.best else None))
     columns += totals(_usd)
     caption = "Every point; click a column title to sort"
     return table(caption, columns, found.points, key="points", spans={TOTAL: _usd}, below=_note)

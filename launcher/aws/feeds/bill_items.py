@@ -31,12 +31,15 @@ def bill_answer(
     items: list[FetchedItem] = []
     unmatched: list[Unmatched] = []
     for usage in known:
-        mine = [each for each in every if usage.matches(each.attributes)]
+        mine = [product for product in every if usage.matches(product.attributes)]
         try:
             items += _one(mine, usage, units[usage.item], region, now)
         except RefusedPriceError as problem:
             unmatched.append(Unmatched(item=usage.item, region=region, reason=str(problem)))
-    return Answer(items=tuple(sorted(items, key=lambda each: (each.item, each.start))), unmatched=tuple(unmatched))
+    return Answer(
+        items=tuple(sorted(items, key=lambda fetched_item: (fetched_item.item, fetched_item.start))),
+        unmatched=tuple(unmatched),
+    )
 
 
 def _one(products: Collection[Product], usage: UsageType, unit: str, region: str, now: datetime) -> Bands:
@@ -68,7 +71,7 @@ def _bands(product: Product, usage: UsageType, unit: str, region: str, now: date
         for price in term.get("priceDimensions", {}).values()
         if not _free(price)
     ]
-    return tuple(sorted(found, key=lambda each: each.start))
+    return tuple(sorted(found, key=lambda fetched_item: fetched_item.start))
 
 
 def _free(price: Mapping[str, Any]) -> bool:

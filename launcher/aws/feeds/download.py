@@ -63,8 +63,8 @@ class Downloads:
 
     def close(self) -> None:
         """Close all connections."""
-        for each in self._pools.values():
-            each.clear()
+        for pool in self._pools.values():
+            pool.clear()
 
     def fetch(self, url: str, *, known: str = "", progress: Progress = lambda *_: None) -> Download | None:
         """The file of an address; None where its ETag is still `known`.

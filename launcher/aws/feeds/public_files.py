@@ -201,7 +201,7 @@ def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) ->
         for region in columns:
             name = OLD_NAMES.get(region["region"], region["region"])
             if name in regions:
-                rates += [each for each in _region(region, name) if each.key.name in names]
+                rates += [fetched_price for fetched_price in _region(region, name) if fetched_price.key.name in names]
     except (KeyError, TypeError) as problem:
         raise _other_shape(what) from problem
     if not columns:
@@ -277,13 +277,17 @@ class Interest:
         stated = (
             sorted(self.types),
             sorted(self.ml_types),
-            [f"{each.service} {each.name} {each.attributes}" for each in self.usage_types],
+            [f"{usage_type.service} {usage_type.name} {usage_type.attributes}" for usage_type in self.usage_types],
         )
         return sha256(json.dumps(stated).encode()).hexdigest()[:16]
 
     def of(self, service: str, region: str) -> tuple[UsageType, ...]:
         """The usage types of one service in a region, or of those that are the same everywhere."""
-        return tuple(each for each in self.usage_types if each.service == service and each.is_asked_in(region))
+        return tuple(
+            usage_type
+            for usage_type in self.usage_types
+            if usage_type.service == service and usage_type.is_asked_in(region)
+        )
 
 
 class PublicFiles:
@@ -311,7 +315,7 @@ class PublicFiles:
         if service == EC2:
             answer = _of_file(ec2_answer(found, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
-            machines = (each for each in found if is_managed(each.attributes, interest.ml_types, regions))
+            machines = (product for product in found if is_managed(product.attributes, interest.ml_types, regions))
             answer = _of_file(sagemaker_answer(machines, now), "aws-price-file-sagemaker")
         bill = bill_answer(found, interest.of(service, region), interest.units, region, now)
         return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
@@ -363,13 +367,13 @@ class PublicFiles:
             if service == SAGEMAKER and is_managed(attributes, interest.ml_types, (region,)):
                 return True
             elsewhere = service == DATA_TRANSFER and begins_in(attributes) not in ("", region)
-            return not elsewhere and any(each.matches(attributes) for each in usage_types)
+            return not elsewhere and any(usage_type.matches(attributes) for usage_type in usage_types)
 
         return wanted
 
 
 def _of_file(answer: Answer, source: str) -> Answer:
-    rates = tuple(FetchedPrice(key=each.key, usd=each.usd, note=each.note, source=source) for each in answer.rates)
+    rates = tuple(FetchedPrice(key=rate.key, usd=rate.usd, note=rate.note, source=source) for rate in answer.rates)
     return Answer(rates=rates, refusals=answer.refusals)
 
 
@@ -386,7 +390,8 @@ def _kept(path: Path, mark: str) -> tuple[str, list[Product]]:
 
 def _keep(path: Path, tag: str, mark: str, found: list[Product]) -> None:
     pairs = [
-        ({name: text for name, text in each.attributes.items() if name not in LEFT_OUT}, each.terms) for each in found
+        ({name: text for name, text in product.attributes.items() if name not in LEFT_OUT}, product.terms)
+        for product in found
     ]
     new = path.with_suffix(".new")
     new.write_text(json.dumps({"tag": tag, "mark": mark, "products": pairs}), encoding="utf-8")

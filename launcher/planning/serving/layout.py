@@ -72,9 +72,9 @@ def layouts(
                 reason = reason or missing
             elif measured is None or (group, batch) != (measured.tensor_parallel, measured.batch):
                 found.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
-    quickest = min(found, key=lambda each: _latency(workload, each), default=None)
+    quickest = min(found, key=lambda estimate: _latency(workload, estimate), default=None)
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
-    kept = tuple(_leading(workload, [each for each in found if keeps(workload, each)]))
+    kept = tuple(_leading(workload, [estimate for estimate in found if keeps(workload, estimate)]))
     if kept:
         return Choice(kept, "", fastest)
     return Choice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)
@@ -85,13 +85,15 @@ def _leading(workload: ServingWorkload, found: list[ServingEstimate]) -> Iterato
 
     Of equal ones what was measured comes first, then the smaller batch.
     """
-    ordered = sorted(found, key=lambda each: (-each.tokens_per_s.mid, not each.measured, each.layout.batch))
+    ordered = sorted(
+        found, key=lambda estimate: (-estimate.tokens_per_s.mid, not estimate.measured, estimate.layout.batch)
+    )
     seen: set[tuple[int, bool]] = set()
-    for each in ordered:
-        copies, within = each.layout.copies, _within(workload, each)
+    for estimate in ordered:
+        copies, within = estimate.layout.copies, _within(workload, estimate)
         if (copies, True) not in seen and (copies, within) not in seen:
             seen.add((copies, within))
-            yield each
+            yield estimate
 
 
 def _latency(workload: ServingWorkload, told: ServingEstimate) -> tuple[float, float]:
@@ -196,5 +198,5 @@ def _why(workload: ServingWorkload, fastest: tuple[float, float]) -> str:
 
 def _no_group(workload: ServingWorkload, facts: InstanceType, chip: Accelerator) -> str:
     """Why no degree of tensor parallelism is left."""
-    allowed = ", ".join(str(each) for each in chip.serving_groups if each <= parts(facts, chip))
+    allowed = ", ".join(str(group) for group in chip.serving_groups if group <= parts(facts, chip))
     return f"tensor_parallel {workload.tensor_parallel} is not one of {allowed} on {facts.name}"

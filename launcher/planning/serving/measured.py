@@ -50,9 +50,13 @@ def matching(
 
     Of several published ones of a day the slowest.
     """
-    found = [each for each in known.measured if not any(_differences(each, workload, model, facts, chip))]
-    newest = max((_age(each) for each in found), default=None)
-    return min((each for each in found if _age(each) == newest), key=lambda each: each.tokens_per_s, default=None)
+    found = [serving for serving in known.measured if not any(_differences(serving, workload, model, facts, chip))]
+    newest = max((_age(serving) for serving in found), default=None)
+    return min(
+        (serving for serving in found if _age(serving) == newest),
+        key=lambda serving: serving.tokens_per_s,
+        default=None,
+    )
 
 
 def _age(row: MeasuredServing) -> tuple[bool, str]:

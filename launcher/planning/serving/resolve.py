@@ -105,7 +105,7 @@ def resolve_serving(
     findings = checks.check(request, serve, catalog, bedrock)
     hosted = checks.on_bedrock(serve, catalog, bedrock)
     model = model_of(serve, catalog)
-    stopped = any(each.level is Level.ERROR for each in findings)
+    stopped = any(finding.level is Level.ERROR for finding in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: each.estimates for name, each in choices.items() if each.estimates}
     groups = tuple(_groups(request, serve, catalog, estimates))
@@ -125,7 +125,7 @@ def resolve_serving(
             message = f"no instance type can serve it: {name}: {choice.reason}; Bedrock is left"
             findings.append(warning("no-machine", "target", message))
     return ServingResolution(
-        considered=sum(each.combinations for each in groups) + (len(modes) if usable else 0),
+        considered=sum(group.combinations for group in groups) + (len(modes) if usable else 0),
         findings=tuple(findings),
         choices=ServingChoices(
             serve=serve,
@@ -171,26 +171,28 @@ def _choices(
 ) -> dict[str, Choice]:
     """What every type that may be tried serves, or why it serves nothing."""
     found = {}
-    for each in _types(request, catalog):
-        chip = catalog.accelerators[each.accelerator or ""]
+    for type_ in _types(request, catalog):
+        chip = catalog.accelerators[type_.accelerator or ""]
         reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
         reason = reason or unserved_precision(serve.precision, chip)
-        found[each.name] = layouts(serve, model, each, chip, facts) if reason is None else Choice((), reason)
+        found[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else Choice((), reason)
     return found
 
 
 def kinds_of(request: PlanRequest) -> tuple[TargetKind, ...]:
     """The targets to try: those that the plan names, else the first that serves."""
-    asked = tuple(each for each in request.target.kind or () if each in serving_targets())
+    asked = tuple(target_kind for target_kind in request.target.kind or () if target_kind in serving_targets())
     return asked or serving_targets()[:1]
 
 
 def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
-    kinds = {each.value for each in kinds_of(request)}
+    kinds = {target_kind.value for target_kind in kinds_of(request)}
     named = request.target.instance_type
-    for each in catalog.instance_types.values() if named is None else (catalog.instance_types[name] for name in named):
-        if each.accelerator is not None and kinds & set(each.targets):
-            yield each
+    for instance_type in (
+        catalog.instance_types.values() if named is None else (catalog.instance_types[name] for name in named)
+    ):
+        if instance_type.accelerator is not None and kinds & set(instance_type.targets):
+            yield instance_type
 
 
 def _groups(
@@ -216,7 +218,12 @@ def _terms(
     asked = request.purchase.plan_kind
     if option is PurchaseOption.SAVINGS_PLAN:
         known = target_of(kind).savings_plans
-        yield from ((each, term) for each in known if asked in (None, each) for term in years)
+        yield from (
+            (savings_plan_kind, term)
+            for savings_plan_kind in known
+            if asked in (None, savings_plan_kind)
+            for term in years
+        )
     elif option is PurchaseOption.RESERVED:
         yield from ((None, term) for term in years)
     else:

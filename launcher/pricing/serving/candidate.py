@@ -94,7 +94,13 @@ class ServingCandidate:
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the prices beside the compute, with the names of their lines, the oldest first."""
-        return sorted({(each.as_of, each.name) for each in self.components if each.as_of and each.group != "compute"})
+        return sorted(
+            {
+                (cost_component.as_of, cost_component.name)
+                for cost_component in self.components
+                if cost_component.as_of and cost_component.group != "compute"
+            }
+        )
 
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines beside the instances."""
@@ -109,12 +115,21 @@ class ServingCandidate:
         """The month in the middle case; None when the compute is unpriced."""
         if isinstance(self.offer.price, Unpriced):
             return None
-        return sum((each.usd for each in self.components if each.usd is not None), Decimal(0))
+        return sum(
+            (cost_component.usd for cost_component in self.components if cost_component.usd is not None), Decimal(0)
+        )
 
     @cached_property
     def missing_usd(self) -> Decimal:
         """What the lines without a price come to at the dearest prices of other regions; in no total."""
-        return sum((each.elsewhere_usd for each in self.components if each.elsewhere_usd is not None), Decimal(0))
+        return sum(
+            (
+                cost_component.elsewhere_usd
+                for cost_component in self.components
+                if cost_component.elsewhere_usd is not None
+            ),
+            Decimal(0),
+        )
 
     @cached_property
     def plan(self) -> Plan:
@@ -138,15 +153,15 @@ class ServingCandidate:
         own = tuple(refusals(self.serve, self.fleet))
         if self.estimate is None:
             return own
-        told = {each.code for each in own}
+        told = {finding.code for finding in own}
         served = ServingDeployment(plan=self.plan, catalog=self.context.catalog, images=self.images)
         against = quoted_findings(served, self.facts)
-        return (*own, *(each for each in against if each.code not in told))
+        return (*own, *(finding for finding in against if finding.code not in told))
 
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """What makes it impossible, whatever it costs."""
-        return tuple(each for each in self.found if each.level is Level.ERROR)
+        return tuple(finding for finding in self.found if finding.level is Level.ERROR)
 
     def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines of the instances: the busy share, the idle share, deployments, and what spot takes back."""

@@ -79,7 +79,7 @@ def serving_candidates(
             filled[key] = tuple(_filled(group, counter))
         locations = sorted(_locations(group, counter), key=lambda each: _rate(group, each))
         if everything:
-            found += [_laid_out(group, each, filled[key], counter) for each in locations]
+            found += [_laid_out(group, location, filled[key], counter) for location in locations]
         else:
             found += _cheapest(group, locations, filled[key], counter)
     found += [_on_bedrock(each, counter) for each in hosted(choices, context, everything=everything)]
@@ -165,7 +165,7 @@ def _laid_out(
 
 def _lies_with_the_layout(candidate: ServingCandidate) -> bool:
     """Whether all that is against a candidate may be gone with another layout."""
-    return bool(candidate.refusals) and all(each.path in OF_THE_LAYOUT for each in candidate.refusals)
+    return bool(candidate.refusals) and all(refusal.path in OF_THE_LAYOUT for refusal in candidate.refusals)
 
 
 def _cost(candidate: ServingCandidate, layout: _Filled) -> Decimal:

@@ -103,20 +103,20 @@ class _Contest(NamedTuple):
         """Whether some candidate costs less than Bedrock when the traffic is so many times the shape's."""
         serve = scaled(self.shape, factor)
         bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
-        return any(month(each, serve, self.end) + self.maintenance_usd < bedrock for each in self.candidates)
+        return any(month(candidate, serve, self.end) + self.maintenance_usd < bedrock for candidate in self.candidates)
 
 
 def _turn(contest: _Contest) -> float | None:
     """Requests a month at which the answer changes, from the traffic of the shape on."""
     if contest.machines_win(1.0):
         return _below(contest)
-    can_win = [each for each in contest.candidates if _can_win(each, contest)]
+    can_win = [candidate for candidate in contest.candidates if _can_win(candidate, contest)]
     return _above(contest._replace(candidates=can_win)) if can_win else None
 
 
 def _below(contest: _Contest) -> float | None:
     """The most requests under the shape's with which Bedrock is cheaper: it is where machines are idle."""
-    idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
+    idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     first = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request)) / contest.base
     factor = 1.0
     while contest.machines_win(factor):
@@ -128,9 +128,9 @@ def _below(contest: _Contest) -> float | None:
 
 def _above(contest: _Contest) -> float | None:
     """The fewest requests over the shape's with which machines are cheaper."""
-    full = max(_full_per_s(each, contest.end) for each in contest.candidates)
+    full = max(_full_per_s(candidate, contest.end) for candidate in contest.candidates)
     last = MOST_INSTANCES * full / max(contest.shape.hourly)
-    idle = min(month(each, scaled(contest.shape, 0.0), contest.end) for each in contest.candidates)
+    idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     factor = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request) / contest.base)
     while not contest.machines_win(factor):
         factor *= GRID
@@ -184,7 +184,7 @@ def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid")
     place = replace(candidate.place, nodes=max(1, load.instances.most))
     whole = replace(candidate, place=place, serve=serve)
     lines = (*whole.machines(load), *whole.beside(load))
-    return sum((each.usd for each in lines if each.usd is not None), Decimal(0))
+    return sum((line.usd for line in lines if line.usd is not None), Decimal(0))
 
 
 def _full_per_s(candidate: ServingCandidate, end: str) -> float:

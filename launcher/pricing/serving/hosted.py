@@ -68,7 +68,7 @@ def imported(
         component(f"{name} imported, {copies} × {units} units", "compute", "unit-minute", minutes, rate),
         component("imported model kept", "storage", "unit-month", units, stored),
     )
-    usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
+    usd = sum((line.usd for line in lines if line.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
     key = f"{rate.note}: " if rate.note else ""
     note = f"{key}${rate.usd:f} a unit and minute, {copies} × {units} units while there are requests"
     whole = Price(
@@ -212,10 +212,10 @@ def _by_the_token(
 def _cheaper(row: BedrockPrice, catalog: BedrockCatalog, region: str) -> str:
     """The profile of a region that costs less than the price in use, in words."""
     others = catalog.priced_profiles(row.model_id, region)
-    less = [each for each in others if each.basis is not Basis.UNVERIFIED and each.input_usd < row.input_usd]
+    less = [other for other in others if other.basis is not Basis.UNVERIFIED and other.input_usd < row.input_usd]
     if not less:
         return ""
-    best = min(less, key=lambda each: each.input_usd)
+    best = min(less, key=lambda bedrock_price: bedrock_price.input_usd)
     return f"{best.profile} at ${best.input_usd:f} in and ${best.output_usd:f} out per million tokens"
 
 
@@ -224,12 +224,12 @@ def _absent(choices: ServingChoices, context: PricingContext, catalog: BedrockCa
     when = f" on or before {day}" if day is not None else ""
     if wanted is None or catalog.price(model_id or "", region) is None:
         return f"no price of {model_id} is known{when}"
-    known = ", ".join(each.profile for each in catalog.priced_profiles(model_id or "", region)) or "none"
+    known = ", ".join(profile.profile for profile in catalog.priced_profiles(model_id or "", region)) or "none"
     return f"no price of {model_id} is known in {region} with profile {wanted}{when}; of profiles there: {known}"
 
 
 def _hourly(lines: tuple[CostComponent, ...], rates: TokenRates) -> Price:
-    usd = sum((each.usd for each in lines if each.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
+    usd = sum((line.usd for line in lines if line.usd is not None), Decimal(0)) / Decimal(repr(HOURS_PER_MONTH))
     note = f"${rates.input.usd:f} in and ${rates.output.usd:f} out per million tokens"
     if rates.cached is not None and len(lines) > 2:  # noqa: PLR2004 - input and output, and what the cache holds
         note += f", ${rates.cached.usd:f} from the cache"

@@ -217,13 +217,13 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
 
 
 def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    return sum((each.usd for each in candidate.machines(load) if each.usd is not None), Decimal(0))
+    return sum((machine.usd for machine in candidate.machines(load) if machine.usd is not None), Decimal(0))
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
     """The month with another number of instances."""
     lines = (*candidate.machines(load), *candidate.beside(load))
-    return sum((each.usd for each in lines if each.usd is not None), Decimal(0)).quantize(CENT_FRACTION)
+    return sum((line.usd for line in lines if line.usd is not None), Decimal(0)).quantize(CENT_FRACTION)
 
 
 def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:
@@ -285,7 +285,12 @@ def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, 
         return None, None, ()
     if context.request.purchase.owned and candidate.place.option in COMMITTED:
         usd -= sum(
-            (each.usd for each in candidate.components if each.usd is not None and each.group == "compute"), Decimal(0)
+            (
+                component.usd
+                for component in candidate.components
+                if component.usd is not None and component.group == "compute"
+            ),
+            Decimal(0),
         )
     if not pools:
         return usd, None, ()
@@ -326,8 +331,8 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
         message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, without a notification before"
         yield warning("ttl-without-notice", "guardrails.ttl_h", message, "add a recipient to guardrails.notify")
     yield from trust_findings(candidate)
-    beside = [each for each in candidate.components if each.group != "compute"]
-    yield from unpriced_lines([each for each in beside if each.unpriced is not None])
+    beside = [component for component in candidate.components if component.group != "compute"]
+    yield from unpriced_lines([component for component in beside if component.unpriced is not None])
 
 
 def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
@@ -344,7 +349,7 @@ def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
     """What is to be said of its deployment that does not rule it out."""
-    return (each for each in candidate.found if each.level is not Level.ERROR)
+    return (finding for finding in candidate.found if finding.level is not Level.ERROR)
 
 
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:

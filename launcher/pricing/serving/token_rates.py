@@ -98,9 +98,9 @@ def _long(row: BedrockPrice, serve: ServingWorkload) -> str:
 
     Thresholds are of input, thousands of tokens.
     """
-    found = (LONG.fullmatch(each) for each in row.parts)
+    found = (LONG.fullmatch(part) for part in row.parts)
     limits = (int(each[1]) for each in found if each is not None)
-    passed = max((each for each in limits if serve.input_tokens > each * 1000), default=None)
+    passed = max((limit for limit in limits if serve.input_tokens > limit * 1000), default=None)
     return "" if passed is None else f"over_{passed}k_"
 
 

@@ -60,7 +60,11 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         EC2ClientError: an id is malformed or unknown.
         InvalidParameterValueError: a filter is not emulated.
     """
-    blocks = {each.bought: _described(response, each) for each in offered_blocks(response).values() if each.bought}
+    blocks = {
+        offered_block.bought: _described(response, offered_block)
+        for offered_block in offered_blocks(response).values()
+        if offered_block.bought
+    }
     known = blocks | on_demand_reservations.described(response.ec2_backend)
     wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
     for each in wanted:
@@ -86,7 +90,14 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
     if not is_sold(hours):
         raise InvalidParameterValueError(f"({hours}) for parameter CapacityBlockExtensionDurationHours")
-    block = _known({each.bought: each for each in offered_blocks(response).values() if each.bought}, name)
+    block = _known(
+        {
+            offered_block.bought: offered_block
+            for offered_block in offered_blocks(response).values()
+            if offered_block.bought
+        },
+        name,
+    )
     ends_at = block.ends_at + timedelta(hours=hours)
     if ends_at - block.starts_at > timedelta(days=LONGEST_DAYS) or block.ends_at <= datetime.now(UTC):
         return ActionResult({"CapacityBlockExtensionOfferings": []})

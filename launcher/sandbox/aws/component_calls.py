@@ -31,8 +31,8 @@ def list_inference_components(response: Any) -> ActionResult:
     """The components of a region, or of an endpoint."""
     wanted = _parameter(response, "EndpointNameEquals")
     found = components(response.current_account, response.region).values()
-    shown = [each for each in found if wanted in (None, each.request["EndpointName"])]
-    return ActionResult({"InferenceComponents": [_summary(each) for each in shown]})
+    shown = [entity for entity in found if wanted in (None, entity.request["EndpointName"])]
+    return ActionResult({"InferenceComponents": [_summary(entity) for entity in shown]})
 
 
 def _summary(each: Any) -> dict[str, Any]:

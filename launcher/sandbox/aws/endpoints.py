@@ -94,7 +94,7 @@ class Live:
         """It as DescribeEndpoint shows it."""
         shown = {
             "EndpointConfigName": self.config.name,
-            "ProductionVariants": [self._variant(each) for each in self.variants],
+            "ProductionVariants": [self._variant(variant) for variant in self.variants],
             "LastDeploymentConfig": self.request.get("DeploymentConfig"),
             "AsyncInferenceConfig": self.config.request.get("AsyncInferenceConfig"),
         }
@@ -158,7 +158,10 @@ class Endpoints:
             request=dict(wanted.properties),
             config=config,
             containers=_containers(wanted, config),
-            counts={each["VariantName"]: each["InitialInstanceCount"] for each in config.request["ProductionVariants"]},
+            counts={
+                variant["VariantName"]: variant["InitialInstanceCount"]
+                for variant in config.request["ProductionVariants"]
+            },
         )
         sagemaker.endpoints[name] = made  # type: ignore[assignment]  # asked by name and not by type
         return Created(physical_resource_id=made.arn, attributes={"EndpointName": name})
@@ -179,7 +182,9 @@ class Endpoints:
         self._refuse_unless_started(wanted, live.endpoint_name)
         if not wanted.get("RetainAllVariantProperties"):
             live.counts = {}
-        kept = {each["VariantName"]: each["InitialInstanceCount"] for each in config.request["ProductionVariants"]}
+        kept = {
+            variant["VariantName"]: variant["InitialInstanceCount"] for variant in config.request["ProductionVariants"]
+        }
         live.counts = {name: live.counts.get(name, count) for name, count in kept.items()}
         live.config, live.containers = config, _containers(wanted, config)
         return before
@@ -294,12 +299,12 @@ def _check(wanted: Requested, *operations: str) -> None:
 
 
 def _alarms(wanted: Requested, deployment: Mapping[str, Any]) -> bool:
-    names = [each["AlarmName"] for each in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
+    names = [alarm["AlarmName"] for alarm in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
     known = cloudwatch_backends[wanted.account_id][wanted.region_name].alarms
-    missing = [each for each in names if each not in known]
+    missing = [name for name in names if name not in known]
     if missing:
         raise ResourceRefusedError(f"Could not find alarms: {', '.join(missing)}")
-    return any(known[each].state_value == _GOING_OFF for each in names)
+    return any(known[name].state_value == _GOING_OFF for name in names)
 
 
 def _config(wanted: Requested) -> StoredEntity:
@@ -312,7 +317,11 @@ def _config(wanted: Requested) -> StoredEntity:
 
 def _containers(wanted: Requested, config: StoredEntity) -> dict[str, Mapping[str, Any]]:
     variants = config.request["ProductionVariants"]
-    return {each["VariantName"]: _container(wanted, each.get("ModelName")) for each in variants if "ModelName" in each}
+    return {
+        variant["VariantName"]: _container(wanted, variant.get("ModelName"))
+        for variant in variants
+        if "ModelName" in variant
+    }
 
 
 def _container(wanted: Requested, model: str | None) -> Mapping[str, Any]:
@@ -340,7 +349,7 @@ def components(account: str, region: str) -> dict[str, StoredEntity]:
 
 
 def _components_of(account: str, region: str, endpoint: str) -> list[StoredEntity]:
-    return [each for each in components(account, region).values() if each.request["EndpointName"] == endpoint]
+    return [entity for entity in components(account, region).values() if entity.request["EndpointName"] == endpoint]
 
 
 def component(account: str, region: str, name: str) -> StoredEntity:
@@ -364,7 +373,7 @@ def hosted(account: str, region: str, name: str) -> Hosted | None:
         name=name,
         status=live.endpoint_status,
         environment=environment,
-        components=tuple(each.name for each in of),
+        components=tuple(entity.name for entity in of),
         answers=output.get("S3OutputPath"),
         failures=output.get("S3FailurePath"),
     )

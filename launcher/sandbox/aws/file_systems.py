@@ -126,7 +126,7 @@ def _linked(wanted: Requested) -> LustreFileSystem:
 
 def _change_link(wanted: Requested, before: Created) -> Created:
     """In place: what is imported and exported; for the rest another link comes in its place."""
-    old = next(each for each in _all_links(_fsx(wanted)) if each.id == before.physical_resource_id)
+    old = next(link for link in _all_links(_fsx(wanted)) if link.id == before.physical_resource_id)
     if any(wanted.get(key) != old.wanted.get(key) for key in _FIXED):
         _remove_link(wanted, before)
         return _make_link(wanted)
@@ -141,7 +141,7 @@ def _remove_link(wanted: Requested, link: Created) -> None:
 
 
 def _all_links(fsx: FSxBackend) -> list[Link]:
-    systems = [each for each in fsx.file_systems.values() if isinstance(each, LustreFileSystem)]
+    systems = [file_system for file_system in fsx.file_systems.values() if isinstance(file_system, LustreFileSystem)]
     return [link for system in systems for link in system.links.values()]
 
 
@@ -153,18 +153,18 @@ def describe_data_repository_associations(response: Any) -> str:
     """
     asked = safe_json.loads(response.body)
     ids = asked.get("AssociationIds")
-    filters = {each["Name"]: each["Values"] for each in asked.get("Filters", ())}
+    filters = {filter_["Name"]: filter_["Values"] for filter_ in asked.get("Filters", ())}
     of_systems = filters.pop("file-system-id", None)
     if filters:
         raise NotImplementedError(f"the sandbox filters links by file-system-id alone, got {sorted(filters)}")
     links = _all_links(response.fsx_backend)
-    missing = set(ids or ()) - {each.id for each in links}
+    missing = set(ids or ()) - {link.id for link in links}
     if missing:
         raise JsonRESTError("DataRepositoryAssociationNotFound", f"no association {', '.join(sorted(missing))}")
     shown = [
-        each.to_dict()
-        for each in links
-        if (not ids or each.id in ids) and (not of_systems or each.wanted["FileSystemId"] in of_systems)
+        link.to_dict()
+        for link in links
+        if (not ids or link.id in ids) and (not of_systems or link.wanted["FileSystemId"] in of_systems)
     ]
     return json.dumps({"Associations": shown})
 

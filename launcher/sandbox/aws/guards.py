@@ -61,7 +61,7 @@ def _topic(wanted: Requested) -> Topic:
 def _change_topic(wanted: Requested, topic: Topic) -> Topic:
     """In place: moto would make another, without the policy and the subscribers of this one."""
     topic.display_name = wanted.get("DisplayName", "")
-    topic._tags = {each["Key"]: each["Value"] for each in wanted.get("Tags", [])}  # noqa: SLF001  moto has no setter
+    topic._tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])}  # noqa: SLF001  moto has no setter
     return topic
 
 

@@ -69,7 +69,7 @@ class PodCluster:
 
     def describe(self) -> dict[str, Any]:
         """It as DescribeCluster shows it."""
-        groups = [self._described(each) for each in self.request["InstanceGroups"]]
+        groups = [self._described(group) for group in self.request["InstanceGroups"]]
         shown = {key: self.request[key] for key in _SHOWN if key in self.request}
         return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
 
@@ -81,7 +81,7 @@ class PodCluster:
     @property
     def groups(self) -> dict[str, dict[str, Any]]:
         """Its groups as they are wanted, by name."""
-        return {each["InstanceGroupName"]: each for each in self.request["InstanceGroups"]}
+        return {group["InstanceGroupName"]: group for group in self.request["InstanceGroups"]}
 
     def instances(self, group_name: str) -> list[str]:
         """The ids of a group's instances that are there."""
@@ -124,11 +124,15 @@ class PodFleet:
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Bring the machines that run no jobs; the controller's id."""
         workers = {group.name for group in spec.groups}
-        others = [each for each in self.cluster.request["InstanceGroups"] if each["InstanceGroupName"] not in workers]
+        others = [
+            instance_group
+            for instance_group in self.cluster.request["InstanceGroups"]
+            if instance_group["InstanceGroupName"] not in workers
+        ]
         made = {
-            each["SlurmConfig"]["NodeType"]: self.cluster.add(each["InstanceGroupName"])
-            for each in others
-            for _ in range(each["InstanceCount"])
+            other["SlurmConfig"]["NodeType"]: self.cluster.add(other["InstanceGroupName"])
+            for other in others
+            for _ in range(other["InstanceCount"])
         }
         return made["Controller"]
 
@@ -197,9 +201,9 @@ class HyperPod:
         else:
             hyperpod_nodes.checked(wanted, self.hosts)
         there: Any = _sagemaker(wanted).clusters[name]
-        for each in hyperpod_groups(there.request, wanted.properties):
-            if each.needs is Needs.NEW_CLUSTER:
-                raise ResourceRefusedError(f"{each.path} cannot be changed: it is {each.old}, got {each.new}")
+        for group in hyperpod_groups(there.request, wanted.properties):
+            if group.needs is Needs.NEW_CLUSTER:
+                raise ResourceRefusedError(f"{group.path} cannot be changed: it is {group.old}, got {group.new}")
         self._delete(wanted, before)
         return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
@@ -228,7 +232,7 @@ def _checked(wanted: Requested) -> ClusterSpec:
     account = Account(
         aws=EmulatedEc2(wanted.account_id, wanted.region_name),
         script=_text(wanted, script_of_controller(request)),
-        file_systems=frozenset(each.dns_name for each in file_systems),
+        file_systems=frozenset(system.dns_name for system in file_systems),
         training_plans=bought_in(wanted.account_id, wanted.region_name),
     )
     try:

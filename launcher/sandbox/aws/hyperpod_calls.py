@@ -176,7 +176,7 @@ def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mappin
         raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MOST_IDS}")
     failed = list(_undeletable(pod, ids))
     refused = {each["NodeId"] for each in failed}
-    gone = [each for each in ids if each not in refused]
+    gone = [id_ for id_ in ids if id_ not in refused]
     if not gone:
         raise ValidationError(message="; ".join(f"{each['NodeId']}: {each['Message']}" for each in failed))
     groups = [pod.nodes[each].instance_group_name for each in gone]
@@ -193,9 +193,9 @@ def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mappin
 
 
 def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:
-    for each in ids:
-        node = pod.nodes.get(each)
+    for id_ in ids:
+        node = pod.nodes.get(id_)
         if node is None:
-            yield {"NodeId": each, "Code": "NodeIdNotFound", "Message": "no such instance in this cluster"}
+            yield {"NodeId": id_, "Code": "NodeIdNotFound", "Message": "no such instance in this cluster"}
         elif pod.groups[node.instance_group_name].get("SlurmConfig", {}).get("NodeType") == "Controller":
-            yield {"NodeId": each, "Code": "InvalidNodeStatus", "Message": "Slurm's controller cannot be deleted"}
+            yield {"NodeId": id_, "Code": "InvalidNodeStatus", "Message": "Slurm's controller cannot be deleted"}

@@ -69,7 +69,7 @@ def _checked(wanted: Requested) -> bytes:
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
     functions = lambda_backends[wanted.account_id][wanted.region_name].list_functions()
-    if wanted.need("ServiceToken") not in {each.function_arn for each in functions}:
+    if wanted.need("ServiceToken") not in {function.function_arn for function in functions}:
         raise ResourceRefusedError(f"ServiceToken is no function that is there: {wanted.need('ServiceToken')}")
     if wanted.need("Cluster") not in eks_backends[wanted.account_id][wanted.region_name].clusters:
         raise ResourceRefusedError(f"no EKS cluster {wanted.need('Cluster')}")

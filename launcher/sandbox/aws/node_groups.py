@@ -56,7 +56,7 @@ def _tags(cluster: str, group: str) -> dict[str, str]:
 def _there(backend: EKSBackend, cluster: str, group: str) -> list[str]:
     own = _tags(cluster, group).items()
     return [
-        each.id
-        for each in ec2_backends[backend.account_id][backend.region_name].all_instances()
-        if each.state in _LIVING and own <= {tag["key"]: tag["value"] for tag in each.get_tags()}.items()
+        instance.id
+        for instance in ec2_backends[backend.account_id][backend.region_name].all_instances()
+        if instance.state in _LIVING and own <= {tag["key"]: tag["value"] for tag in instance.get_tags()}.items()
     ]

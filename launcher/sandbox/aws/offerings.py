@@ -110,9 +110,9 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
     known = _planned_types()
     if name is not None and name not in known:
         raise _invalid("instanceType", name, f"enum value set: [{', '.join(sorted(known))}]")
-    for each in targets:
-        if each not in TARGETS:
-            raise _invalid("targetResources", each, f"enum value set: [{', '.join(sorted(TARGETS))}]")
+    for target in targets:
+        if target not in TARGETS:
+            raise _invalid("targetResources", target, f"enum value set: [{', '.join(sorted(TARGETS))}]")
     if hours is not None and not 1 <= hours <= 87_600:  # noqa: PLR2004 - the model's TrainingPlanDurationHoursInput
         raise _invalid("durationHours", hours, "value between 1 and 87600")
     if count is not None and not 0 <= count <= 256:  # noqa: PLR2004 - the model's ReservedCapacityInstanceCount

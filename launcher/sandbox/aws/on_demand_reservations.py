@@ -37,8 +37,8 @@ class OnDemandReservation:
 def running_in(backend: Any, identifier: str) -> int:
     """How many instances run in a reservation of any kind."""
     return sum(
-        each.state in _LIVING and getattr(each, "capacity_reservation_id", None) == identifier
-        for each in backend.all_instances()
+        instance.state in _LIVING and getattr(instance, "capacity_reservation_id", None) == identifier
+        for instance in backend.all_instances()
     )
 
 
@@ -46,23 +46,23 @@ def described(backend: Any) -> dict[str, dict[str, Any]]:
     """The on-demand reservations of an account and region, as EC2 describes them, by their ids."""
     zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
     return {
-        each.id: {
-            "CapacityReservationId": each.id,
+        reservation.id: {
+            "CapacityReservationId": reservation.id,
             "OwnerId": backend.account_id,
-            "AvailabilityZone": each.zone,
-            "AvailabilityZoneId": zones[each.zone],
-            "InstanceType": each.instance_type,
-            "InstancePlatform": each.platform,
+            "AvailabilityZone": reservation.zone,
+            "AvailabilityZoneId": zones[reservation.zone],
+            "InstanceType": reservation.instance_type,
+            "InstancePlatform": reservation.platform,
             "Tenancy": "default",
-            "TotalInstanceCount": each.count,
-            "AvailableInstanceCount": each.count - running_in(backend, each.id),
+            "TotalInstanceCount": reservation.count,
+            "AvailableInstanceCount": reservation.count - running_in(backend, reservation.id),
             "State": "active",
-            "StartDate": each.made_at,
+            "StartDate": reservation.made_at,
             "EndDateType": "unlimited",
-            "InstanceMatchCriteria": each.match,
+            "InstanceMatchCriteria": reservation.match,
             "ReservationType": "default",
         }
-        for each in _made(backend)
+        for reservation in _made(backend)
     }
 
 
@@ -109,10 +109,10 @@ def _made(backend: Any) -> list[OnDemandReservation]:
 
 
 def _fitting(backend: Any, instance: Any) -> Iterator[str]:
-    for each in _made(backend):
-        fits = (each.instance_type, each.zone) == (instance.instance_type, instance.placement.zone)
-        if fits and each.match == "open" and running_in(backend, each.id) < each.count:
-            yield each.id
+    for reservation in _made(backend):
+        fits = (reservation.instance_type, reservation.zone) == (instance.instance_type, instance.placement.zone)
+        if fits and reservation.match == "open" and running_in(backend, reservation.id) < reservation.count:
+            yield reservation.id
 
 
 def install() -> None:
@@ -122,9 +122,11 @@ def install() -> None:
     def run_in_reservations(backend: Any, *arguments: Any, **options: Any) -> Any:
         made = run_instances(backend, *arguments, **options)
         instances: list[Any] = made.instances
-        for each in instances:
-            there = getattr(each, "capacity_reservation_id", None)
-            each.capacity_reservation_id = there or (None if each.lifecycle else next(_fitting(backend, each), None))
+        for instance in instances:
+            there = getattr(instance, "capacity_reservation_id", None)
+            instance.capacity_reservation_id = there or (
+                None if instance.lifecycle else next(_fitting(backend, instance), None)
+            )
         return made
 
     setattr(InstanceBackend, run_instances.__name__, run_in_reservations)

@@ -144,8 +144,10 @@ class ParallelCluster:
 
 def _refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, fleet: bool) -> None:
     """Refuse what pcluster refuses of an update (ClusterUpdateError in pcluster/models/cluster.py of 3.16.1)."""
-    logins = any(int(each["Count"]) for each in old.get("LoginNodes", {}).get("Pools", ()))
+    logins = any(int(pool["Count"]) for pool in old.get("LoginNodes", {}).get("Pools", ()))
     patch = Patch(old=old, new=new, fleet=fleet, logins=logins)
-    refused = [f"{each.spoken} ({each.policy})" for each in patch.differences if not patch.allows(each)]
+    refused = [
+        f"{difference.spoken} ({difference.policy})" for difference in patch.differences if not patch.allows(difference)
+    ]
     if refused:
         raise ResourceRefusedError(f"Update failure: {'; '.join(refused)}")

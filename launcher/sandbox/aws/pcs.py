@@ -80,7 +80,7 @@ class PcsCluster:
     def around(self, *, without: str = "") -> Around:
         """What it has but for one of its groups."""
         others = (each for id_, each in self.groups.items() if id_ != without)
-        most = sum(int(each.request["scalingConfiguration"]["maxInstanceCount"]) for each in others)
+        most = sum(int(other.request["scalingConfiguration"]["maxInstanceCount"]) for other in others)
         subnets = tuple(self.request["networking"]["subnetIds"])
         return Around(size=str(self.request["size"]), machines=most, subnets=subnets)
 
@@ -115,9 +115,9 @@ class PcsService:
     def cluster(self, name: str) -> PcsCluster:
         """A cluster by its name or id."""
         with self._lock:
-            for each in self._known.values():
-                if name in (each.id, each.name):
-                    return each
+            for pcs_cluster in self._known.values():
+                if name in (pcs_cluster.id, pcs_cluster.name):
+                    return pcs_cluster
         raise PcsError("ResourceNotFoundException", f"no cluster {name}")
 
     @staticmethod
@@ -133,9 +133,9 @@ class PcsService:
         _refuse(cluster_problems(request, self._aws))
         with self._lock:
             name = request["clusterName"]
-            if any(each.name == name for each in self._known.values()):
+            if any(cluster.name == name for cluster in self._known.values()):
                 raise PcsError("ConflictException", f"a cluster named {name} exists already")
-            making = [each.name for each in self._known.values() if each.status == "CREATING"]
+            making = [cluster.name for cluster in self._known.values() if cluster.status == "CREATING"]
             if making:
                 raise PcsError("ServiceQuotaExceededException", f"1 cluster at a time is in creation: {making[0]}")
             if len(self._known) >= pcs.MOST_CLUSTERS:
@@ -153,7 +153,7 @@ class PcsService:
         """
         with self._lock:
             found = self.cluster(name)
-            left = [each.name for each in (*found.queues.values(), *found.groups.values())]
+            left = [part.name for part in (*found.queues.values(), *found.groups.values())]
             if left:
                 raise PcsError("ConflictException", f"cluster {name} has {', '.join(left)} still")
             del self._known[found.id]
@@ -189,7 +189,7 @@ class PcsService:
 
     @staticmethod
     def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, words: str) -> Part:
-        if any(each.name == request[key] for each in parts.values()):
+        if any(part.name == request[key] for part in parts.values()):
             raise PcsError("ConflictException", f"{request[key]} exists already")
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
@@ -207,7 +207,7 @@ class PcsService:
         with self._lock:
             cluster = self.cluster(cluster_name)
             group = self.part(cluster.groups, name, "compute node group")
-            users = [each.name for each in cluster.queues.values() if group.id in _groups_of(each)]
+            users = [queue.name for queue in cluster.queues.values() if group.id in _groups_of(queue)]
             if users:
                 raise PcsError("ConflictException", f"compute node group {group.name} is in queue {', '.join(users)}")
             for instance in cluster.machines.pop(group.id):
@@ -239,7 +239,7 @@ class PcsService:
 
     def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
         planned = (
-            next((each for each in cluster.running.groups if each.name == group.name), None)
+            next((node_group for node_group in cluster.running.groups if node_group.name == group.name), None)
             if cluster.running
             else None
         )
@@ -286,7 +286,7 @@ class PcsService:
             head_instance_type="",
             head_subnet_id=network["subnetIds"][0],
             head_security_groups=tuple(network["securityGroupIds"]),
-            queues=tuple(Queue(name=each.name, exclusive=False, settings=_settings(each.request)) for each in queues),
+            queues=tuple(Queue(name=part.name, exclusive=False, settings=_settings(part.request)) for part in queues),
             groups=tuple(
                 self._node_group(queue.name, cluster.groups[each]) for queue in queues for each in _groups_of(queue)
             ),
@@ -316,7 +316,7 @@ class PcsService:
             max_count=most,
             subnet_id=request["subnetIds"][0],
             security_groups=(),
-            efa=any(each.get("InterfaceType") == "efa" for each in data.get("NetworkInterfaces", [])),
+            efa=any(interface.get("InterfaceType") == "efa" for interface in data.get("NetworkInterfaces", [])),
             placement_group=bool(data.get("Placement")),
             cpus=facts.vcpus,
             memory_mib=facts.memory_mib,
@@ -332,7 +332,9 @@ def _settings(request: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _groups_of(queue: Part) -> list[str]:
-    return [each["computeNodeGroupId"] for each in queue.request.get("computeNodeGroupConfigurations", ())]
+    return [
+        configuration["computeNodeGroupId"] for configuration in queue.request.get("computeNodeGroupConfigurations", ())
+    ]
 
 
 class Pcs:

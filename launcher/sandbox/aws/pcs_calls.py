@@ -93,13 +93,13 @@ def _get_queue(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _list(service: PcsService, asked: Mapping[str, Any], *, queues: bool) -> dict[str, Any]:
     cluster = service.cluster(asked["clusterIdentifier"])
     parts, kind = (cluster.queues, "queue") if queues else (cluster.groups, "computenodegroup")
-    found = [_part(service, cluster, each, kind) for each in parts.values()]
+    found = [_part(service, cluster, part, kind) for part in parts.values()]
     return {"queues" if queues else "computeNodeGroups": found}
 
 
 def _list_clusters(service: PcsService, _asked: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("name", "id", "arn", "createdAt", "modifiedAt", "status")
-    found = (_cluster(service, each) for each in service.clusters())
+    found = (_cluster(service, cluster) for cluster in service.clusters())
     return {"clusters": [{key: each[key] for key in keys} for each in found]}
 
 

@@ -101,7 +101,11 @@ class PcsEc2:
     def run(self, cluster_id: str, group_id: str, request: Mapping[str, Any]) -> str:
         """Run an instance of a node group, with PCS's tags and those of its launch template; its id."""
         data = self.data_of(request)
-        given = [each for each in data.get("TagSpecifications", []) if each["ResourceType"] == "instance"]
+        given = [
+            specification
+            for specification in data.get("TagSpecifications", [])
+            if specification["ResourceType"] == "instance"
+        ]
         own = {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
         interfaces = data.get("NetworkInterfaces", [])
         groups = interfaces[0]["Groups"] if interfaces else data.get("SecurityGroupIds", [])

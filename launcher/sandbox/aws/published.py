@@ -54,12 +54,14 @@ class PublishedStacks:
         template = write(wanted, _parameters(wanted, path))
         stack = _cloudformation(wanted).create_stack(wanted.name, json.dumps(template), {})
         if stack.status != "CREATE_COMPLETE":
-            failed = [each.resource_status_reason for each in stack.events if each.resource_status == "CREATE_FAILED"]
+            failed = [
+                event.resource_status_reason for event in stack.events if event.resource_status == "CREATE_FAILED"
+            ]
             _cloudformation(wanted).delete_stack(stack.stack_id)
             raise ResourceRefusedError(
                 f"Embedded stack was not successfully created: {'; '.join(filter(None, failed))}"
             )
-        outputs = {f"Outputs.{each['OutputKey']}": each["OutputValue"] for each in stack.outputs or ()}
+        outputs = {f"Outputs.{output['OutputKey']}": output["OutputValue"] for output in stack.outputs or ()}
         if path == _PROVIDER:
             self.versions[outputs["Outputs.ServiceToken"]] = release
         return Created(physical_resource_id=stack.stack_id, attributes=outputs)

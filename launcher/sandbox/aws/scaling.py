@@ -56,17 +56,17 @@ def _target(wanted: Requested, before: Created | None = None) -> Created:
         wanted.get("SuspendedState"),
     )
     _scaling(wanted).targets.setdefault(dimension, {})[id_] = made
-    for each in wanted.get("ScheduledActions", []):
+    for action in wanted.get("ScheduledActions", []):
         _scaling(wanted).put_scheduled_action(
             service,
-            each["Schedule"],
-            each.get("Timezone"),
-            each["ScheduledActionName"],
+            action["Schedule"],
+            action.get("Timezone"),
+            action["ScheduledActionName"],
             id_,
             dimension,
-            each.get("StartTime"),
-            each.get("EndTime"),
-            each.get("ScalableTargetAction"),
+            action.get("StartTime"),
+            action.get("EndTime"),
+            action.get("ScalableTargetAction"),
         )
     return Created(
         physical_resource_id=f"{id_}|{dimension}|{service}", attributes={"Id": f"{id_}|{dimension}|{service}"}
@@ -78,7 +78,7 @@ def _drop_target(wanted: Requested, target: Created) -> None:
     known = _scaling(wanted)
     known.targets.get(dimension, {}).pop(id_, None)
     known.scheduled_actions = [
-        each for each in known.scheduled_actions if (each.resource_id, each.service_namespace) != (id_, service)
+        action for action in known.scheduled_actions if (action.resource_id, action.service_namespace) != (id_, service)
     ]
 
 

@@ -45,11 +45,11 @@ def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
     []
     """
     return [
-        f"Rule {name}: {each.get('AssertDescription', 'an assertion does not hold')}"
+        f"Rule {name}: {assertion.get('AssertDescription', 'an assertion does not hold')}"
         for name, rule in template.get("Rules", {}).items()
         if "RuleCondition" not in rule or _holds(rule["RuleCondition"], parameters)
-        for each in rule["Assertions"]
-        if not _holds(each["Assert"], parameters)
+        for assertion in rule["Assertions"]
+        if not _holds(assertion["Assert"], parameters)
     ]
 
 

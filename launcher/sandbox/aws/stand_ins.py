@@ -46,13 +46,13 @@ def make_stand_ins(
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
         _network(region, vpc_id, zones)
         made += [vpc_id, *zones]
-    made += [each for each in groups if vpc_id is not None and _group(region, vpc_id, each)]
+    made += [group for group in groups if vpc_id is not None and _group(region, vpc_id, group)]
     store = backend_of(DEFAULT_ACCOUNT_ID, region)
     for name in names:
         if name not in store.buckets:
             store.create_bucket(name, region)
             made.append(name)
-    return [*made, *(each.arn for each in bought if buy(DEFAULT_ACCOUNT_ID, each))]
+    return [*made, *(plan.arn for plan in bought if buy(DEFAULT_ACCOUNT_ID, plan))]
 
 
 def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:

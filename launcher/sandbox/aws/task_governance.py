@@ -86,7 +86,7 @@ class TaskGovernance:
 
     def _put_quota(self, wanted: Requested) -> None:
         cluster = _cluster(wanted, "ComputeQuota")
-        config, types = wanted.need("ComputeQuotaConfig"), {each["InstanceType"] for each in cluster.groups.values()}
+        config, types = wanted.need("ComputeQuotaConfig"), {group["InstanceType"] for group in cluster.groups.values()}
         asked = config.get("ComputeQuotaResources", ())
         strange = sorted({each["InstanceType"] for each in asked} - types)
         if strange:
@@ -106,9 +106,9 @@ def _cluster(wanted: Requested, what: str) -> PodCluster:
         raise ResourceRefusedError("; ".join(found))
     wanted.need("Name")
     arn = wanted.need("ClusterArn")
-    for each in sagemaker_backends[wanted.account_id][wanted.region_name].clusters.values():
-        if isinstance(each, PodCluster) and each.arn == arn and eks_name(each.request) is not None:
-            return each
+    for cluster in sagemaker_backends[wanted.account_id][wanted.region_name].clusters.values():
+        if isinstance(cluster, PodCluster) and cluster.arn == arn and eks_name(cluster.request) is not None:
+            return cluster
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 
 
@@ -159,9 +159,10 @@ def queue_objects(
         types: instance types and how many of each, as a quota names them.
         preempts: whom a job of the queue takes the place of.
     """
-    flavors = [_flavor(each) for each in types]
+    flavors = [_flavor(type_) for type_ in types]
     groups = [
-        {"coveredResources": [each["name"] for each in flavor["resources"]], "flavors": [flavor]} for flavor in flavors
+        {"coveredResources": [resource["name"] for resource in flavor["resources"]], "flavors": [flavor]}
+        for flavor in flavors
     ]
     yield {
         "apiVersion": _QUEUES,

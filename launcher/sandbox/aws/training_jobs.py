@@ -101,7 +101,7 @@ class TrainingJobs:
 
     def by_arn(self, arn: str) -> TrainingJob | None:
         """A job by its ARN."""
-        return next((each for each in self._jobs.values() if each.arn == arn), None)
+        return next((job for job in self._jobs.values() if job.arn == arn), None)
 
     def in_region(self, region: str) -> list[TrainingJob]:
         """The jobs of a region, the newest first."""
@@ -303,7 +303,7 @@ def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
 
 def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
     status, part = (response._get_param(each) for each in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
-    every = [each.describe() for each in jobs.in_region(response.sagemaker_backend.region_name)]
+    every = [job.describe() for job in jobs.in_region(response.sagemaker_backend.region_name)]
     names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")
     return [
         {name: each[name] for name in names}
@@ -333,7 +333,7 @@ def _by_prefix(without: Callable[[Any], str]) -> Callable[[Any], str]:
         group = response.logs_backend.groups.get(name)
         if prefix is None or group is None:
             return without(response)
-        names = [each for each in group.streams if each.startswith(prefix)]
+        names = [stream for stream in group.streams if stream.startswith(prefix)]
         events, token, _ = group.filter_log_events(name, names or [""], *rest, interleaved=True)
         return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})
 

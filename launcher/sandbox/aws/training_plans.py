@@ -28,7 +28,7 @@ def buy(account_id: str, bought: TrainingPlan) -> bool:
 
 def bought_in(account_id: str, region: str) -> dict[str, TrainingPlan]:
     """The training plans of an account in a region, by ARN."""
-    return {each.arn: each for each in _BOUGHT[account_id, region].values()}
+    return {plan.arn: plan for plan in _BOUGHT[account_id, region].values()}
 
 
 def describe_training_plan(response: Any) -> ActionResult:
@@ -45,9 +45,9 @@ def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
     found = 0
     for cluster in backend.clusters.values():
         groups = {
-            each["InstanceGroupName"]
-            for each in cluster.describe()["InstanceGroups"]
-            if each.get("TrainingPlanArn") == arn
+            group["InstanceGroupName"]
+            for group in cluster.describe()["InstanceGroups"]
+            if group.get("TrainingPlanArn") == arn
         }
         found += sum(node.instance_group_name in groups for node in cluster.nodes.values())
     return found

@@ -123,7 +123,9 @@ class Web:
 
     def __init__(self, servers: list[BaseWSGIServer]) -> None:
         self._servers = servers
-        self._threads = [threading.Thread(target=each.serve_forever, args=(_POLL_S,), daemon=True) for each in servers]
+        self._threads = [
+            threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True) for server in servers
+        ]
         for thread in self._threads:
             thread.start()
 

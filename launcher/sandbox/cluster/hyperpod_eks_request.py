@@ -54,7 +54,7 @@ def refuse(
         control: the EKS cluster that it names, None where there is none of that name.
         vpc_of: the VPC of every subnet that is there.
     """
-    found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
+    found = [Problem(path="", message=complaint) for complaint in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
     if not found:
         found.extend(_of_the_control_plane(request, control, vpc_of))

@@ -57,22 +57,22 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     """The cluster that a request asks for."""
-    found = [Problem(path="", message=each) for each in complaints("sagemaker", ("CreateCluster",), request)]
+    found = [Problem(path="", message=complaint) for complaint in complaints("sagemaker", ("CreateCluster",), request)]
     found.extend(_absent(request))
     if not found:
         for check in (_of_the_parts, _of_the_groups, training_plan_problems):
             found.extend(check(request, account))
     if found:
         raise RequestRefusedError(found)
-    controller = next(each for each in request["InstanceGroups"] if _part(each) == "Controller")
-    compute = [each for each in request["InstanceGroups"] if _part(each) == "Compute"]
+    controller = next(group for group in request["InstanceGroups"] if _part(group) == "Controller")
+    compute = [group for group in request["InstanceGroups"] if _part(group) == "Compute"]
     names = dict.fromkeys(_partition(each) for each in compute)
     return ClusterSpec(
         name=request["ClusterName"],
         head_instance_type=ec2_type(controller),
         head_subnet_id=network_of(request, controller)["Subnets"][0],
         head_security_groups=tuple(network_of(request, controller)["SecurityGroupIds"]),
-        queues=tuple(Queue(name=each, exclusive=False, settings={}) for each in names),
+        queues=tuple(Queue(name=name, exclusive=False, settings={}) for name in names),
         groups=tuple(_node_group(request, each, account.aws) for each in compute),
         settings=tuple(_SETTING.findall(account.script)),
         tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
@@ -123,13 +123,13 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
 def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     del account
     groups = request["InstanceGroups"]
-    controllers = [each for each in groups if _part(each) == "Controller"]
+    controllers = [group for group in groups if _part(group) == "Controller"]
     if len(controllers) != 1 or controllers[0]["InstanceCount"] != 1:
-        got = [(each["InstanceGroupName"], each["InstanceCount"]) for each in controllers]
+        got = [(controller["InstanceGroupName"], controller["InstanceCount"]) for controller in controllers]
         yield Problem(path="InstanceGroups", message=f"needs one Controller group with one instance, got {got}")
-    if not any(_part(each) == "Compute" for each in groups):
+    if not any(_part(group) == "Compute" for group in groups):
         yield Problem(path="InstanceGroups", message="needs a Compute group, got none")
-    names = [each["InstanceGroupName"] for each in groups]
+    names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({each for each in names if names.count(each) > 1}):
         yield Problem(path="InstanceGroups", message=f"{name} is there twice")
 
@@ -157,7 +157,7 @@ def machine_problems(
     for subnet in network["Subnets"]:
         if aws.subnet(subnet) is None:
             yield Problem(path=path, message=f"no subnet {subnet!r} in {aws.region}")
-    admit = {each: aws.admits_itself(each) for each in network["SecurityGroupIds"]}
+    admit = {group_id: aws.admits_itself(group_id) for group_id in network["SecurityGroupIds"]}
     for security_group in [name for name, admits in admit.items() if admits is None]:
         yield Problem(path=path, message=f"no security group {security_group!r} in {aws.region}")
     # With one of several that does not, EFA's check between instances fails (awslabs/awsome-distributed-ai, pull 259).
@@ -249,9 +249,9 @@ def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
             yield f"{name}: its machines (nothing runs on them)"
         if facts is not None and facts.efa and _part(group) == "Compute":
             yield f"{name}: EFA interfaces"
-        if any("FsxLustreConfig" in each for each in group.get("InstanceStorageConfigs", [])):
+        if any("FsxLustreConfig" in config for config in group.get("InstanceStorageConfigs", [])):
             yield f"{name}: FSx for Lustre (not mounted)"
-        if any("EbsVolumeConfig" in each for each in group.get("InstanceStorageConfigs", [])):
+        if any("EbsVolumeConfig" in config for config in group.get("InstanceStorageConfigs", [])):
             yield f"{name}: volumes"
         yield from (f"{name}: {key}" for key in _UNUSED if key in group)
         if "TrainingPlanArn" in group:

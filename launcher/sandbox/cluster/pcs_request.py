@@ -57,8 +57,8 @@ def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
 
 
 def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
-    yield from (f"subnet {each} does not exist" for each in subnets if aws.subnet(each) is None)
-    admit = {each: aws.admits_itself(each) for each in groups}
+    yield from (f"subnet {subnet} does not exist" for subnet in subnets if aws.subnet(subnet) is None)
+    admit = {group: aws.admits_itself(group) for group in groups}
     yield from (f"security group {each} does not exist" for each, admits in admit.items() if admits is None)
     if not any(admit.values()):
         yield "no security group lets all traffic in and out to itself: nodes do not reach the controller"
@@ -80,15 +80,17 @@ def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> l
     if found:
         return found
     found.extend(_sizes(request["scalingConfiguration"], around))
-    for each in request["instanceConfigs"]:
-        if aws.instance_type(each["instanceType"]) is None:
-            found.append(f"instanceConfigs: EC2 has no instance type {each['instanceType']}")
-    found.extend(f"subnet {each} does not exist" for each in request["subnetIds"] if aws.subnet(each) is None)
+    for config in request["instanceConfigs"]:
+        if aws.instance_type(config["instanceType"]) is None:
+            found.append(f"instanceConfigs: EC2 has no instance type {config['instanceType']}")
+    found.extend(
+        f"subnet {subnet_id} does not exist" for subnet_id in request["subnetIds"] if aws.subnet(subnet_id) is None
+    )
     found.extend(_profile(request["iamInstanceProfileArn"], aws))
     found.extend(_template(request, aws))
     found.extend(_settings(request.get("slurmConfiguration", {}), pcs.GROUP_SETTINGS))
     stages = request.get("nodeLifecycleActions", {}).get("stages", {})
-    found.extend(problem for scripts in stages.values() for each in scripts for problem in _script(each, aws))
+    found.extend(problem for scripts in stages.values() for script in scripts for problem in _script(script, aws))
     return found
 
 
@@ -129,11 +131,11 @@ def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and data.get("SecurityGroupIds"):
         yield "the launch template has both NetworkInterfaces and SecurityGroupIds"
-    for each in interfaces:
-        if not each.get("Groups"):
-            yield f"network card {each.get('NetworkCardIndex', 0)}: no Groups"
-        if each.get("InterfaceType") == "efa-only":
-            yield f"network card {each.get('NetworkCardIndex', 0)}: efa-only is not passed on, allowed: efa"
+    for interface in interfaces:
+        if not interface.get("Groups"):
+            yield f"network card {interface.get('NetworkCardIndex', 0)}: no Groups"
+        if interface.get("InterfaceType") == "efa-only":
+            yield f"network card {interface.get('NetworkCardIndex', 0)}: efa-only is not passed on, allowed: efa"
     yield from _capacity(request.get("purchaseOption", "ONDEMAND"), request, data)
 
 
@@ -177,5 +179,5 @@ def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
 def queue_problems(request: Mapping[str, Any], groups: frozenset[str]) -> list[str]:
     """What is wrong with a CreateQueue in a cluster with some node groups."""
     found = complaints("pcs", ("CreateQueue",), request)
-    named = [each["computeNodeGroupId"] for each in request.get("computeNodeGroupConfigurations", ())]
+    named = [configuration["computeNodeGroupId"] for configuration in request.get("computeNodeGroupConfigurations", ())]
     return found or [f"no compute node group {each}" for each in named if each not in groups]

@@ -86,7 +86,7 @@ class Cluster:
         if self._slurm is not None:
             self._slurm.start()
             return SlurmScheduler(self._places.configuration)
-        types = [(each.queue, each.instance_type) for each in self.spec.groups]
+        types = [(group.queue, group.instance_type) for group in self.spec.groups]
         return LocalSlurm(self._places.folder / "local", self.nodes, self._mark, dict(self.spec.settings), types)
 
     @property
@@ -190,7 +190,7 @@ class Cluster:
     def document(self) -> dict[str, Any]:
         """What the sandbox's owner has to know of it, as JSON values."""
         with self._lock:
-            nodes = [asdict(each) for each in self.nodes()]
+            nodes = [asdict(node) for node in self.nodes()]
             running = self._slurm is not None
             return {
                 "name": self.spec.name,
@@ -202,12 +202,12 @@ class Cluster:
                 "nodes": nodes,
                 "groups": [
                     {
-                        "name": each.queue,
-                        "instance_type": each.instance_type,
-                        "capacity_type": each.capacity_type,
-                        "maximum": each.max_count,
+                        "name": group.queue,
+                        "instance_type": group.instance_type,
+                        "capacity_type": group.capacity_type,
+                        "maximum": group.max_count,
                     }
-                    for each in self.spec.groups
+                    for group in self.spec.groups
                 ],
                 "left_out": list(self.spec.left_out),
             }

@@ -267,9 +267,9 @@ class ModelServer:
         _refuse_other_model(hosted, asked)
         given = asked.get("input", "")
         texts = given if isinstance(given, list) else [given]
-        vectors = [] if self.behaviour.empty else [_vector(str(each)) for each in texts]
+        vectors = [] if self.behaviour.empty else [_vector(str(text)) for text in texts]
         data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(vectors)]
-        count = sum(len(str(each).split()) for each in texts)
+        count = sum(len(str(text).split()) for text in texts)
         time.sleep(self.behaviour.first_s)
         usage = {"prompt_tokens": count, "total_tokens": count}
         return {"object": "list", "model": hosted.model, "data": data, "usage": usage}
@@ -279,7 +279,7 @@ class ModelServer:
         messages = asked.get("messages")
         if not isinstance(messages, list) or not messages:
             raise RefusedError(400, "BadRequestError", "messages: field required")
-        before = sum(len(str(each.get("content", "")).split()) for each in messages)
+        before = sum(len(str(message.get("content", "")).split()) for message in messages)
         most = int(asked.get("max_tokens") or MOST_TOKENS)
         if hosted.longest is not None and before + most > hosted.longest:
             text = f"This model's maximum context length is {hosted.longest} tokens, and {before + most} are asked for"

@@ -57,8 +57,8 @@ def _fits(claim: Object, volume: Object) -> bool:
 
 def names_in(pod: Mapping[str, Any]) -> list[str]:
     """The claims that a pod uses."""
-    volumes = (each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes", ()))
-    return [each["claimName"] for each in volumes if each is not None]
+    volumes = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes", ()))
+    return [volume["claimName"] for volume in volumes if volume is not None]
 
 
 def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
@@ -89,7 +89,7 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
         others = [each for each in _beside(pod, pods) if name in names_in(each) and each["spec"]["nodeName"] != node]
         if others:
             volume = claim["spec"].get("volumeName") or name
-            users = ", ".join(each["metadata"]["name"] for each in others)
+            users = ", ".join(other["metadata"]["name"] for other in others)
             return f'Multi-Attach error for volume "{volume}" Volume is already used by pod(s) {users}'
     return ""
 

@@ -52,18 +52,18 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
         ContainerError: a volume refers to an absent object, or its kind is not emulated.
     """
     found: dict[str, Path] = {}
-    for each in pod["spec"].get("volumes", ()):
-        place, kind = folder / "volumes" / each["name"], next(name for name in each if name != "name")
-        if kind == "emptyDir" and each["emptyDir"].get("medium") == "Memory":
+    for volume in pod["spec"].get("volumes", ()):
+        place, kind = folder / "volumes" / volume["name"], next(name for name in volume if name != "name")
+        if kind == "emptyDir" and volume["emptyDir"].get("medium") == "Memory":
             continue
         if kind == "persistentVolumeClaim":
-            place = claims / each[kind]["claimName"]
+            place = claims / volume[kind]["claimName"]
         place.mkdir(parents=True, exist_ok=True)
-        found[each["name"]] = place
+        found[volume["name"]] = place
         if kind in ("configMap", "secret"):
-            _fill(place, each[kind], kind, find)
+            _fill(place, volume[kind], kind, find)
         elif kind not in ("emptyDir", "hostPath", "persistentVolumeClaim"):
-            raise ContainerError("FailedMount", f'volume "{each["name"]}": no {kind} in the sandbox')
+            raise ContainerError("FailedMount", f'volume "{volume["name"]}": no {kind} in the sandbox')
     return found
 
 
@@ -74,7 +74,7 @@ def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None
         word = "configmap" if kind == "configMap" else "secret"
         raise ContainerError("FailedMount", f'MountVolume.SetUp failed for volume: {word} "{name}" not found')
     data = _data(found or {})
-    paths = {each["key"]: each["path"] for each in source.get("items", ())} or {key: key for key in data}
+    paths = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in data}
     for key, path in paths.items():
         target = place / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,17 +160,17 @@ class Paths:
             last_word: the file of the container's termination message.
         """
         mounts = {
-            each["mountPath"].rstrip("/"): volumes[each["name"]] / each.get("subPath", "")
-            for each in container.get("volumeMounts", ())
-            if each["name"] in volumes
+            mount["mountPath"].rstrip("/"): volumes[mount["name"]] / mount.get("subPath", "")
+            for mount in container.get("volumeMounts", ())
+            if mount["name"] in volumes
         }
-        for each in mounts.values():
-            each.mkdir(parents=True, exist_ok=True)
+        for mount in mounts.values():
+            mount.mkdir(parents=True, exist_ok=True)
         mounts[container["terminationMessagePath"]] = last_word
         self._mounts = mounts
-        listed = "|".join(re.escape(each) for each in sorted(mounts, key=len, reverse=True))
+        listed = "|".join(re.escape(mount) for mount in sorted(mounts, key=len, reverse=True))
         self._pattern = re.compile(rf"(?<![\w.-])({listed})(?![\w.-])")
-        names = "|".join(re.escape(each) for each in sorted(services, key=len, reverse=True))
+        names = "|".join(re.escape(service) for service in sorted(services, key=len, reverse=True))
         suffix = r"(?:\.[a-z0-9-]+(?:\.svc(?:\.cluster\.local)?)?)?"
         self._hosts = re.compile(rf"(?<![\w.-])(?:[a-z0-9-]+\.)?(?:{names}){suffix}(?![\w.-])") if services else None
 

@@ -20,10 +20,10 @@ _SHOWS = {
 def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[str]:
     """The resources whose plugins run on a node."""
     images = [
-        str(each.get("image", ""))
+        str(container.get("image", ""))
         for found in daemon_sets
         if placing.admits(found["spec"]["template"], node)
-        for each in found["spec"]["template"]["spec"]["containers"]
+        for container in found["spec"]["template"]["spec"]["containers"]
     ]
     return frozenset(name for part, name in _SHOWS.items() if any(part in image for image in images))
 

@@ -38,9 +38,9 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
         RefusedError: the job names no queue where a queue is required.
     """
     metadata = document.get("metadata", {})
-    owners = (str(each.get("apiVersion", "")) for each in metadata.get("ownerReferences", ()))
+    owners = (str(reference.get("apiVersion", "")) for reference in metadata.get("ownerReferences", ()))
     asked = document.get("kind") in _ASKED and namespace.items() >= _GOVERNED.items()
-    exempt = any(each.startswith(_OWNER) for each in owners)
+    exempt = any(owner.startswith(_OWNER) for owner in owners)
     if asked and not exempt and not metadata.get("labels", {}).get(QUEUE_LABEL):
         text = f"The label '{QUEUE_LABEL}' is either missing or does not have a value set."
         raise RefusedError("Invalid", f"ValidatingAdmissionPolicy '{_POLICY}' denied request: {text}")

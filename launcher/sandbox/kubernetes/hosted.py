@@ -158,7 +158,7 @@ class HostedKubernetes:
         """
         with self._lock:
             machines = self._machines[group]
-            there = [each.name for each in self._nodes.values() if each.partition == group]
+            there = [node.name for node in self._nodes.values() if node.partition == group]
             more = [self._name_of(machines, number) for number in range(len(there) + count)]
             for name in [each for each in more if each not in there][: max(0, count - len(there))]:
                 self._enlist(machines, name)
@@ -190,10 +190,10 @@ class HostedKubernetes:
     def _dismiss(self, names: Sequence[str]) -> None:
         """Take machines away when nothing runs on them any more, or nothing may."""
         deadline = time.monotonic() + _DRAIN_S
-        for each in names:
-            while self.busy(each) and time.monotonic() < deadline:
+        for name in names:
+            while self.busy(name) and time.monotonic() < deadline:
                 time.sleep(_LOOK_S)
-            self._gone(each)
+            self._gone(name)
 
     def _gone(self, name: str) -> None:
         with self._lock:
@@ -205,28 +205,28 @@ class HostedKubernetes:
         """Serve the kinds of operators, and create objects."""
         for kind in shipped(operators):
             self._kubernetes.api.kinds.add(kind)
-        for each in objects:
-            create(self._kubernetes.api, each)
+        for object_ in objects:
+            create(self._kubernetes.api, object_)
         with self._lock:
             self._words += [word] if word else []
 
     def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
         """Create objects, or have those that are there be as they are here."""
-        for each in objects:
-            put(self._kubernetes.api, each)
+        for object_ in objects:
+            put(self._kubernetes.api, object_)
 
     def leave(self, group: str) -> None:
         """Have the machines of a node group go, with what runs on them."""
         with self._lock:
             self._machines.pop(group, None)
-            gone = [each.name for each in self._nodes.values() if each.partition == group]
+            gone = [node.name for node in self._nodes.values() if node.partition == group]
         for each in gone:
             self._gone(each)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes as they are now."""
         with self._lock:
-            return tuple(each for each in self._nodes.values() if each.life)
+            return tuple(node for node in self._nodes.values() if node.life)
 
     def notify(self, node: str, action: str, in_seconds: float) -> str:
         """Give notice of an interruption: the node is drained. A pod has its own grace period, whatever EC2's is."""
@@ -269,13 +269,13 @@ class HostedKubernetes:
 
     def busy(self, node: str) -> bool:
         """Whether a pod runs on a node, or is about to."""
-        return any(each.get("status", {}).get("phase") in _LIVING for each in self._kubernetes.pods(node))
+        return any(pod.get("status", {}).get("phase") in _LIVING for pod in self._kubernetes.pods(node))
 
     def jobs(self) -> list[dict[str, Any]]:
         """Its jobs: `id`, `name` and `state`."""
         return [
-            {"id": each["metadata"]["name"], "name": each["metadata"]["name"], "state": _state(each)}
-            for each in self._kubernetes.jobs()
+            {"id": job["metadata"]["name"], "name": job["metadata"]["name"], "state": _state(job)}
+            for job in self._kubernetes.jobs()
         ]
 
     def node_lost(self, node: str) -> None:
@@ -293,7 +293,7 @@ class HostedKubernetes:
             "attempts": None,
             "head_node": "",
             "settings": {},
-            "nodes": [asdict(each) for each in self.nodes()],
+            "nodes": [asdict(node) for node in self.nodes()],
             "left_out": list(self._words),
         }
 
@@ -314,6 +314,6 @@ class HostedKubernetes:
 
 def _state(job: Mapping[str, Any]) -> str:
     status = job.get("status", {})
-    ended = [each["type"] for each in status.get("conditions", ()) if each["status"] == "True"]
+    ended = [condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"]
     found = next((word for kind, word in _ENDS.items() if kind in ended), None)
     return found or ("RUNNING" if status.get("active") else "PENDING")

@@ -97,4 +97,4 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
         done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S)
     if done.returncode != 0:
         raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")
-    return [each for each in safe_yaml.documents(done.stdout) if each]
+    return [document for document in safe_yaml.documents(done.stdout) if document]

@@ -27,7 +27,7 @@ def reconcile(cluster: Cluster, job: Object) -> None:
         _release(cluster, pods)
         return
     counted = _counted(cluster, job, pods)
-    living = [each for each in pods if not _has_ended(each)]
+    living = [pod for pod in pods if not _has_ended(pod)]
     failure = condition(job, "FailureTarget") or _failed(cluster, job, counted)
     done = sorted(counted["done"])
     wanted = spec.get("completions", spec["parallelism"])
@@ -105,12 +105,12 @@ def _action(job: Object, pod: Object) -> tuple[str, str]:
 def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | None:
     """The first container whose exit code a rule speaks of; one that succeeded is never meant."""
     statuses = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
-    for each in statuses:
-        code = each["state"].get("terminated", {}).get("exitCode", 0)
-        if code == 0 or rule.get("containerName") not in (None, each["name"]):
+    for status in statuses:
+        code = status["state"].get("terminated", {}).get("exitCode", 0)
+        if code == 0 or rule.get("containerName") not in (None, status["name"]):
             continue
         if (code in rule["values"]) == (rule["operator"] == "In"):
-            return each["name"], code
+            return status["name"], code
     return None
 
 
@@ -128,7 +128,7 @@ def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object
 
 def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], wanted: int) -> None:
     spec = job["spec"]
-    here = [each for each in pods if not _has_ended(each)]
+    here = [pod for pod in pods if not _has_ended(pod)]
     taken = {int(each["metadata"]["annotations"].get(INDEX, -1)) for each in here}
     free = [each for each in range(wanted) if each not in done and each not in taken]
     room = min(spec["parallelism"], wanted - len(done)) - len(here)
@@ -173,6 +173,6 @@ def _has_ended(pod: Object) -> bool:
 
 
 def _release(cluster: Cluster, pods: list[Object]) -> None:
-    for each in pods:
-        if TRACKED in each["metadata"].get("finalizers", ()):
-            cluster.untrack(each, TRACKED)
+    for pod in pods:
+        if TRACKED in pod["metadata"].get("finalizers", ()):
+            cluster.untrack(pod, TRACKED)

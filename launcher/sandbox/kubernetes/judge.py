@@ -170,9 +170,9 @@ def refusals(
     """
     known = Kinds()
     named = ("training-operator", "hyperpod", "kueue") if operators is None else operators
-    for each in shipped(named) if kinds is None else kinds:
-        known.add(each)
-    found = next((each for each in known if _is(document, each)), None)
+    for kind in shipped(named) if kinds is None else kinds:
+        known.add(kind)
+    found = next((kind for kind in known if _is(document, kind)), None)
     if found is None:
         return [f"no kind {document.get('kind')} in {document.get('apiVersion')} here"]
     try:
@@ -220,7 +220,7 @@ def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *
 
 def _refuse_of_its_shape(found: Mapping[str, Any], version: str) -> None:
     """Decoding comes first and stops at what it cannot read; unknown fields are named, as by strict validation."""
-    texts = sorted(_words(each) for each in _validator(_file_name(found), version).iter_errors(_plain(found)))
+    texts = sorted(_words(error) for error in _validator(_file_name(found), version).iter_errors(_plain(found)))
     if texts:
         raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
 
@@ -297,7 +297,7 @@ def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None
         wanted = f"{found['spec']['names']['plural']}.{found['spec']['group']}"
         if found["metadata"]["name"] != wanted:
             return [("metadata.name", f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}')]
-        schemas = enumerate(each["schema"] for each in found["spec"]["versions"])
+        schemas = enumerate(version["schema"] for version in found["spec"]["versions"])
         return [cause for index, each in schemas for cause in unreadable(each, f"spec.versions[{index}].schema")]
     return []
 
@@ -305,7 +305,7 @@ def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None
 def _template(template: Any, version: str) -> list[Cause]:
     whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
     problems = _validator(_file_name(whole), version).iter_errors(_plain(whole))
-    texts = [("", _words(each).replace("template.", "")) for each in problems]
+    texts = [("", _words(problem).replace("template.", "")) for problem in problems]
     if texts or "spec" not in template:
         return texts or [("spec", "Required value")]
     found = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")

@@ -115,12 +115,12 @@ def defined(definition: Mapping[str, Any]) -> list[Kind]:
     return [
         Kind(
             group=spec["group"],
-            version=each["name"],
+            version=version["name"],
             plural=spec["names"]["plural"],
             kind=spec["names"]["kind"],
             namespaced=spec["scope"] == "Namespaced",
-            schema=each["schema"]["openAPIV3Schema"],
+            schema=version["schema"]["openAPIV3Schema"],
         )
-        for each in spec["versions"]
-        if each["served"]
+        for version in spec["versions"]
+        if version["served"]
     ]

@@ -113,16 +113,17 @@ class PodRun(threading.Thread):
         for part in ("initContainers", "containers"):
             for each in spec.get(part, ()):
                 self._statuses[each["name"]] = _waiting(each, "PodInitializing")
-        for each in spec.get("initContainers", ()):
-            if self._until_done(each, policy="Never" if spec["restartPolicy"] == "Never" else "OnFailure") != 0:
+        for container in spec.get("initContainers", ()):
+            if self._until_done(container, policy="Never" if spec["restartPolicy"] == "Never" else "OnFailure") != 0:
                 return "Failed"
-        threads = [threading.Thread(target=self._until_done, args=(each,)) for each in spec["containers"]]
+        threads = [threading.Thread(target=self._until_done, args=(container,)) for container in spec["containers"]]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         codes = [
-            self._statuses[each["name"]]["state"].get("terminated", {}).get("exitCode") for each in spec["containers"]
+            self._statuses[container["name"]]["state"].get("terminated", {}).get("exitCode")
+            for container in spec["containers"]
         ]
         return "Succeeded" if all(code == 0 for code in codes) else "Failed"
 
@@ -177,13 +178,13 @@ class PodRun(threading.Thread):
     def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
         """Start a program in the first container, beside what runs there."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
-        placed = [paths(each) for each in words]
+        placed = [paths(word) for word in words]
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         paths, own, environment, workdir = self._inside(container)
         words = [*container.get("command", ()), *container.get("args", ())]
-        words = [paths(containers.expanded(each, own)) for each in words]
+        words = [paths(containers.expanded(word, own)) for word in words]
         containers.program_of({**container, "command": words if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
@@ -241,9 +242,11 @@ class PodRun(threading.Thread):
         spec = self._pod["spec"]
         parts = {
             "initContainerStatuses": [
-                self._statuses[each["name"]] for each in spec.get("initContainers", ()) if self._statuses
+                self._statuses[container["name"]] for container in spec.get("initContainers", ()) if self._statuses
             ],
-            "containerStatuses": [self._statuses[each["name"]] for each in spec["containers"] if self._statuses],
+            "containerStatuses": [
+                self._statuses[container["name"]] for container in spec["containers"] if self._statuses
+            ],
         }
         status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
         self._report({**status, **{name: [dict(each) for each in value] for name, value in parts.items() if value}})

@@ -32,12 +32,12 @@ _OPEN, _PREEMPTS = "None", ("LowerPriority", "LowerOrNewerEqualPriority")
 
 def reconcile(cluster: Cluster) -> None:
     """One round: a workload for each job with a queue, and admission of those that find quota."""
-    if not any(each.plural == "localqueues" for each in cluster.api.kinds):
+    if not any(kind.plural == "localqueues" for kind in cluster.api.kinds):
         return
     _finish(cluster)
     jobs = {each["metadata"]["uid"]: (place, each) for place, each in _queued(cluster)}
     workloads = cluster.every(_GROUP, "workloads", VERSION)
-    owners = {each["metadata"]["labels"][UID_LABEL] for each in workloads}
+    owners = {workload["metadata"]["labels"][UID_LABEL] for workload in workloads}
     for uid, (place, job) in jobs.items():
         # One that is being deleted waits for all that it owns: it is given nothing more.
         if uid not in owners and not is_over(job) and "deletionTimestamp" not in job["metadata"]:
@@ -63,7 +63,7 @@ def _rank(workload: Object) -> tuple[int, int]:
 
 def _is(workload: Mapping[str, Any], kind: str) -> bool:
     conditions = workload.get("status", {}).get("conditions", ())
-    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
 def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
@@ -90,7 +90,10 @@ def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
     if job["kind"] == "PyTorchJob":
         sets = spec["pytorchReplicaSpecs"].items()
         return [(role.lower(), int(each.get("replicas", 1)), each["template"]) for role, each in sets]
-    return [(each["name"], int(each.get("replicas", 1)), each["template"]) for each in spec["replicaSpecs"]]
+    return [
+        (replica_spec["name"], int(replica_spec.get("replicas", 1)), replica_spec["template"])
+        for replica_spec in spec["replicaSpecs"]
+    ]
 
 
 def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
@@ -146,10 +149,10 @@ def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozen
         if counts and each["metadata"]["uid"] not in without:
             used.update(_wants(each))
     quotas = {
-        each["name"]: (flavor["name"], quantity(each["nominalQuota"]))
+        resource["name"]: (flavor["name"], quantity(resource["nominalQuota"]))
         for group in queue["spec"].get("resourceGroups", ())
         for flavor in group["flavors"][:1]
-        for each in flavor["resources"]
+        for resource in flavor["resources"]
     }
     role = workload["spec"]["podSets"][0]["name"]
     for name, wanted in sorted(_wants(workload).items()):
@@ -173,9 +176,9 @@ def _shown(value: Decimal | int) -> str:
 
 def _wants(workload: Object) -> Counter[str]:
     found: Counter[str] = Counter()
-    for each in workload["spec"]["podSets"]:
-        for name, value in requests_of({"spec": each["template"]["spec"]}).items():
-            found[name] += value * each["count"]
+    for pod_set in workload["spec"]["podSets"]:
+        for name, value in requests_of({"spec": pod_set["template"]["spec"]}).items():
+            found[name] += value * pod_set["count"]
     return found
 
 
@@ -201,13 +204,13 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
             break
     else:
         return False
-    for each in victims:
+    for victim in victims:
         name = workload["metadata"]["name"]
         text = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}, {name}) due to prioritization"
-        place, job = jobs[each["metadata"]["labels"][UID_LABEL]]
-        _set_condition(cluster, each, _EVICTED, held=True, reason="Preempted", message=text)
+        place, job = jobs[victim["metadata"]["labels"][UID_LABEL]]
+        _set_condition(cluster, victim, _EVICTED, held=True, reason="Preempted", message=text)
         for kind in (_RESERVED, _ADMITTED):
-            _set_condition(cluster, each, kind, held=False, reason="Pending", message=text, admission={})
+            _set_condition(cluster, victim, kind, held=False, reason="Pending", message=text, admission={})
         _set_flag(cluster, place, job, held=True)
         cluster.event(job, "Normal", "Stopped", text, source="kueue")
     return True
@@ -237,7 +240,7 @@ def _set_condition(
 
     def apply(found: Object) -> Object:
         before = found.get("status", {})
-        same = [each for each in before.get("conditions", ()) if each["type"] == kind]
+        same = [condition for condition in before.get("conditions", ()) if condition["type"] == kind]
         if same and (same[0]["status"], same[0]["message"]) == (str(held), message):
             return found
         whole = conditioned(before, kind, held=held, reason=reason, message=message)

@@ -58,8 +58,8 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
 
 def _suspend(cluster: Cluster, pods: dict[str, Object]) -> None:
     """Have the pods of a job go that is suspended; those that have ended go too, so that they count for nothing."""
-    for each in pods.values():
-        cluster.delete_pod(each)
+    for pod in pods.values():
+        cluster.delete_pod(pod)
 
 
 def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status: Object) -> tuple[Object, str | None]:
@@ -70,7 +70,7 @@ def _of_failed(cluster: Cluster, job: Object, pod: Object, spec: Object, status:
         cluster.delete_pod(pod, grace_s=0)
         text = f"PyTorchJob {name} is restarting because replica(s) failed."
         cluster.event(job, "Warning", "PyTorchJobRestarting", text)
-        others = [each for each in status["conditions"] if each["type"] not in ("Restarting", "Running")]
+        others = [condition for condition in status["conditions"] if condition["type"] not in ("Restarting", "Running")]
         return with_condition({**status, "conditions": others}, "Restarting", "PyTorchJobRestarting", text), None
     return status, f"PyTorchJob {name} is failed because a replica ended with exit code {code}."
 
@@ -99,7 +99,7 @@ def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Obje
         text = f"PyTorchJob {name} is successfully completed."
         return {**with_condition(status, "Succeeded", "PyTorchJobSucceeded", text), "completionTime": now()}
     if phases and set(phases.values()) == {"Running"}:
-        others = [each for each in status["conditions"] if each["type"] != "Restarting"]
+        others = [condition for condition in status["conditions"] if condition["type"] != "Restarting"]
         return with_condition(
             {**status, "conditions": others}, "Running", "PyTorchJobRunning", f"PyTorchJob {name} is running."
         )
@@ -134,7 +134,8 @@ def _pod(job: Object, name: str, place: tuple[str, int], spec: Object, total: in
     policy = spec.get("restartPolicy", "OnFailure")
     pod = {**template["spec"], "restartPolicy": "Never" if policy == "ExitCode" else policy}
     pod["containers"] = [
-        _with_variables(each, values) if each["name"] == "pytorch" else each for each in pod["containers"]
+        _with_variables(container, values) if container["name"] == "pytorch" else container
+        for container in pod["containers"]
     ]
     labels = {**template.get("metadata", {}).get("labels", {}), **_labels(job, role, index)}
     metadata = {"name": name, "labels": labels, "annotations": template.get("metadata", {}).get("annotations", {})}
@@ -176,9 +177,9 @@ def _service(cluster: Cluster, job: Object, name: str, role: str, index: int) ->
 
 def _exit_code(pod: Object) -> int:
     codes = [
-        each["state"]["terminated"]["exitCode"]
-        for each in pod["status"].get("containerStatuses", ())
-        if "terminated" in each["state"]
+        status["state"]["terminated"]["exitCode"]
+        for status in pod["status"].get("containerStatuses", ())
+        if "terminated" in status["state"]
     ]
     return max(codes, default=1)
 
@@ -191,7 +192,11 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     pods = {each["metadata"]["name"]: each for each in cluster.pods_of(metadata["namespace"], metadata["uid"])}
     status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
     status = with_condition(status, "Created", "Created", "the job is created")
-    wanted = [(each["name"], index, each) for each in spec["replicaSpecs"] for index in range(each.get("replicas", 1))]
+    wanted = [
+        (replica_spec["name"], index, replica_spec)
+        for replica_spec in spec["replicaSpecs"]
+        for index in range(replica_spec.get("replicas", 1))
+    ]
     phases = [each.get("status", {}).get("phase") for each in pods.values()]
     leaving = [each for each in pods.values() if "deletionTimestamp" in each["metadata"]]
     policy = spec.get("runPolicy", {})
@@ -217,8 +222,8 @@ def _restarted(cluster: Cluster, pods: dict[str, Object], status: Object, most: 
     """A job of which a pod has failed: all of it begins again, or it has done so often enough."""
     if status.get("restartCount", 0) >= most:
         return with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")
-    for each in pods.values():
-        cluster.delete_pod(each)
+    for pod in pods.values():
+        cluster.delete_pod(pod)
     return {**status, "restartCount": status.get("restartCount", 0) + 1}
 
 
@@ -226,7 +231,7 @@ def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -
     template = spec["template"]
     values = {"RANK": str(rank), "WORLD_SIZE": str(total), "HYPERPOD_JOB_NAME": job["metadata"]["name"]}
     pod = {**template["spec"], "restartPolicy": "Never"}
-    pod["containers"] = [_with_variables(each, values) for each in pod["containers"]]
+    pod["containers"] = [_with_variables(container, values) for container in pod["containers"]]
     given = template.get("metadata", {})
     labels = {**given.get("labels", {}), "hyperpodpytorchjob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
     metadata = {"name": name, "labels": labels, "annotations": given.get("annotations", {})}

@@ -76,15 +76,15 @@ def operated(found: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     {'a': {'b/c': 2}}
     """
     made = copy.deepcopy(found)
-    for each in operations:
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in str(each["path"]).split("/")[1:]]
+    for operation in operations:
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in str(operation["path"]).split("/")[1:]]
         try:
             parent = made
             for step in steps[:-1]:
                 parent = parent[int(step)] if isinstance(parent, list) else parent[step]
-            _operate(parent, steps[-1], each)
+            _operate(parent, steps[-1], operation)
         except (KeyError, IndexError, ValueError, TypeError) as problem:
-            text = f"the server rejected our request due to an error in our request: {each['path']}"
+            text = f"the server rejected our request due to an error in our request: {operation['path']}"
             raise RefusedError("Invalid", text) from problem
     return made
 

@@ -14,11 +14,11 @@ _FITS = "NoSchedule", "NoExecute"
 def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
     """What a pod asks for: its containers together, or the greatest of its init containers where that is more."""
     total: Counter[str] = Counter()
-    for each in pod["spec"].get("containers", ()):
-        for name, value in _asked(each).items():
+    for container in pod["spec"].get("containers", ()):
+        for name, value in _asked(container).items():
             total[name] += value
-    for each in pod["spec"].get("initContainers", ()):
-        for name, value in _asked(each).items():
+    for container in pod["spec"].get("initContainers", ()):
+        for name, value in _asked(container).items():
             total[name] = max(total[name], value)
     total["pods"] = 1
     return total
@@ -47,10 +47,10 @@ def choose(
     if unready:
         return None, f"0/{len(nodes)} nodes are available: {unready}. preemption: {no_help}."
     used: dict[str, Counter[str]] = {each["metadata"]["name"]: Counter() for each in nodes}
-    for each in others:
-        where = each["spec"].get("nodeName")
+    for other in others:
+        where = other["spec"].get("nodeName")
         if where in used:
-            used[where].update(requests_of(each))
+            used[where].update(requests_of(other))
     reasons: Counter[str] = Counter()
     fitting = []
     for node in nodes:
@@ -78,7 +78,7 @@ def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[s
     if not _selected(spec, labels):
         return ["node(s) didn't match Pod's node affinity/selector"]
     conditions = node["status"].get("conditions", ())
-    if not any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+    if not any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
         return ["node(s) had untolerated taint {node.kubernetes.io/not-ready: }"]
     room = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
     short = [name for name, asked in requests_of(pod).items() if asked > room.get(name, Decimal(0)) - used[name]]
@@ -90,10 +90,10 @@ _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedu
 
 def _tolerates(spec: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return any(
-        each.get("key") in (None, "", taint["key"])
-        and each.get("effect", "") in ("", taint["effect"])
-        and (each.get("operator", "Equal") == "Exists" or each.get("value", "") == taint.get("value", ""))
-        for each in spec.get("tolerations", ())
+        toleration.get("key") in (None, "", taint["key"])
+        and toleration.get("effect", "") in ("", taint["effect"])
+        and (toleration.get("operator", "Equal") == "Exists" or toleration.get("value", "") == taint.get("value", ""))
+        for toleration in spec.get("tolerations", ())
     )
 
 
@@ -105,8 +105,8 @@ def tolerates(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 def admits(template: Mapping[str, Any], node: Object) -> bool:
     """Whether a DaemonSet's pods run on a node: its labels are right, and they tolerate its taints."""
     spec = template["spec"]
-    taints = [each for each in node["spec"].get("taints", ()) if each["key"] != _UNSCHEDULABLE["key"]]
-    tolerated = all(_tolerates(spec, each) for each in taints if each["effect"] in _FITS)
+    taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] != _UNSCHEDULABLE["key"]]
+    tolerated = all(_tolerates(spec, taint) for taint in taints if taint["effect"] in _FITS)
     return tolerated and _selected(spec, node["metadata"].get("labels", {}))
 
 
@@ -115,7 +115,9 @@ def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
-    return not terms or any(all(_holds(each, labels) for each in term.get("matchExpressions", ())) for term in terms)
+    return not terms or any(
+        all(_holds(expression, labels) for expression in term.get("matchExpressions", ())) for term in terms
+    )
 
 
 def _holds(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

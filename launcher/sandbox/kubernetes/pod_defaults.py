@@ -12,7 +12,7 @@ _TOLERATED_S = 300
 def with_pod_defaults(pod: Object) -> Object:
     """A pod with its defaults, as admission adds them, the two tolerations of lost nodes among them."""
     spec = _spec(pod["spec"])
-    keys = {each.get("key") for each in spec.get("tolerations", ())}
+    keys = {toleration.get("key") for toleration in spec.get("tolerations", ())}
     more = [
         {
             "key": f"node.kubernetes.io/{each}",
@@ -64,10 +64,11 @@ def _spec(given: Mapping[str, Any]) -> Object:
 
 def _quality(spec: Mapping[str, Any]) -> str:
     resources = [each.get("resources", {}) for each in (*spec["containers"], *spec.get("initContainers", ()))]
-    if not any(each.get("limits") or each.get("requests") for each in resources):
+    if not any(resource.get("limits") or resource.get("requests") for resource in resources):
         return "BestEffort"
     exact = all(
-        {"cpu", "memory"} <= set(each.get("limits", {})) and each["limits"] == each.get("requests", each["limits"])
-        for each in resources
+        {"cpu", "memory"} <= set(resource.get("limits", {}))
+        and resource["limits"] == resource.get("requests", resource["limits"])
+        for resource in resources
     )
     return "Guaranteed" if exact else "Burstable"

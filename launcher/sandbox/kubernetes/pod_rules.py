@@ -50,7 +50,7 @@ def is_extended(name: str) -> bool:
 
 def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     """What is wrong with a pod's specification."""
-    volumes = {each["name"] for each in spec.get("volumes", ())}
+    volumes = {volume["name"] for volume in spec.get("volumes", ())}
     if len(volumes) != len(spec.get("volumes", ())):
         return [(f"{path}.volumes", "Duplicate value: names of volumes")]
     found = list(_sources(spec.get("volumes", ()), f"{path}.volumes"))

@@ -247,10 +247,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._one(kind, (namespace, match["name"]), match["part"] or "", query, body)
 
     def _discovery(self, group: str, version: str) -> dict[str, Any]:
-        found = [each for each in self.server.owner.api.kinds if (each.group, each.version) == (group, version)]
+        found = [kind for kind in self.server.owner.api.kinds if (kind.group, kind.version) == (group, version)]
         if not found:
             raise RefusedError("NotFound", "the server could not find the requested resource")
-        resources = [{"name": each.plural, "kind": each.kind, "namespaced": each.namespaced} for each in found]
+        resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in found]
         name = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
@@ -264,8 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(201, api.create(kind, namespace, _decoded(body)))
         elif self.command == "DELETE":
             options = _decoded(body) if body else {}
-            for each in api.page(kind, namespace, query)["items"]:
-                where, name = each["metadata"].get("namespace", ""), each["metadata"]["name"]
+            for item in api.page(kind, namespace, query)["items"]:
+                where, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
                 with contextlib.suppress(RefusedError):
                     api.delete(kind, where, name, options)
             self._send(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})

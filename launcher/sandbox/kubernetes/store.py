@@ -28,7 +28,7 @@ def conditioned(status: Object, kind: str, *, held: bool = True, **words: str) -
         words: its further keys, such as reason and message.
     """
     made = {"type": kind, "status": str(held), **words, "lastTransitionTime": now()}
-    others = [each for each in status.get("conditions", ()) if each["type"] != kind]
+    others = [condition for condition in status.get("conditions", ()) if condition["type"] != kind]
     return {**status, "conditions": [*others, made]}
 
 
@@ -155,7 +155,9 @@ class Objects:
         with self.changed:
             if version < self._compacted:
                 raise RefusedError("Expired", f"too old resource version: {version} ({self._compacted})")
-            return [each for each in self._history if each.version > version and each.kind == kind], self._version
+            return [
+                change for change in self._history if change.version > version and change.kind == kind
+            ], self._version
 
     def compact(self) -> None:
         """Forget what has changed up to now: whoever resumes a watch from before is told to list anew."""
@@ -198,7 +200,7 @@ class Objects:
 
 def owned(found: Mapping[str, Any]) -> Iterator[str]:
     """The uids of an object's owners."""
-    return (each["uid"] for each in found["metadata"].get("ownerReferences", ()))
+    return (reference["uid"] for reference in found["metadata"].get("ownerReferences", ()))
 
 
 def _uid() -> str:

@@ -91,7 +91,12 @@ class LocalSlurm:
     def jobs(self) -> list[dict[str, Any]]:
         """Every job so far: `id`, `name`, `state` in Slurm's word, and its `attempts`."""
         return [
-            {"id": job.id, "name": job.name, "state": job.word, "attempts": [_attempt(each) for each in job.attempts]}
+            {
+                "id": job.id,
+                "name": job.name,
+                "state": job.word,
+                "attempts": [_attempt(attempt) for attempt in job.attempts],
+            }
             for job in self.scheduler.jobs()
         ]
 
@@ -200,7 +205,7 @@ class LocalSlurm:
                 return ""
             case ["update", *settings]:
                 return self._update(
-                    {name.lower(): value for name, _, value in (each.partition("=") for each in settings)}
+                    {name.lower(): value for name, _, value in (setting.partition("=") for setting in settings)}
                 )
         raise _RefusedError(f"the local scheduler cannot do: {' '.join(asked.words)}")
 

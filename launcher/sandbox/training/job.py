@@ -119,7 +119,7 @@ class TrainingJob(threading.Thread):
                 "TrainingJobArn": self.arn,
                 "TrainingJobStatus": self._status,
                 "SecondaryStatus": self._secondary,
-                "SecondaryStatusTransitions": [dict(each) for each in self._transitions],
+                "SecondaryStatusTransitions": [dict(transition) for transition in self._transitions],
                 "CreationTime": self.created,
                 "LastModifiedTime": self._transitions[-1]["StartTime"],
                 "ModelArtifacts": {
@@ -285,7 +285,7 @@ class TrainingJob(threading.Thread):
             threads.append(threading.Thread(target=self._pump, args=(process, stream), daemon=True))
             threads[-1].start()
         try:
-            while any(each.poll() is None for each in self._nodes):
+            while any(node.poll() is None for node in self._nodes):
                 if time.monotonic() > limit:
                     self._ask_to_end()
                     raise _EndedError("Stopped", "MaxRuntimeExceeded")
@@ -294,7 +294,7 @@ class TrainingJob(threading.Thread):
                 except _EndedError:
                     self._ask_to_end()
                     raise
-                if any(each.poll() for each in self._nodes):
+                if any(node.poll() for node in self._nodes):
                     self._ask_to_end()
                 time.sleep(LOOK_S)
         finally:
@@ -316,7 +316,7 @@ class TrainingJob(threading.Thread):
         own = folder / "opt" / "ml"
         spec = self.request["AlgorithmSpecification"]
         words = [*spec.get("ContainerEntrypoint", ()), *spec.get("ContainerArguments", ())]
-        placed = [re.sub(rf"^{ML}(?=/|$)", str(own), each) for each in words]
+        placed = [re.sub(rf"^{ML}(?=/|$)", str(own), word) for word in words]
         environment = {
             **self._environment,
             **self.request.get("Environment", {}),
@@ -340,16 +340,16 @@ class TrainingJob(threading.Thread):
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
     def _left(self, words: Sequence[str]) -> set[int]:
-        found = (processes.marked(*each.split("=", 1)) for each in words)
+        found = (processes.marked(*word.split("=", 1)) for word in words)
         return processes.with_descendants(set().union(*found))
 
     def _ask_to_end(self) -> None:
         """SIGTERM to the containers' first processes, and 120 seconds for them."""
-        for each in self._nodes:
-            if each.poll() is None:
-                processes.send(each.pid, signal.SIGTERM)
+        for node in self._nodes:
+            if node.poll() is None:
+                processes.send(node.pid, signal.SIGTERM)
         end = time.monotonic() + GRACE_S
-        while any(each.poll() is None for each in self._nodes) and time.monotonic() < end and not self._lost.is_set():
+        while any(node.poll() is None for node in self._nodes) and time.monotonic() < end and not self._lost.is_set():
             time.sleep(LOOK_S)
 
     def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:

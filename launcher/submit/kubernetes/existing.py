@@ -84,7 +84,7 @@ def describe(
     version = str(connection.ask("GET", "/version").get("gitVersion", ""))
     query = {"labelSelector": f"{INSTANCE_TYPE}={instance_type}"}
     found = _read(connection, "/api/v1/nodes", query)
-    nodes = None if found is None else tuple(_node(each) for each in found.get("items", ()))
+    nodes = None if found is None else tuple(_node(item) for item in found.get("items", ()))
     return DescribedCluster(
         version=version,
         nodes=nodes,
@@ -110,8 +110,10 @@ def _read(connection: Connection, path: str, query: Mapping[str, str] | None = N
 
 def _node(found: Mapping[str, Any]) -> Node:
     labels, spec, status = found["metadata"].get("labels", {}), found.get("spec", {}), found.get("status", {})
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
-    taints = tuple(each["key"] for each in spec.get("taints", ()) if each["effect"] in ("NoSchedule", "NoExecute"))
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", ())
+    )
+    taints = tuple(taint["key"] for taint in spec.get("taints", ()) if taint["effect"] in ("NoSchedule", "NoExecute"))
     bought = next((str(labels[each]) for each in _BOUGHT if each in labels), "")
     return Node(
         name=found["metadata"]["name"],
@@ -129,8 +131,8 @@ def _types(connection: Connection) -> dict[str, int]:
     """How many nodes there are of each type, of the first few hundred."""
     found = _read(connection, "/api/v1/nodes", {"limit": _PAGE}) or {}
     counts: dict[str, int] = {}
-    for each in found.get("items", ()):
-        name = each["metadata"].get("labels", {}).get(INSTANCE_TYPE, "another type")
+    for item in found.get("items", ()):
+        name = item["metadata"].get("labels", {}).get(INSTANCE_TYPE, "another type")
         counts[name] = counts.get(name, 0) + 1
     return counts
 
@@ -140,17 +142,19 @@ def _pools(connection: Connection, instance_type: str) -> tuple[str, ...] | None
     found = _read(connection, "/apis/karpenter.sh/v1/nodepools")
     if found is None:
         return None
-    return tuple(each["metadata"]["name"] for each in found.get("items", ()) if _may_make(each, instance_type))
+    return tuple(item["metadata"]["name"] for item in found.get("items", ()) if _may_make(item, instance_type))
 
 
 def _may_make(pool: Mapping[str, Any], instance_type: str) -> bool:
     family = instance_type.removeprefix("ml.").partition(".")[0]
     labels = {INSTANCE_TYPE: instance_type, "karpenter.k8s.aws/instance-family": family}
-    for each in pool.get("spec", {}).get("template", {}).get("spec", {}).get("requirements", ()):
-        wanted, values = labels.get(each["key"]), each.get("values", ())
+    for requirement in pool.get("spec", {}).get("template", {}).get("spec", {}).get("requirements", ()):
+        wanted, values = labels.get(requirement["key"]), requirement.get("values", ())
         if wanted is None:
             continue
-        if (each["operator"] == "In" and wanted not in values) or (each["operator"] == "NotIn" and wanted in values):
+        if (requirement["operator"] == "In" and wanted not in values) or (
+            requirement["operator"] == "NotIn" and wanted in values
+        ):
             return False
     return True
 
@@ -168,7 +172,7 @@ def _queues(connection: Connection, namespace: str) -> dict[str, str] | None:
     for version in KUEUE_VERSIONS:
         found = _read(connection, f"/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues")
         if found:
-            return {each["metadata"]["name"]: _stopped(each) for each in found.get("items", ())}
+            return {item["metadata"]["name"]: _stopped(item) for item in found.get("items", ())}
     return None
 
 
@@ -176,7 +180,7 @@ def _stopped(queue: Mapping[str, Any]) -> str:
     if queue.get("spec", {}).get("stopPolicy", _STOPPED) != _STOPPED:
         return f"its stopPolicy is {queue['spec']['stopPolicy']}"
     conditions = queue.get("status", {}).get("conditions", ())
-    found = (each for each in conditions if each["type"] == "Active" and each["status"] == "False")
+    found = (condition for condition in conditions if condition["type"] == "Active" and condition["status"] == "False")
     return next((str(each.get("message") or each.get("reason") or "it is not active") for each in found), "")
 
 
@@ -185,7 +189,8 @@ def _priority(connection: Connection, name: str | None) -> bool | None:
     if name is None:
         return None
     found = [
-        _read(connection, f"/apis/kueue.x-k8s.io/{each}/workloadpriorityclasses/{name}") for each in KUEUE_VERSIONS
+        _read(connection, f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses/{name}")
+        for version in KUEUE_VERSIONS
     ]
     return None if all(each is None for each in found) else any(found)
 
@@ -232,4 +237,4 @@ def _role_of(connection: Connection, namespace: str, account: str) -> str | None
 
 def short(nodes: Iterable[Node], resource: str, wanted: int) -> tuple[str, ...]:
     """The nodes that show less of a device than is wanted."""
-    return tuple(each.name for each in nodes if int(each.allocatable.get(resource, "0")) < wanted)
+    return tuple(node.name for node in nodes if int(node.allocatable.get(resource, "0")) < wanted)

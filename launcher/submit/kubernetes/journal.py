@@ -44,7 +44,7 @@ def read(pieces: Pieces, name: str, offset: int, most: int) -> Chunk | None:
         UnreachableError: a part of the journal is missing.
     """
     # The piece that holds the offset begins before it: it is the last one that is not later.
-    listed = [(int(each.key.rpartition("/")[2]), each) for each in pieces.found(below=f"{name}/")]
+    listed = [(int(piece.key.rpartition("/")[2]), piece) for piece in pieces.found(below=f"{name}/")]
     if not listed:
         return None
     begin, last = listed[-1]

@@ -70,7 +70,7 @@ class PodNodes:
             status = safe_json.loads(said)
             if status["status"] == "Success":
                 return 0
-            return next(int(each["message"]) for each in status["details"]["causes"] if each["reason"] == "ExitCode")
+            return next(int(cause["message"]) for cause in status["details"]["causes"] if cause["reason"] == "ExitCode")
         except (KeyError, TypeError, ValueError, StopIteration) as problem:
             why = message(said) or "the session was interrupted"
             raise SchedulerError(

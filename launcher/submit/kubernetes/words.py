@@ -43,7 +43,9 @@ def waiting(pod: Mapping[str, Any]) -> str:
     status = pod.get("status", {})
     if status.get("phase") not in (None, "Pending", "Running"):
         return ""
-    scheduled = next((each for each in status.get("conditions", ()) if each["type"] == "PodScheduled"), None)
+    scheduled = next(
+        (condition for condition in status.get("conditions", ()) if condition["type"] == "PodScheduled"), None
+    )
     if scheduled is not None and scheduled["status"] == "False":
         return unplaced(str(scheduled.get("message", "")))
     for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
@@ -121,7 +123,7 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
     >>> _unadmitted({"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": said}]}})
     '8 more GPUs must become free'
     """
-    conditions = {each["type"]: each for each in workload.get("status", {}).get("conditions", ())}
+    conditions = {condition["type"]: condition for condition in workload.get("status", {}).get("conditions", ())}
     message = str(conditions.get("QuotaReserved", {}).get("message", ""))
     if conditions.get("Evicted", {}).get("reason") == "Preempted" and "Preempted" in message:
         return "a job of higher priority preempted it; it continues when there is capacity"
@@ -137,7 +139,7 @@ def _unadmitted(workload: Mapping[str, Any]) -> str:
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest warning among a job's events: why no pod could be made, empty where there is none."""
     wanted = ("FailedCreate", "FailedMount", "FailedAttachVolume", "Evicted")
-    found = [each for each in events if each.get("reason") in wanted]
+    found = [event for event in events if event.get("reason") in wanted]
     found.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
     if not found:
         return ""

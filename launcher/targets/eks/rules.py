@@ -83,7 +83,7 @@ def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """EKS wants subnets in two zones for its control plane (EKS user guide, VPC and subnet requirements)."""
     network = request.network
     if network.vpc_id is not None:
-        zones = {each.az_id for each in network.subnets} or set(network.subnet_ids)
+        zones = {subnet.az_id for subnet in network.subnets} or set(network.subnet_ids)
         path = "network.subnet_ids"
     elif network.name is not None:
         zones, path = set(network.az_ids), "network.az_ids"

@@ -112,9 +112,14 @@ class Patch:
         if found.key == "MaxCount":
             return _number(found.new) >= _number(found.old)
         if found.key == "MinCount":
-            beside = (each for each in self.differences if each.path == found.path and each.key == "MaxCount")
+            beside = (
+                difference
+                for difference in self.differences
+                if difference.path == found.path and difference.key == "MaxCount"
+            )
             return any(
-                _number(each.new) - _number(each.old) >= _number(found.new) - _number(found.old) for each in beside
+                _number(difference.new) - _number(difference.old) >= _number(found.new) - _number(found.old)
+                for difference in beside
             )
         return False
 
@@ -186,19 +191,26 @@ def changes(old: Properties, new: Properties) -> Iterator[KeyChange]:
     logins = any(_number(each["Count"]) for each in was.get("LoginNodes", {}).get(_POOLS, ()))
     running = Patch(old=was, new=becomes, fleet=True, logins=logins)
     stopped = Patch(old=was, new=becomes, fleet=False, logins=logins)
-    for each in running.differences:
-        needs = Needs.NOTHING if running.allows(each) else Needs.STOPPED_FLEET
-        if not stopped.allows(each):
+    for difference in running.differences:
+        needs = Needs.NOTHING if running.allows(difference) else Needs.STOPPED_FLEET
+        if not stopped.allows(difference):
             needs = Needs.NEW_CLUSTER
-        why = _LOGINS_FIRST if each.key == "LoginNodes" and needs is Needs.NEW_CLUSTER else ""
-        yield KeyChange(path=each.spoken, old=each.old, new=each.new, needs=needs, plan_key=_plan_key(each), why=why)
+        why = _LOGINS_FIRST if difference.key == "LoginNodes" and needs is Needs.NEW_CLUSTER else ""
+        yield KeyChange(
+            path=difference.spoken,
+            old=difference.old,
+            new=difference.new,
+            needs=needs,
+            plan_key=_plan_key(difference),
+            why=why,
+        )
 
 
 def _plan_key(found: Difference) -> str:
     """The key of a plan that decides a key of the configuration, by the nearest name on the way to it."""
     words = [each.partition("[")[0] for each in (*found.path, found.key)]
     names = ("/".join(words[:count]) for count in range(len(words), 0, -1))
-    return next((_PLAN_KEYS[each] for each in names if each in _PLAN_KEYS), "")
+    return next((_PLAN_KEYS[name] for name in names if name in _PLAN_KEYS), "")
 
 
 def head_type(properties: Properties) -> str | None:

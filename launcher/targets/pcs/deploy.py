@@ -81,7 +81,7 @@ def start(outputs: Outputs, session: Session, tell: Tell) -> None:
     """
     cluster = outputs["ClusterName"]
     try:
-        stopped = {each.name: each for each in pcs.groups(session, cluster) if not each.maximum}
+        stopped = {group.name: group for group in pcs.groups(session, cluster) if not group.maximum}
         for command in outputs["StartFleet"].split(" && "):
             given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
             name = given["--compute-node-group-identifier"]

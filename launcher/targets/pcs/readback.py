@@ -35,11 +35,13 @@ def groups(reading: Reading) -> None:
     checks, plan = reading.checks, reading.plan
     place, found = plan.place, _groups(reading)
     own = queue_name(place.instance_type)
-    names = {LOGIN, own, *(queue_name(each) for each in plan.request.target.fallback_types)}
+    names = {LOGIN, own, *(queue_name(fallback_type) for fallback_type in plan.request.target.fallback_types)}
     checks.equal("node groups", names, set(found))
-    checks.equal("states of the node groups", {pcs.ACTIVE}, {each.status for each in found.values()})
-    checks.holds("profiles are PCS's", all(f":instance-profile{ROLE_PATH}" in each.profile for each in found.values()))
-    checks.equal("images", 1, len({each.image for each in found.values()}))
+    checks.equal("states of the node groups", {pcs.ACTIVE}, {group.status for group in found.values()})
+    checks.holds(
+        "profiles are PCS's", all(f":instance-profile{ROLE_PATH}" in group.profile for group in found.values())
+    )
+    checks.equal("images", 1, len({group.image for group in found.values()}))
     if LOGIN in found:
         login, head = found[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
         checks.equal("login node", (head, 1, 1), (login.instance_type, login.minimum, login.maximum))
@@ -50,7 +52,7 @@ def groups(reading: Reading) -> None:
 
 
 def _groups(reading: Reading) -> dict[str, pcs.GroupState]:
-    return {each.name: each for each in pcs.groups(reading.session, reading.main.outputs["PcsClusterId"])}
+    return {group.name: group for group in pcs.groups(reading.session, reading.main.outputs["PcsClusterId"])}
 
 
 def templates(reading: Reading) -> None:
@@ -61,7 +63,7 @@ def templates(reading: Reading) -> None:
         return
     found = node_groups.describe_template(reading.session, group.template)
     facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
-    planned = Counter(each.kind for each in interfaces(facts))
+    planned = Counter(interface.kind for interface in interfaces(facts))
     checks.equal("machines", plan.place.instance_type, found.instance_type)
     checks.equal("network interfaces", planned, Counter(found.interfaces))
     checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
@@ -69,15 +71,15 @@ def templates(reading: Reading) -> None:
 
 def queues(reading: Reading) -> None:
     """Each queue has the node group of its type, and the login node is in none."""
-    names = {each.id: each.name for each in _groups(reading).values()}
+    names = {group.id: group.name for group in _groups(reading).values()}
     found = pcs.queues(reading.session, reading.main.outputs["PcsClusterId"])
-    reading.checks.equal("states of the queues", {pcs.ACTIVE}, {each.status for each in found})
-    shown = {each.name: tuple(names.get(one, one) for one in each.groups) for each in found}
+    reading.checks.equal("states of the queues", {pcs.ACTIVE}, {queue.status for queue in found})
+    shown = {queue.name: tuple(names.get(one, one) for one in queue.groups) for queue in found}
     planned = (reading.plan.place.instance_type, *reading.plan.request.target.fallback_types)
     reading.checks.equal("queues", {queue_name(each): (queue_name(each),) for each in planned}, shown)
     if reading.cluster is not None:
         running = reading.cluster(reading.main.outputs["ClusterName"]).queues
-        reading.checks.equal("Slurm's partitions", set(shown), {each.name for each in running})
+        reading.checks.equal("Slurm's partitions", set(shown), {queue.name for queue in running})
 
 
 def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:

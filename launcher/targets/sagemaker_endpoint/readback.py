@@ -97,7 +97,7 @@ def scaling(reading: Reading) -> None:
         checks.holds(f"{resource} is scaled", fact=False)
         return
     unit = planned.unit
-    clock = frozenset((each.when, each.least * unit, each.most * unit) for each in planned.schedule)
+    clock = frozenset((range_.when, range_.least * unit, range_.most * unit) for range_ in planned.schedule)
     checks.equal("schedule", clock, frozenset(found.schedule))
     # The clock changes the range itself.
     ranges = {(planned.least * unit, planned.most * unit), *((least, most) for _, least, most in clock)}
@@ -131,35 +131,35 @@ def metric_alarms(reading: Reading) -> None:
     """The endpoint's own alarms and those of every target, each of this endpoint; one that wakes it starts a policy."""
     checks, planned = reading.checks, _planned(reading)
     found = alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))
-    own = [each for each in found if each.metric not in GUARD_METRICS]
+    own = [alarm for alarm in found if alarm.metric not in GUARD_METRICS]
     wanted = endpoint_alarms(
         planned.mode,
         scales_to_zero=planned.scales_to_zero,
         tells_idle=idle_minutes(reading.plan.request) is not None,
     )
     checks.equal("alarms of the endpoint", len(wanted), len(own))
-    names = {each.dimensions.get("InferenceComponentName") or each.dimensions.get("EndpointName") for each in own}
+    names = {alarm.dimensions.get("InferenceComponentName") or alarm.dimensions.get("EndpointName") for alarm in own}
     checks.equal("endpoint's alarms watch", {planned.name}, names)
-    policies = {each.actions for each in own if any(":scalingPolicy:" in action for action in each.actions)}
+    policies = {alarm.actions for alarm in own if any(":scalingPolicy:" in action for action in alarm.actions)}
     if planned.scales_to_zero:
         state = scaling_state(reading.session, _scaled(planned))
         known = state.policy_arns if state is not None else frozenset()
-        checks.holds("an alarm scales it up from zero", policies and all(each <= known for each in policies))
-    told = {each.actions for each in own} - policies
+        checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
+    told = {alarm.actions for alarm in own} - policies
     checks.equal("endpoint's alarms notify", {guards.told(reading)}, told)
     limit = reading.plan.request.budget.max_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
-    checks.equal("alarms on", expected, {each.metric for each in found} & set(GUARD_METRICS))
+    checks.equal("alarms on", expected, {alarm.metric for alarm in found} & set(GUARD_METRICS))
 
 
 def overview(reading: Reading) -> None:
     """The dashboard shows this endpoint."""
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
-    texts = [str(each["properties"]) for each in body.get("widgets", [])]
-    reading.checks.holds("dashboard shows the endpoint", any(_planned(reading).name in each for each in texts))
+    texts = [str(widget["properties"]) for widget in body.get("widgets", [])]
+    reading.checks.holds("dashboard shows the endpoint", any(_planned(reading).name in text for text in texts))
 
 
 def callers(reading: Reading) -> None:
@@ -167,7 +167,7 @@ def callers(reading: Reading) -> None:
     checks, planned = reading.checks, _planned(reading)
     statements = roles.policy_statements(reading.session, reading.main.outputs["InvokePolicyArn"])
     action = "InvokeEndpointAsync" if planned.mode is EndpointMode.ASYNCHRONOUS else "InvokeEndpoint"
-    invoked = [each for each in statements if f"sagemaker:{action}" in _listed(each["Action"])]
+    invoked = [statement for statement in statements if f"sagemaker:{action}" in _listed(statement["Action"])]
     targets = {resource.rpartition("/")[2] for each in invoked for resource in _listed(each["Resource"])}
     checks.equal("callers may invoke", {planned.name}, targets)
 

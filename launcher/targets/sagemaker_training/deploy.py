@@ -84,7 +84,7 @@ def refuse_bad_request(request: Mapping[str, Any]) -> None:
     Raises:
         ImpossibleError: it does not, with every complaint.
     """
-    found = [error("training-job-request", "", each) for each in training_jobs.request_complaints(request)]
+    found = [error("training-job-request", "", complaint) for complaint in training_jobs.request_complaints(request)]
     if found:
         message = f"{request['TrainingJobName']}: CreateTrainingJob would refuse the request"
         raise ImpossibleError(message, findings=found)

@@ -115,7 +115,7 @@ def request_of(
         "ResourceConfig": _resources(plan, facts),
         "StoppingCondition": _stopping(plan, facts, job),
         "EnableManagedSpotTraining": plan.place.option is PurchaseOption.SPOT,
-        "Tags": [{"Key": each.key, "Value": each.value} for each in tags(plan)] + [{"Key": RUN_TAG, "Value": job.run}],
+        "Tags": [{"Key": tag.key, "Value": tag.value} for tag in tags(plan)] + [{"Key": RUN_TAG, "Value": job.run}],
     }
     retries = job.retries_of(run)
     if retries:

@@ -65,8 +65,12 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     facts = instances[place.instance_type]
     if place.target not in facts.targets:
-        there = (each for each in instances.values() if place.target in each.targets)
-        kin = [each.name for each in there if each.chip is not None and each.chip is facts.chip]
+        there = (instance for instance in instances.values() if place.target in instance.targets)
+        kin = [
+            instance_type.name
+            for instance_type in there
+            if instance_type.chip is not None and instance_type.chip is facts.chip
+        ]
         hint = ", ".join((*kin[:3], _CLUSTERS)) if kin else _CLUSTERS.removeprefix("or ")
         message = f"training jobs have no ml.{facts.name}"
         yield error("not-for-training-jobs", "target.instance_type", message, hint)

@@ -99,7 +99,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 def troubles(endpoint: ServedEndpoint, session: Session) -> tuple[str, ...]:
     """What says why an endpoint is not as it should be: alarms that go off, and the last word of its containers."""
-    names = (each.physical_id for each in stacks.resources(session, endpoint.stack) if each.type == ALARM)
+    names = (resource.physical_id for resource in stacks.resources(session, endpoint.stack) if resource.type == ALARM)
     kind = "InferenceComponents" if endpoint.component is not None else "Endpoints"
     line = trouble_line(session, f"/aws/sagemaker/{kind}/{endpoint.component or endpoint.name}")
     alarms = tuple(f"alarm: {each}" for each in going_off(session, tuple(names)))

@@ -121,9 +121,9 @@ def _plugins(asked: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
         lacking = asked.own and not target_of(plan.place.target).managed
         files = tuple(plugin_files(asked.instances[plan.place.instance_type])) if lacking else ()
-    for each in files:
-        if each.path in (PLUGINS_FILE, NEURON_FILE):
-            yield from safe_yaml.documents(each.text)
+    for file in files:
+        if file.path in (PLUGINS_FILE, NEURON_FILE):
+            yield from safe_yaml.documents(file.text)
 
 
 def _shipped(asked: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:

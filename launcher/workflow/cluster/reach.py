@@ -232,7 +232,7 @@ def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | Non
     """The region of a cluster's or an endpoint's stacks in the sandbox that stays; None where it has none of them."""
     found = attached(environment, "us-east-1")
     stacks = found.stacks() if found is not None else ()
-    return next((each["region"] for each in stacks if each["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
+    return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
 
 
 def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:

@@ -167,8 +167,8 @@ def facts_of(found: Mapping[str, Any]) -> JobFacts:
     """A training job as SageMaker describes it, in the words of every other scheduler."""
     status, secondary = str(found["TrainingJobStatus"]), str(found["SecondaryStatus"])
     transitions = found.get("SecondaryStatusTransitions", ())
-    said = next((str(each.get("StatusMessage") or "") for each in reversed(transitions)), "")
-    restarts = sum(each["Status"] == "Interrupted" for each in transitions)
+    said = next((str(transition.get("StatusMessage") or "") for transition in reversed(transitions)), "")
+    restarts = sum(transition["Status"] == "Interrupted" for transition in transitions)
     reason = ""
     nodes: tuple[str, ...] = ()
     if status == "Completed":

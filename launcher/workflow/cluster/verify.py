@@ -57,15 +57,15 @@ def verify(
         DeploymentFailedError: something that was read back is not as planned, with every difference.
         AwsError: a call failed for another reason than that it is not allowed.
     """
-    states = tuple(stacks.describe(session, each) for each in names)
-    found = tuple(each for state in states for each in stacks.resources(session, state.name))
+    states = tuple(stacks.describe(session, name) for name in names)
+    found = tuple(resource for state in states for resource in stacks.resources(session, state.name))
     reading = Reading(
         plan=plan,
         session=session,
         zone=zone,
         usd_per_hour=usd_per_hour,
         deployed_now=deployed_now,
-        main=next(each for each in states if each.name.endswith((TRAINING_STACK, SERVING_STACK))),
+        main=next(stack for stack in states if stack.name.endswith((TRAINING_STACK, SERVING_STACK))),
         found=found,
         cluster=cluster,
         endpoint=endpoint,
@@ -109,7 +109,7 @@ def _refuse(reading: Reading) -> None:
 
 def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types are there; the types that none could read, with the reason."""
-    there = {each.type for each in reading.found} - {"AWS::CDK::Metadata"}
+    there = {resource.type for resource in reading.found} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(there, "created, but Slipway has no check for it")
     for read, types in readback_of(reading.plan.place.target).readers:
         if there.isdisjoint(types):
@@ -121,8 +121,8 @@ def _read(reading: Reading) -> dict[str, str]:
                 raise
             unread.update(dict.fromkeys(there.intersection(types), f"not read back: {problem.message}"))
         else:
-            for each in types:
-                unread.pop(each, None)
+            for type_ in types:
+                unread.pop(type_, None)
     return dict(sorted(unread.items()))
 
 

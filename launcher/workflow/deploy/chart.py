@@ -33,15 +33,15 @@ def chart_and_layer(environment: Mapping[str, str], tell: Tell) -> dict[str, byt
     """
     pins, named, cache = chart_pins(), environment.get(NAMED), kept_in(environment)
     folder = cache if named is None else Path(named)
-    content = {each.name: (folder / each.name).read_bytes() for each in pins.files if (folder / each.name).is_file()}
-    missing = [each for each in pins.files if each.name not in content]
+    content = {file.name: (folder / file.name).read_bytes() for file in pins.files if (folder / file.name).is_file()}
+    missing = [file for file in pins.files if file.name not in content]
     if missing and named is not None:
-        message = f"{NAMED}: {folder} lacks {', '.join(each.name for each in missing)}"
+        message = f"{NAMED}: {folder} lacks {', '.join(pinned_file.name for pinned_file in missing)}"
         raise ImpossibleError(message, hint=fetch_command(pins, folder))
     content |= _fetched(missing, cache, pins, tell)
     made = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
-    for each in missing:
-        _keep(cache / each.name, content[each.name])
+    for pinned_file in missing:
+        _keep(cache / pinned_file.name, content[pinned_file.name])
     return made
 
 
@@ -53,14 +53,14 @@ def there(environment: Mapping[str, str]) -> dict[str, bytes] | None:
     """
     named = environment.get(NAMED)
     folder = kept_in(environment) if named is None else Path(named)
-    if not all((folder / each.name).is_file() for each in chart_pins().files):
+    if not all((folder / file.name).is_file() for file in chart_pins().files):
         return None
     return chart_and_layer(environment, lambda _: None)
 
 
 def fetch_command(pins: ChartPins, folder: Path) -> str:
     """The command that fetches every file into a folder, on any machine, and the variable that names the folder."""
-    words = " ".join(f"-o {each.name} {each.url}" for each in pins.files)
+    words = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
     place = shlex.quote(str(folder))
     return f"curl -fL --create-dirs --output-dir {place} {words}; then {NAMED}={place} slipway ..."
 
@@ -70,11 +70,11 @@ def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, tell: Tell
         return {}
     downloads, found = Downloads(cache / "parts"), {}
     try:
-        for each in missing:
-            tell(f"fetching {each.name} from {each.url.split('/')[2]}: once, verified by its digest")
-            file = downloads.fetch(each.url)
+        for pinned_file in missing:
+            tell(f"fetching {pinned_file.name} from {pinned_file.url.split('/')[2]}: once, verified by its digest")
+            file = downloads.fetch(pinned_file.url)
             if file is not None:
-                found[each.name] = file.path.read_bytes()
+                found[pinned_file.name] = file.path.read_bytes()
                 downloads.forget(file)
     except AwsError as problem:
         message = f"cannot fetch HyperPod's Helm chart: {problem.message}; nothing was deployed"

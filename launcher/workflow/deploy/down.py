@@ -83,15 +83,19 @@ def subject(text: str, region: str | None, root: Path, environment: Mapping[str,
         message = f"{text} has no cluster: its jobs run on {other}, which other plans may use too"
         raise ImpossibleError(message, hint=f"slipway down {other} removes it for all of them")
     cluster = request.name if request is not None else text
-    known = [each for each in (request, _last_deployed(cluster, root)) if each is not None]
-    regions = [each.target.region[0] for each in known if each.target.region and len(each.target.region) == 1]
+    known = [plan_request for plan_request in (request, _last_deployed(cluster, root)) if plan_request is not None]
+    regions = [
+        plan_request.target.region[0]
+        for plan_request in known
+        if plan_request.target.region and len(plan_request.target.region) == 1
+    ]
     asked = region or next(iter(regions), None)
     if asked is None and MARK in environment:
         asked = region_in_sandbox(cluster, environment)
     asked = asked or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if asked is None:
         raise UnreadableInputError(f"the region of {cluster} is unknown", hint="add --region")
-    network = next((each.network.name for each in known if each.network.name), None)
+    network = next((plan_request.network.name for plan_request in known if plan_request.network.name), None)
     return Subject(cluster=cluster, region=asked, network=network)
 
 
@@ -120,7 +124,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
     network = stacks.find(session, f"{name}-{NETWORK_STACK}")
     store = stacks.find(session, f"{name}-{STORE_STACK}")
     shared, users = _shared_network(asked, session)
-    going = [each for each in (serving, training, network, None if users else shared) if each is not None]
+    going = [stack for stack in (serving, training, network, None if users else shared) if stack is not None]
     if not going and store is None:
         raise _nothing_there(asked, session)
     _refuse_protected(going, asked.region)
@@ -144,7 +148,7 @@ def survey(asked: Subject, session: Session, catalog: Catalog, *, erase: bool) -
             cluster=asked.cluster,
             region=asked.region,
             done=False,
-            stacks=tuple((each.name, each.status) for each in going),
+            stacks=tuple((stack.name, stack.status) for stack in going),
             instances=(
                 *sorted(instances.running(session, name).items()),
                 *(sorted(cluster_at(kind).machines(session, training.outputs).items()) if training and kind else ()),
@@ -272,20 +276,20 @@ def _shared_network(asked: Subject, session: Session) -> tuple[StackState | None
 
 def _refuse_protected(going: list[StackState], region: str) -> None:
     """Only the checkpoint stack is protected by Slipway; another was by somebody who meant it."""
-    for each in going:
-        if each.protected:
-            command = f"aws cloudformation update-termination-protection --region {region} --stack-name {each.name}"
-            message = f"stack {each.name} has termination protection that Slipway did not set"
+    for stack in going:
+        if stack.protected:
+            command = f"aws cloudformation update-termination-protection --region {region} --stack-name {stack.name}"
+            message = f"stack {stack.name} has termination protection that Slipway did not set"
             raise ImpossibleError(message, hint=f"{command} --no-enable-termination-protection")
 
 
 def _nothing_there(asked: Subject, session: Session) -> ImpossibleError:
     suffixes = (f"-{TRAINING_STACK}", f"-{SERVING_STACK}")
     there = [
-        each.removeprefix("slipway-").removesuffix(suffix)
-        for each in stacks.names(session)
+        name.removeprefix("slipway-").removesuffix(suffix)
+        for name in stacks.names(session)
         for suffix in suffixes
-        if each.startswith("slipway-") and each.endswith(suffix)
+        if name.startswith("slipway-") and name.endswith(suffix)
     ]
     hint = nearest_name(asked.cluster, there) or f"found: {', '.join(sorted(there)) or 'nothing'}"
     message = f"{asked.region} has no resources of a cluster or an endpoint {asked.cluster}"

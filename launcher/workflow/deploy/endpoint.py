@@ -271,7 +271,7 @@ class _EndpointLog(LaunchLog):
     def write(self) -> Report:
         if self.live is not None:
             checked, found, state = self.live.verification, self.live.endpoint, self.live.state
-            self.stacks = tuple((each.name, each.status) for each in checked.stacks)
+            self.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
             self.verified = checked.verified
             self.endpoint = EndpointReport(
                 name=found.name,

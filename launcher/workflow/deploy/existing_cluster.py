@@ -80,7 +80,7 @@ def _kept(folder: RunFolder, quoted: Quote, context: DeployContext, session: Ses
 
 
 def _read_back(folder: RunFolder, context: DeployContext, checked: Verification) -> Deployed:
-    outputs = {each.name: each.outputs for each in checked.stacks}
+    outputs = {stack.name: stack.outputs for stack in checked.stacks}
     folder.write_json("outputs.json", outputs)
     context.tell(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
     return Deployed(outputs=outputs, verification=checked)
@@ -96,9 +96,9 @@ def find(session: Session, cluster: str) -> StackState:
     found = stacks.find(session, f"slipway-{cluster}{suffix}")
     if found is None:
         there = [
-            each.removeprefix("slipway-").removesuffix(suffix)
-            for each in stacks.names(session)
-            if each.startswith("slipway-") and each.endswith(suffix)
+            name.removeprefix("slipway-").removesuffix(suffix)
+            for name in stacks.names(session)
+            if name.startswith("slipway-") and name.endswith(suffix)
         ]
         hint = nearest_name(cluster, there) or f"clusters in the region: {', '.join(sorted(there)) or 'none'}"
         raise ImpossibleError(

@@ -54,14 +54,14 @@ def sandbox_for(
 def stand_ins_for(box: Sandbox, plan: Plan) -> tuple[str, ...]:
     """Make stand-ins for what a plan names as being there: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
-    zones = {each.id: each.az_id for each in network.subnets}
+    zones = {subnet.id: subnet.az_id for subnet in network.subnets}
     own = subnet_id(plan)
     if own is not None and own not in zones and plan.place.az_id is not None:
         zones[own] = plan.place.az_id
     train = request.workload.train
     serve = request.workload.serve
     uris = [request.checkpoint.store_uri, train.data.uri if train is not None else None]
-    uris += [each.uri for each in reached(request)]
+    uris += [reach.uri for reach in reached(request)]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
     return box.make_stand_ins(
@@ -83,7 +83,7 @@ def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
     row, target = target_of(place.target), request.target
     if target.cluster is None or not row.pods or request.checkpoint.foreign_store_uri is None:
         return None
-    if stack_name(plan, "training") in {each["name"] for each in box.stacks()}:
+    if stack_name(plan, "training") in {stack["name"] for stack in box.stacks()}:
         return None
     return ExistingCluster(
         name=plan.cluster_name,
@@ -96,7 +96,7 @@ def _existing(box: Sandbox, plan: Plan) -> ExistingCluster | None:
         operators=_operators(plan),
         queue=None if target.queue is None else target.queue.rpartition("/")[2],
         priority=target.priority,
-        claims=tuple(each.claim for each in request.run.volumes),
+        claims=tuple(volume.claim for volume in request.run.volumes),
     )
 
 
@@ -158,10 +158,10 @@ def left_out(box: Sandbox, checked: Verification | None, stand_ins: Iterable[str
     assumed = dict.fromkeys(stand_ins, "emulated; your own is not read")
     if checked is None:
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
-    known = {each.name: each.reason for each in box.not_emulated([each.name for each in checked.stacks])}
+    known = {emulated.name: emulated.reason for emulated in box.not_emulated([stack.name for stack in checked.stacks])}
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 
 def cluster_state(box: Sandbox, name: str) -> ClusterState:
     """A cluster as its scheduler runs it, by queue."""
-    return ClusterState(name=name, queues=tuple(QueueState(**each) for each in box.groups(name)))
+    return ClusterState(name=name, queues=tuple(QueueState(**group) for group in box.groups(name)))

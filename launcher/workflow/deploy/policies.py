@@ -66,7 +66,7 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
     if request is not None:
         targets = _targets(request)
         kinds = TARGET_POLICIES if targets is None else targets
-        named = {each.name: each for kind in kinds for each in named_roles(request, target_of(kind))}
+        named = {role.name: role for kind in kinds for role in named_roles(request, target_of(kind))}
         qualifier = qualifier or request.security.qualifier
         boundary = boundary or request.security.permissions_boundary_arn
         train = request.workload.train
@@ -79,12 +79,12 @@ def policies_of(asked: Asked, request: PlanRequest | None = None) -> AccountPoli
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
         lists={
-            "roles": tuple(sorted({each.arn for each in named.values()})),
-            "machines": tuple(sorted({each.arn for each in named.values() if each.use.service == SAGEMAKER})),
+            "roles": tuple(sorted({role.arn for role in named.values()})),
+            "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
     )
     permissions, names = load_permissions(), execution_policies(targets)
-    own = dict.fromkeys(name for each in targets or TARGET_POLICIES for name in target_of(each).person)
+    own = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
     person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *own)]
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
@@ -107,10 +107,10 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:
     kinds = request.target.kind
     if not kinds:
         return None
-    found = tuple(each for each in kinds if each in TARGET_POLICIES)
+    found = tuple(kind for kind in kinds if kind in TARGET_POLICIES)
     if not found:
-        named = ", ".join(each.value for each in kinds)
-        allowed = ", ".join(each.value for each in TARGET_POLICIES)
+        named = ", ".join(kind.value for kind in kinds)
+        allowed = ", ".join(policy.value for policy in TARGET_POLICIES)
         raise ImpossibleError(f"target.kind: {named} has no stacks here", hint=f"CloudFormation makes {allowed}")
     return found
 

@@ -65,7 +65,7 @@ def remove_left_log(plan: Plan, session: Session, tell: Tell) -> None:
         return
     cluster = f"slipway-{plan.cluster_name}"
     name = log_groups.of_control_plane(cluster)
-    left = next((each for each in log_groups.log_groups(session, name) if each.name == name), None)
+    left = next((group for group in log_groups.log_groups(session, name) if group.name == name), None)
     if left is None or stacks.find(session, stack_name(plan, "training")) or eks.describe(session, cluster):
         return
     try:
@@ -271,7 +271,7 @@ class Deployed:
     @property
     def training(self) -> Mapping[str, str]:
         """The outputs of the cluster's own stack."""
-        return next(each for each in self.outputs.values() if "ClusterName" in each)
+        return next(output for output in self.outputs.values() if "ClusterName" in output)
 
     @property
     def cluster_name(self) -> str:
@@ -335,7 +335,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
     """
     templates = (safe_json.load(path) for path in assembly.templates.values())
     facts = instances[plan.place.instance_type]
-    lost = [finding for each in templates for finding in stack_findings(each, facts)]
+    lost = [finding for template in templates for finding in stack_findings(template, facts)]
     if lost:
         raise ImpossibleError(f"{plan.name}: its nodes would have no EFA", findings=lost)
 
@@ -417,7 +417,7 @@ def _control_outputs(
         part = control_part(assembly, Path(place) / "cdk.out")
         context.tell("control plane first: nodes start after its API has answered this computer")
         outputs = carry_out(folder, quoted, bundle, context, cdk=cdk, assembly=part, now=now)
-    return next(each for each in outputs.values() if "ClusterEndpoint" in each)
+    return next(output for output in outputs.values() if "ClusterEndpoint" in output)
 
 
 def carry_out(

@@ -61,8 +61,8 @@ def exports(subject: Subject) -> Iterator[Check]:
     bills = [each for each in found if any(table in each.query for table in TABLES)]
     if not bills:
         yield advice("bill export", asked, NO_EXPORT, NEW_EXPORT)
-    for each in bills:
-        yield _export(each, asked)
+    for bill in bills:
+        yield _export(bill, asked)
 
 
 def _export(each: DataExport, asked: str) -> Check:
@@ -201,7 +201,9 @@ def shared_log(subject: Subject) -> Iterator[Check]:
     if not group:
         return
     name, asked = "log retention", f"log group {group} expires its events"
-    there = next((each for each in log_groups(subject.session("logs"), group) if each.name == group), None)
+    there = next(
+        (log_group for log_group in log_groups(subject.session("logs"), group) if log_group.name == group), None
+    )
     days = timedelta(days=LOG_RETENTION_DAYS)
     if there is not None and there.retention_days is not None:
         yield ok(name, asked, f"after {there.retention_days:,} days")

@@ -43,15 +43,15 @@ def addresses(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None or plan.request.network.vpc_id is None:
         return
-    for each in subnets(subject.session("ec2"), plan.request.network.subnet_ids):
+    for subnet in subnets(subject.session("ec2"), plan.request.network.subnet_ids):
         found = too_few_addresses(
-            plan.request, plan.place, subject.catalog.instance_types, subnet=each.id, have=each.free_addresses
+            plan.request, plan.place, subject.catalog.instance_types, subnet=subnet.id, have=subnet.free_addresses
         )
-        asked = f"addresses for {plan.place.nodes} nodes in {each.id}"
+        asked = f"addresses for {plan.place.nodes} nodes in {subnet.id}"
         if found:
             yield failed("free addresses", asked, found[0].message, found[0].hint)
         else:
-            yield ok("free addresses", asked, f"{each.free_addresses:,} free of {each.cidr}")
+            yield ok("free addresses", asked, f"{subnet.free_addresses:,} free of {subnet.cidr}")
 
 
 def reserved(subject: Subject) -> Iterator[Check]:
@@ -125,8 +125,8 @@ def training_plan(subject: Subject) -> Iterator[Check]:
     against = tuple(training_plan_findings(plan, found, subject.now))
     got = f"{found.status}, {found.instances} instances in {', '.join(sorted(found.zones)) or 'an unnamed zone'}"
     if against:
-        fix = "; ".join(each.hint for each in against if each.hint)
-        yield failed("training plan", asked, "; ".join(each.message for each in against), fix)
+        fix = "; ".join(finding.hint for finding in against if finding.hint)
+        yield failed("training plan", asked, "; ".join(finding.message for finding in against), fix)
     else:
         yield ok("training plan", asked, got)
         yield from _begins(subject, found.starts_at)

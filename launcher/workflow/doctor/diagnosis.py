@@ -82,12 +82,12 @@ def refuse_unless_ready(
         found = examine(subject, examinations)
     if found.failed:
         errors: list[Finding] = [
-            error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in found.failed
+            error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix) for check in found.failed
         ]
         raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
-    passed = sum(each.result is Outcome.OK for each in found.checks)
-    unknown = [each for each in found.checks if each.result is Outcome.UNKNOWN]
+    passed = sum(check.result is Outcome.OK for check in found.checks)
+    unknown = [check for check in found.checks if check.result is Outcome.UNKNOWN]
     tell(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))
-    for each in unknown:
-        tell(f"  ? {each.name}: {each.asked}: {each.got}")
+    for check in unknown:
+        tell(f"  ? {check.name}: {check.asked}: {check.got}")
     return found

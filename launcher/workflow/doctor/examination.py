@@ -55,7 +55,7 @@ class Subject:
         """The session of a region with the clients of some services in it, made by one thread at a time."""
         with self._lock:
             sessions = self.sessions
-        made = [sessions.session(region or self.region, each) for each in services]
+        made = [sessions.session(region or self.region, service) for service in services]
         return made[0]
 
     @cached_property

@@ -91,7 +91,7 @@ def _named_uris(plan: Plan | None) -> Iterator[tuple[str, str]]:
         return
     train, serve = plan.request.workload.train, plan.request.workload.serve
     named = [("checkpoint.uri", plan.request.checkpoint.store_uri)]
-    named += [(each.path, each.uri) for each in reached(plan.request)]
+    named += [(reach.path, reach.uri) for reach in reached(plan.request)]
     if train is not None:
         named.append(("workload.train.data.uri", train.data.uri))
     if serve is not None:

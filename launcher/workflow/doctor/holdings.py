@@ -30,7 +30,7 @@ class Holdings:
 
     def in_reservation(self, identifier: str) -> int:
         """How many of the instances run in a capacity reservation."""
-        return sum(each.reservation == identifier for each in self.instances)
+        return sum(instance.reservation == identifier for instance in self.instances)
 
     def of_quotas(
         self, plan: Plan, types: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
@@ -43,9 +43,9 @@ class Holdings:
             quotas: the catalog's quotas, by key.
         """
         used: Counter[str] = Counter()
-        for each in self.instances:
-            facts = types.get(each.instance_type)
-            option = _OPTIONS.get(each.lifecycle, PurchaseOption.ON_DEMAND)
+        for instance in self.instances:
+            facts = types.get(instance.instance_type)
+            option = _OPTIONS.get(instance.lifecycle, PurchaseOption.ON_DEMAND)
             key = quota_of(quotas, facts.family, option) if facts is not None else None
             if facts is not None and key is not None:
                 used[quotas[key].name] += facts.vcpus

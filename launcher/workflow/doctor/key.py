@@ -48,13 +48,18 @@ def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
     ('kms:Encrypt',)
     """
     whom = {ANYBODY, *needed.principals}
-    statements = [each for each in _statements(policy) if whom & _principals(each)]
-    allowed = [word for each in statements if each.get("Effect") == "Allow" for word in _words(each.get("Action"))]
+    statements = [statement for statement in _statements(policy) if whom & _principals(statement)]
+    allowed = [
+        word
+        for statement in statements
+        if statement.get("Effect") == "Allow"
+        for word in _words(statement.get("Action"))
+    ]
     denied = [
         word
-        for each in statements
-        if each.get("Effect") == "Deny" and not each.get("Condition")
-        for word in _words(each.get("Action"))
+        for statement in statements
+        if statement.get("Effect") == "Deny" and not statement.get("Condition")
+        for word in _words(statement.get("Action"))
     ]
     return tuple(action for action in needed.actions if not _matches(action, allowed) or _matches(action, denied))
 
@@ -79,7 +84,7 @@ def _words(given: Any) -> Sequence[str]:
 
 def _matches(action: str, patterns: Sequence[str]) -> bool:
     """Whether a pattern covers an action; case does not count, and an action may be a pattern itself."""
-    return any(fnmatchcase(action.casefold(), each.casefold()) for each in patterns)
+    return any(fnmatchcase(action.casefold(), pattern.casefold()) for pattern in patterns)
 
 
 def usable(subject: Subject) -> Iterator[Check]:
@@ -152,7 +157,7 @@ def _own_default(subject: Subject, title: str, arn: str | None, default: str | N
 def _started_with(subject: Subject, role: str, default: str, asked: str) -> Iterator[Check]:
     """EBS's default key of the account's own, which node groups start their volumes with."""
     policy, name = key_policy(subject.session("kms"), default), role.partition("/")[2]
-    missing = [word for each in _starters(subject, role) for word in lacking(policy, each)]
+    missing = [word for starter in _starters(subject, role) for word in lacking(policy, starter)]
     if missing:
         got = f"{default}, whose policy lacks {', '.join(missing)} for {name}: nodes would not start"
         yield failed("volume key", asked, got, f"add the statements Volumes and VolumeGrants ({PAGE})")

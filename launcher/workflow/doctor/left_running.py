@@ -36,7 +36,7 @@ def left_running(
     command = _down(plan, sandbox=sandbox)
     try:
         states = [stacks.find(session, stack_name(plan, part)) for part in PARTS]
-        found = [each for each in states if each is not None and each.status != NOT_STARTED]
+        found = [state for state in states if state is not None and state.status != NOT_STARTED]
         paid = costs(session, catalog, now, found)
     except SlipwayError as problem:
         said = (
@@ -45,12 +45,12 @@ def left_running(
         return LeftRunning(lines=(said,))
     if not found:
         return LeftRunning(lines=(NOTHING,))
-    status = {each.name: each.status for each in found}
-    lines = [f"{each.name}: {status[each.name]}, {_rate(each)}" for each in paid]
+    status = {stack.name: stack.status for stack in found}
+    lines = [f"{cost.name}: {status[cost.name]}, {_rate(cost)}" for cost in paid]
     total = f"${small(hourly(paid))} an hour" + (
-        " and what is not known" if any((each.usd_per_hour is None) for each in paid) else ""
+        " and what is not known" if any((cost.usd_per_hour is None) for cost in paid) else ""
     )
-    goes_on = " (CloudFormation continues)" if any(each.status.endswith(IN_PROGRESS) for each in found) else ""
+    goes_on = " (CloudFormation continues)" if any(stack.status.endswith(IN_PROGRESS) for stack in found) else ""
     one = len(found) == 1
     exist = "1 stack exists and costs" if one else f"{len(found)} stacks exist and cost"
     summary = f"{exist} {total}{goes_on}: {command} removes {'it' if one else 'them'}"

@@ -25,7 +25,9 @@ GIB = 2**30
 def bucket_names(session: Session, store: StackState) -> tuple[str, ...]:
     """The buckets of a checkpoint stack, the checkpoints' own first: its log is written to another."""
     own = store.outputs.get("BucketName")
-    found = [each.physical_id for each in stacks.resources(session, store.name) if each.type == "AWS::S3::Bucket"]
+    found = [
+        resource.physical_id for resource in stacks.resources(session, store.name) if resource.type == "AWS::S3::Bucket"
+    ]
     return tuple(sorted(found, key=lambda name: name != own))
 
 
@@ -45,12 +47,12 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
     """The bucket of an endpoint's requests and answers: it stays, and its objects go by themselves."""
     if serving is None:
         return
-    for each in stacks.resources(session, serving.name):
-        held = buckets.contents(session, each.physical_id) if each.type == "AWS::S3::Bucket" else None
+    for resource in stacks.resources(session, serving.name):
+        held = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
         if held is not None:
             time = f"{held.versions:,} objects, each gone after {KEPT_DAYS} days"
-            text = f"{time}; aws s3 rb s3://{each.physical_id} --force deletes it"
-            stored = Retained(kind=RetainedKind.REQUESTS, name=each.physical_id, reason=text, gib=held.gib)
+            text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"
+            stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=held.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")
 
 
@@ -75,17 +77,17 @@ def used_network(
     session: Session, catalog: Catalog, region: str, network: StackState, users: Iterable[str]
 ) -> Retained:
     """A network that other clusters are in."""
-    types = Counter(each.type for each in stacks.resources(session, network.name))
+    types = Counter(resource.type for resource in stacks.resources(session, network.name))
     lines = [
         component(kind, "network", "hour", HOURS_PER_MONTH * types[kind], catalog.bill_item(item, region))
         for kind, item in PAID_HOURLY.items()
     ]
-    unpriced = next((each.unpriced for each in lines if each.unpriced is not None), None)
+    unpriced = next((line.unpriced for line in lines if line.unpriced is not None), None)
     return Retained(
         kind=RetainedKind.NETWORK,
         name=network.name,
         reason=f"used by {', '.join(sorted(users))}; the price includes its NAT gateway and address",
-        usd_per_month=None if unpriced else sum((each.usd for each in lines if each.usd is not None), Decimal(0)),
+        usd_per_month=None if unpriced else sum((line.usd for line in lines if line.usd is not None), Decimal(0)),
         unpriced=unpriced,
     )
 
@@ -94,8 +96,12 @@ def provider_log(session: Session, training: StackState | None) -> str | None:
     """The log group of the provider's function, None where that is not known any more."""
     if training is None:
         return None
-    for each in stacks.resources(session, training.name):
-        provider = stacks.find(session, each.physical_id) if each.type == PROVIDER_STACK and each.physical_id else None
+    for resource in stacks.resources(session, training.name):
+        provider = (
+            stacks.find(session, resource.physical_id)
+            if resource.type == PROVIDER_STACK and resource.physical_id
+            else None
+        )
         token = provider.outputs.get("ServiceToken") if provider is not None else None
         if token is not None:
             return f"/aws/lambda/{token.rpartition(':')[2]}"
@@ -108,25 +114,27 @@ def kept_logs(
     """Log groups that nothing removes but their time: ParallelCluster's own and its provider's, HyperPod's."""
     own = re.compile(rf"/aws/parallelcluster/{re.escape(cluster)}-\d{{12}}")
     found = [
-        each for each in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-") if own.fullmatch(each.name)
+        group
+        for group in log_groups.log_groups(session, f"/aws/parallelcluster/{cluster}-")
+        if own.fullmatch(group.name)
     ]
     found += log_groups.log_groups(session, f"/aws/sagemaker/Clusters/{cluster}/")
     if provider is not None:
-        found += [each for each in log_groups.log_groups(session, provider) if each.name == provider]
-    for each in found:
-        time = f"each line is kept for {each.retention_days} days" if each.retention_days else "kept without expiry"
-        stored = Retained(kind=RetainedKind.LOGS, name=each.name, reason=time, gib=each.stored_bytes / GIB)
+        found += [group for group in log_groups.log_groups(session, provider) if group.name == provider]
+    for group in found:
+        time = f"each line is kept for {group.retention_days} days" if group.retention_days else "kept without expiry"
+        stored = Retained(kind=RetainedKind.LOGS, name=group.name, reason=time, gib=group.stored_bytes / GIB)
         yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
 
 def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """The log group that EKS makes anew when it writes once more after its cluster, and the stack's group, are gone."""
     name = log_groups.of_control_plane(cluster)
-    for each in log_groups.log_groups(session, name):
-        if each.name == name:
+    for group in log_groups.log_groups(session, name):
+        if group.name == name:
             command = f"aws logs delete-log-group --region {region} --log-group-name {name}"
             text = f"written by EKS after the cluster was gone; a launch removes it, or {command}"
-            stored = Retained(kind=RetainedKind.LOGS, name=name, reason=text, gib=each.stored_bytes / GIB)
+            stored = Retained(kind=RetainedKind.LOGS, name=name, reason=text, gib=group.stored_bytes / GIB)
             yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
 
 
@@ -144,14 +152,14 @@ def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Re
 
 def made_in_kubernetes(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
     """What a cluster's own objects have made in the account; deleted while it stands, they take it along."""
-    for each in made_by_cluster(session, cluster):
-        held = each.kind is RetainedKind.VOLUME
+    for created in made_by_cluster(session, cluster):
+        held = created.kind is RetainedKind.VOLUME
         why = "only you can decide to delete its data" if held else "it holds the network, whose removal fails"
-        text = f"made by an object in the cluster: {why}; {each.command} --region {region}"
-        kept = Retained(kind=each.kind, name=each.name, reason=text, gib=each.gib)
-        if each.volume_type == "gp3":
+        text = f"made by an object in the cluster: {why}; {created.command} --region {region}"
+        kept = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
+        if created.volume_type == "gp3":
             kept = _priced(kept, catalog, region, "ebs.gp3-storage")
-        elif each.kind in (RetainedKind.VOLUME, RetainedKind.LOAD_BALANCER):
+        elif created.kind in (RetainedKind.VOLUME, RetainedKind.LOAD_BALANCER):
             kept = replace(kept, unpriced="its price is unknown")
         yield kept
 

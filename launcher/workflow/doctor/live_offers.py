@@ -56,7 +56,7 @@ def with_live_offers(
     answers = search(priced, environment=environment, say=say)
     for asked, reason in answers.unanswered:
         say(f"? {asked}: {reason}")
-    offered = [each for each in answers.offers if each.kind in CALLS]
+    offered = [capacity_offer for capacity_offer in answers.offers if capacity_offer.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
     say(f"{len(offered)} current offers, {len(rows)} of them long enough")
     return replace(

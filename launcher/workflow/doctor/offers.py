@@ -81,7 +81,7 @@ class Search:
 
     def run(self, wanted: Sequence[OfferRequest]) -> Answers:
         """Everything that can be had for any of these machines."""
-        questions = [(what, ask) for each in wanted for what, ask in self._questions(each)]
+        questions = [(what, ask) for request in wanted for what, ask in self._questions(request)]
         offers: list[CapacityOffer] = []
         unanswered = []
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -141,25 +141,25 @@ class Search:
     def _held(self, region: str, name: str, wanted: OfferRequest) -> Sequence[CapacityOffer]:
         """What the account has, and for a block that ends before the job what makes it longer."""
         session, found = self._session(region, "ec2"), []
-        for each in reservations(session, name):
+        for reservation in reservations(session, name):
             held = CapacityOffer(
                 kind=OfferKind.RESERVATION,
-                id=each.id,
+                id=reservation.id,
                 region=region,
-                az_id=each.az_id or None,
+                az_id=reservation.az_id or None,
                 instance_type=name,
-                count=each.available if each.state == "active" else each.total,
-                starts_at=each.starts_at,
-                ends_at=each.ends_at,
-                fee_usd=Decimal(0) if each.block else None,
+                count=reservation.available if reservation.state == "active" else reservation.total,
+                starts_at=reservation.starts_at,
+                ends_at=reservation.ends_at,
+                fee_usd=Decimal(0) if reservation.block else None,
             )
             found.append(held)
-            if each.block and each.ends_at is not None:
-                left_h = (each.ends_at - max(self.now, each.starts_at or self.now)).total_seconds() / 3600
+            if reservation.block and reservation.ends_at is not None:
+                left_h = (reservation.ends_at - max(self.now, reservation.starts_at or self.now)).total_seconds() / 3600
                 missing = wanted.hours_high - (left_h - BLOCK_LOST_H)
                 days = block_days(missing, 0.0) if missing > 0 else None
                 if days is not None:
-                    found += extension_offers(session, each.id, int(days * HOURS_A_DAY))
+                    found += extension_offers(session, reservation.id, int(days * HOURS_A_DAY))
         return found
 
     def _offered(self, region: str, name: str, count: int) -> Sequence[CapacityOffer]:
@@ -209,11 +209,11 @@ def kin(facts: InstanceType, instances: Mapping[str, InstanceType]) -> tuple[str
     """
     letters = facts.family.rstrip("abcdefghijklmnopqrstuvwxyz")
     same = sorted(
-        each.name
-        for each in instances.values()
-        if each.family.rstrip("abcdefghijklmnopqrstuvwxyz") == letters
-        and each.accelerators == facts.accelerators
-        and "spot" in each.usage_classes
+        instance.name
+        for instance in instances.values()
+        if instance.family.rstrip("abcdefghijklmnopqrstuvwxyz") == letters
+        and instance.accelerators == facts.accelerators
+        and "spot" in instance.usage_classes
     )
     return tuple(same) if facts.name in same else ()
 
@@ -254,14 +254,16 @@ class CapacityFound:
     @property
     def cheapest(self) -> JudgedOffer | None:
         """The one with the least total in the middle case."""
-        known = [each for each in self.offers if each.usd is not None]
-        return min(known, key=lambda each: each.usd.mid if each.usd else Decimal(0), default=None)
+        known = [offer for offer in self.offers if offer.usd is not None]
+        return min(known, key=lambda offer: offer.usd.mid if offer.usd else Decimal(0), default=None)
 
     @property
     def soonest(self) -> JudgedOffer | None:
         """The one that begins first of those that are held or for sale: what is only asked for may not come."""
-        sure = [each for each in self.offers if each.offer.kind in (*BOUGHT, OfferKind.RESERVATION)]
-        return min(sure, key=lambda each: (each.lead_time_h, each.usd.mid if each.usd else Decimal(0)), default=None)
+        sure = [offer for offer in self.offers if offer.offer.kind in (*BOUGHT, OfferKind.RESERVATION)]
+        return min(
+            sure, key=lambda offer: (offer.lead_time_h, offer.usd.mid if offer.usd else Decimal(0)), default=None
+        )
 
 
 def capacity(
@@ -278,17 +280,17 @@ def capacity(
         raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} checks its quota")
     priced = price_job(path, request, catalog, now, options)
     answers = search(priced, environment=environment, say=say)
-    judged = (_judged(priced, options, each) for each in answers.offers)
-    ranked = sorted(judged, key=lambda each: (each.usd is None, each.usd.mid if each.usd else 0, each.lead_time_h))
+    judged = (_judged(priced, options, offer) for offer in answers.offers)
+    ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
     return CapacityFound(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
 
 
 def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:
     """What AWS offers and holds for the candidates of a plan."""
     wanted = _wanted(priced)
-    count = sum(len(each.regions) for each in wanted)
+    count = sum(len(request.regions) for request in wanted)
     places = "1 place" if count == 1 else f"{count} places"
-    say(f"asking AWS for {', '.join(each.instance_type for each in wanted)} in {places}")
+    say(f"asking AWS for {', '.join(request.instance_type for request in wanted)} in {places}")
     hours = priced.request.purchase.deadline_h
     return Search(
         sessions=Sessions(environment),
@@ -300,7 +302,11 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
 
 def _wanted(priced: TrainingPriced) -> tuple[OfferRequest, ...]:
     """Each type with the number of nodes of its best candidate, and every region where the plan may run."""
-    best = {each.place.instance_type: each for each in reversed(priced.candidates) if each.place.instance_type}
+    best = {
+        candidate.place.instance_type: candidate
+        for candidate in reversed(priced.candidates)
+        if candidate.place.instance_type
+    }
     regions: dict[str, list[str]] = defaultdict(list)
     options: dict[str, set[PurchaseOption]] = defaultdict(set)
     for group in priced.resolution.groups:
@@ -335,14 +341,14 @@ def _total(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) 
         quoted = price_job(Path(priced.path), request, priced.catalog, priced.now, options).quote(1)
     except ImpossibleError as problem:
         return None, next(iter(_messages(problem)), problem.message)
-    against = next((each.message for each in quoted.findings if each.level == "error"), "")
+    against = next((finding.message for finding in quoted.findings if finding.level == "error"), "")
     if quoted.usd is None:
         return None, quoted.unpriced or "unpriced"
     return (None, against) if against else (quoted.usd, "")
 
 
 def _messages(problem: ImpossibleError) -> Iterable[str]:
-    return (each.message for each in problem.findings)
+    return (finding.message for finding in problem.findings)
 
 
 def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
@@ -365,7 +371,9 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         )
         kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
     option = PurchaseOption.CAPACITY_BLOCK if held is not None else OPTIONS[offer.kind]
-    places = (each.place for each in priced.candidates if each.place.instance_type == offer.instance_type)
+    places = (
+        candidate.place for candidate in priced.candidates if candidate.place.instance_type == offer.instance_type
+    )
     nodes = max(1, min(next(places).nodes, offer.count))
     return replace(
         request,

@@ -71,12 +71,12 @@ def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
     """
     name = need.name.casefold()
     if not name:
-        return next((each for each in known if each.code == need.code), None)
-    exact = next((each for each in known if each.name.casefold() == name), None)
+        return next((quota for quota in known if quota.code == need.code), None)
+    exact = next((quota for quota in known if quota.name.casefold() == name), None)
     if exact is not None or need.confirmed:
         return exact
     words = set(name.split())
-    return next((each for each in known if words <= set(each.name.casefold().split())), None)
+    return next((quota for quota in known if words <= set(quota.name.casefold().split())), None)
 
 
 QUOTAS = (Examination("quota", "quotas allow the plan", enough_quota),)

@@ -106,10 +106,12 @@ def _priced(
     if kind == "AWS::FSx::FileSystem":
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
     holds = _machines().get(kind)
-    for each in holds(properties, resources) if holds is not None else ():
-        price = rate if each.nodes else _listed(each, catalog, region)
-        usd = None if price is None else price * each.count
-        yield _Paid(name=f"{each.count} x {each.type}", usd=usd, with_jobs=each.with_jobs, nodes=each.nodes)
+    for machines in holds(properties, resources) if holds is not None else ():
+        price = rate if machines.nodes else _listed(machines, catalog, region)
+        usd = None if price is None else price * machines.count
+        yield _Paid(
+            name=f"{machines.count} x {machines.type}", usd=usd, with_jobs=machines.with_jobs, nodes=machines.nodes
+        )
 
 
 def _listed(machines: Machines, catalog: Catalog, region: str) -> Decimal | None:

@@ -39,8 +39,8 @@ def own_rights(subject: Subject) -> Iterator[Check]:
     """The caller's: the roles that it may take, and the calls that it makes itself, where no resource limits them."""
     session, me = subject.session("iam"), subject.caller
     principal, account = principal_of(subject), account_of(subject)
-    names = [bootstrap.role_name(account.qualifier, each, me.account, subject.region) for each in CDK_ROLES]
-    roles = [f"arn:{me.partition}:iam::{me.account}:role/{each}" for each in names]
+    names = [bootstrap.role_name(account.qualifier, role, me.account, subject.region) for role in CDK_ROLES]
+    roles = [f"arn:{me.partition}:iam::{me.account}:role/{name}" for name in names]
     asked = f"{principal} may assume {', '.join(names)}"
     yield judged(subject, "rights", asked, simulated(session, principal, [ASSUME], roles))
     for actions, resources in allowed_actions(load_permissions(), PERSON, account):
@@ -124,7 +124,7 @@ def execution_role(subject: Subject) -> Iterator[Check]:
         yield advice("execution role", f"{name} has only the permissions that the stacks need", got, fix)
         return
     named = named_roles(plan.request, target_of(plan.place.target))
-    account = replace(account, lists={"roles": tuple(each.arn for each in named)})
+    account = replace(account, lists={"roles": tuple(role.arn for role in named)})
     decisions: list[Decision] = []
     for policy in TARGET_POLICIES[plan.place.target]:
         for actions, patterns in allowed_actions(load_permissions(), policy, account):
@@ -145,11 +145,11 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
     if guard is None:
         return
     decisions: list[Decision] = []
-    for each in roles.rights(session, guard.role_arn.rpartition("/")[2]):
-        held = {key: value for test in each.get("Condition", {}).values() for key, value in test.items()}
+    for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
+        held = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
         context = {key: listed(value)[0] for key, value in held.items()}
         decisions += simulated(
-            session, guard.role_arn, listed(each["Action"]), listed(each["Resource"])[:1], context or None
+            session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], context or None
         )
     asked = (
         f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"
@@ -175,7 +175,7 @@ def listed(value: str | Sequence[str]) -> list[str]:
 
 def one_of(patterns: Sequence[str], plan: Plan) -> list[str]:
     """A resource such as a statement is for: the first of its patterns, under a name as the plan's stacks give them."""
-    named = (each.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for each in patterns)
+    named = (pattern.replace(f"${{{ACCOUNT_KEY}}}", plan.name) for pattern in patterns)
     return [each if each == "*" else each.replace("*", plan.cluster_name) for each in named][:1]
 
 
@@ -192,19 +192,21 @@ def account_of(subject: Subject) -> Account:
 
 def judged(subject: Subject, name: str, asked: str, decisions: Sequence[Decision], *, fix: str = "") -> Check:
     """One check of several decisions: a denial that lacks context of the real call is not known, not a failure."""
-    denied = [each for each in decisions if not each.allowed]
+    denied = [decision for decision in decisions if not decision.allowed]
     if not denied:
         return ok(name, asked, "IAM allows it")
-    certain = [each for each in denied if not each.missing]
-    actions = list(dict.fromkeys(each.action for each in certain or denied))
+    certain = [decision for decision in denied if not decision.missing]
+    actions = list(dict.fromkeys(decision.action for decision in certain or denied))
     shown = ", ".join(actions[:MOST_NAMED])
     if len(actions) > MOST_NAMED:
         shown += f" and {len(actions) - MOST_NAMED} more"
     if not certain:
-        lacking = ", ".join(sorted({key for each in denied for key in each.missing}))
+        lacking = ", ".join(sorted({key for decision in denied for key in decision.missing}))
         return unknown(name, asked, f"{shown}: depends on {lacking}, which the policy simulator does not evaluate")
-    why = "an organization's policy" if any(each.by_organization for each in certain) else ""
-    why = why or ("the permissions boundary" if any(each.by_boundary for each in certain) else "no policy allows it")
+    why = "an organization's policy" if any(decision.by_organization for decision in certain) else ""
+    why = why or (
+        "the permissions boundary" if any(decision.by_boundary for decision in certain) else "no policy allows it"
+    )
     fix = fix or f"{subject.policies_command} writes the policies"
     return failed(name, asked, f"denied: {shown} ({why})", fix)
 

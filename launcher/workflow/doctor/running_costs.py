@@ -68,8 +68,8 @@ def survey(
         (name, answer.message) for name, answer in zip(names, answers, strict=True) if isinstance(answer, AwsError)
     ]
     if sandbox:
-        found = [_of_sandbox(each) for each in found]
-    found.sort(key=lambda each: (-(each.usd_per_hour or 0), each.region, each.name))
+        found = [_of_sandbox(stack_cost) for stack_cost in found]
+    found.sort(key=lambda stack_cost: (-(stack_cost.usd_per_hour or 0), stack_cost.region, stack_cost.name))
     return Surveyed(as_of=now, stacks=tuple(found), unanswered=tuple(failed))
 
 
@@ -82,7 +82,7 @@ def _of_sandbox(cost: StackCost) -> StackCost:
 def _region(sessions: Sessions, catalog: Catalog, now: datetime, region: str) -> Sequence[StackCost] | AwsError:
     try:
         session = sessions.session(region, "cloudformation")
-        found = [each for each in stacks.tagged(session, OWN_TAG) if each.status != NOT_STARTED]
+        found = [stack for stack in stacks.tagged(session, OWN_TAG) if stack.status != NOT_STARTED]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if found else ():
             session = sessions.session(region, service)
         return costs(session, catalog, now, found)
@@ -140,7 +140,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     dimensions = {"Cluster": variables["CLUSTER"]}
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=each, dimensions=dimensions) for each in (RUNNING, NODE_HOURS))
-    nodes, hours = (latest(session, each, now, within=LOOKS * every, period=every) for each in counted)
+    nodes, hours = (latest(session, metric, now, within=LOOKS * every, period=every) for metric in counted)
     listed = _listed(session, target, variables) if nodes is None else None
     beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
     notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []
@@ -183,9 +183,9 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
 
 def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
     """The function of a stack's guard; None where it has none (yet)."""
-    for each in stacks.resources(session, stack):
-        if each.type == "AWS::Lambda::Function" and "GuardFunction" in each.logical_id and each.physical_id:
-            return functions.describe(session, each.physical_id)
+    for resource in stacks.resources(session, stack):
+        if resource.type == "AWS::Lambda::Function" and "GuardFunction" in resource.logical_id and resource.physical_id:
+            return functions.describe(session, resource.physical_id)
     return None
 
 
@@ -210,11 +210,11 @@ def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> i
 
 
 def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
-    kinds = [each.type for each in stacks.resources(session, stack.name)]
+    kinds = [resource.type for resource in stacks.resources(session, stack.name)]
     prices = [catalog.bill_item(PAID_HOURLY[kind], session.region) for kind in kinds if kind in PAID_HOURLY]
-    if any(not isinstance(each, Price) for each in prices):
+    if any(not isinstance(price, Price) for price in prices):
         return _Money(note="its NAT gateway or address has no price")
-    usd = sum((each.usd for each in prices if isinstance(each, Price)), Decimal(0))
+    usd = sum((price.usd for price in prices if isinstance(price, Price)), Decimal(0))
     lived_h = Decimal(str((now - (stack.made_at or now)).total_seconds() / 3600))
     return _Money(usd_per_hour=usd, usd_so_far=usd * lived_h, note="without its traffic")
 

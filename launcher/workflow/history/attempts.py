@@ -35,7 +35,7 @@ _NEEDED: dict[str, set[str]] = {
     "restored": {"step"},
     "attempt-progress": {"step"},
     "checkpoint-uploaded": {"attempt", "step"},
-    **{each: {"time"} for each in ENDINGS},
+    **{ending: {"time"} for ending in ENDINGS},
 }
 """What the reader of an event asks of it without looking."""
 
@@ -140,7 +140,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
             found.append(_Numbered(number=int(event["attempt"]), attempt=_begun(event)))
         elif found and event.get("attempt") == found[-1].number:
             found[-1] = replace(found[-1], attempt=_updated(found[-1].attempt, event))
-    return tuple(each.attempt for each in found)
+    return tuple(numbered.attempt for numbered in found)
 
 
 def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:

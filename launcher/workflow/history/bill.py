@@ -75,12 +75,12 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
 
 def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
     versions: dict[str, dict[str, list[ExportFile]]] = {}
-    for each in files:
-        folder = each.name.rpartition("/")[0]
+    for file in files:
+        folder = file.name.rpartition("/")[0]
         found = list(PERIOD.finditer(folder))
         # Up to the period, so that two exports below one place stay two.
-        period = folder[: found[-1].end()] if found else each.name
-        versions.setdefault(period, {}).setdefault(folder, []).append(each)
+        period = folder[: found[-1].end()] if found else file.name
+        versions.setdefault(period, {}).setdefault(folder, []).append(file)
     chosen = []
     for folders in versions.values():
         newest = max(folders, key=lambda folder: (max(each.modified for each in folders[folder]), folder))
@@ -90,7 +90,7 @@ def _newest_versions(files: Iterable[ExportFile]) -> tuple[ExportFile, ...]:
 
 def exports_of(files: Sequence[ExportFile]) -> tuple[str, ...]:
     """The exports that files belong to: what stands before the folder of a period."""
-    return tuple(sorted({_export(each.name) for each in files}))
+    return tuple(sorted({_export(file.name) for file in files}))
 
 
 def _export(name: str) -> str:
@@ -106,7 +106,7 @@ def refuse_several(place: str, files: Sequence[ExportFile]) -> None:
     """
     names = exports_of(files)
     if len(names) > 1:
-        listed = ", ".join(each or "files beside them" for each in names)
+        listed = ", ".join(name or "files beside them" for name in names)
         message = f"{place} contains {len(names)} exports, each with the whole bill: {listed}"
         raise ImpossibleError(message, hint="choose one of them")
 
@@ -140,9 +140,9 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
 def _on_disk(place: Path) -> list[ExportFile]:
     if not place.exists():
         raise UnreadableInputError(f"{place} does not exist", hint="a file, a folder, or s3://BUCKET/PREFIX")
-    paths = sorted(each for each in place.rglob("*") if each.is_file()) if place.is_dir() else [place]
+    paths = sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
     root = place if place.is_dir() else place.parent
-    return [_file(each, each.relative_to(root).as_posix()) for each in paths]
+    return [_file(path, path.relative_to(root).as_posix()) for path in paths]
 
 
 def _file(path: Path, name: str) -> ExportFile:
@@ -174,7 +174,7 @@ def _stored(place: str, environment: Mapping[str, str], region: str) -> list[Exp
     def one(name: str, modified: datetime) -> ExportFile:
         return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _keep(into, block)))
 
-    return [one(each.key, each.modified) for each in listed]
+    return [one(object_.key, object_.modified) for object_ in listed]
 
 
 def _keep(into: IO[bytes], block: bytes) -> None:
@@ -196,7 +196,7 @@ class Reconciled(NamedTuple):
     @property
     def usd(self) -> Decimal:
         """Everything but credits and taxes."""
-        return sum((each.usd for each in self.lines), sum((each.usd for each in self.unquoted), Decimal(0)))
+        return sum((line.usd for line in self.lines), sum((each.usd for each in self.unquoted), Decimal(0)))
 
 
 def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: Upfront) -> Reconciled:
@@ -334,7 +334,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     rows = _from_export(options, tag, plan, period) if options.export else _from_cost_explorer(options, tag, period)
     told = reconcile(lines, rows, options.upfront)
     arrived = max((row.end for row in rows if row.kind is ChargeKind.USAGE), default=None)
-    ended = max((each.ended_at for each in report.attempts if each.ended_at is not None), default=None)
+    ended = max((attempt.ended_at for attempt in report.attempts if attempt.ended_at is not None), default=None)
     states = {row.closed for row in rows}
     found = BilledRun(
         name=name,
@@ -397,9 +397,9 @@ def _from_export(
     refuse_several(place, files)
     reader = RowReader(tag=tag, period=period, resources=bought_ids(plan))
     found: list[BilledRow] = []
-    for each in files:
-        with opened(each) as lines:
-            found += reader.rows(lines, each.name)
+    for file in files:
+        with opened(file) as lines:
+            found += reader.rows(lines, file.name)
     if not reader.knows_tag:
         raise ImpossibleError(
             f"{place} has no tags: none of its columns holds {tag[0]}",
@@ -448,9 +448,9 @@ def _cluster(plan: Mapping[str, Any]) -> str:
 
 
 def _notes(lines: Sequence[QuotedLine], plan: Mapping[str, Any], options: BillOptions, period: Period) -> Iterable[str]:
-    if any(not each.confirmed for each in lines):
+    if any(not line.confirmed for line in lines):
         yield "? usage types with this mark are from memory, not from a public source"
-    if any(each.takes_fees for each in lines):
+    if any(line.takes_fees for line in lines):
         yield "the line item of a prepaid fee is not confirmed; a fee is assigned to the nodes by its reservation's ID"
         if options.export is None:
             yield "Cost Explorer cannot report a fee by its reservation: use --export"

@@ -63,8 +63,8 @@ def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
         with os.scandir(path) as found:
             folders = [each for each in found if each.is_dir(follow_symlinks=False)]
         # In the order of their names, which are moments: what is nearly sorted is sorted in a third of the time.
-        for each in sorted(folders, key=_NAME, reverse=True):
-            yield name, each.name, each.path, str(each.stat(follow_symlinks=False).st_mtime_ns)
+        for folder in sorted(folders, key=_NAME, reverse=True):
+            yield name, folder.name, folder.path, str(folder.stat(follow_symlinks=False).st_mtime_ns)
 
 
 _NAME = attrgetter("name")

@@ -102,7 +102,7 @@ def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
     """When the last attempt ended; None while the run may go on, and where nothing says when it ended."""
     if report is None or report.status is RunStatus.RUNNING:
         return None
-    ends = [each.ended_at.astimezone(UTC) for each in ran if each.ended_at is not None]
+    ends = [attempt.ended_at.astimezone(UTC) for attempt in ran if attempt.ended_at is not None]
     return max(ends, default=None)
 
 

@@ -37,7 +37,7 @@ LARGEST = 1 << 20
 """Bytes of an entry; what is larger is none."""
 _MOMENT = "%Y%m%dT%H%M%S%fZ"
 _KEY = re.compile(r"[0-9]{8}T[0-9]{12}Z-[a-z0-9-]{1,80}[.]json")
-_OVER = {each.value for each in RunStatus if each is not RunStatus.RUNNING}
+_OVER = {status.value for status in RunStatus if status is not RunStatus.RUNNING}
 
 
 class _Sent(NamedTuple):
@@ -154,17 +154,19 @@ def _unread(
 ) -> Mapping[str, datetime]:
     """The keys that are to be read, with when S3 says that they were written; what only looks like one is named."""
     found: dict[str, datetime] = {}
-    for each in store.found(after=after, below=ENTRIES):
-        key = each.key.removeprefix(ENTRIES)
+    for object_ in store.found(after=after, below=ENTRIES):
+        key = object_.key.removeprefix(ENTRIES)
         if not _KEY.fullmatch(key) or key in known:
             continue
-        if _moment(key) is None or each.bytes > LARGEST:
+        if _moment(key) is None or object_.bytes > LARGEST:
             reason = (
-                f"{each.bytes:,} bytes, at most {LARGEST:,}" if _moment(key) else "its name does not begin with a date"
+                f"{object_.bytes:,} bytes, at most {LARGEST:,}"
+                if _moment(key)
+                else "its name does not begin with a date"
             )
-            say(f"left out: {store.uri}/{each.key}: {reason}")
+            say(f"left out: {store.uri}/{object_.key}: {reason}")
             continue
-        found[key] = each.modified
+        found[key] = object_.modified
     if len(found) > AT_ONCE:
         say(f"reading {len(found):,} entries of {store.uri}")
     return found

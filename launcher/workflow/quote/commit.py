@@ -45,7 +45,7 @@ def commit(
             loads += _loads(member, member.choice)
         else:
             left_out.append((member.name, reason or "no option of it has a price"))
-    curve = demand((float(each.usd_per_hour), each.share) for each in loads)
+    curve = demand((float(load.usd_per_hour), load.share) for load in loads)
     found_options = commitment_options(loads, found.members[0].priced.catalog) if loads else ()
     return CommitmentChoice(
         as_of=now,
@@ -90,13 +90,13 @@ def _not_covered(member: Member) -> str | None:
 def _on_demand(member: Member, choice: Quote) -> Decimal | None:
     """What one of its machines costs an hour on demand, under the name that it is billed by."""
     candidates = (
-        each
-        for each in member.priced.candidates
-        if each.place.option is PurchaseOption.ON_DEMAND
-        and each.place.instance_type == choice.plan.place.instance_type
-        and each.place.region == choice.plan.place.region
+        candidate
+        for candidate in member.priced.candidates
+        if candidate.place.option is PurchaseOption.ON_DEMAND
+        and candidate.place.instance_type == choice.plan.place.instance_type
+        and candidate.place.region == choice.plan.place.region
     )
-    price = next((each.offer.price for each in candidates), choice.price)
+    price = next((candidate.offer.price for candidate in candidates), choice.price)
     return price.usd if isinstance(price, Price) else None
 
 

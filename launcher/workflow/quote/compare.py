@@ -69,8 +69,10 @@ class Comparison:
         chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
         quoted = chosen.get(verdict.choice)
         ends = () if quoted is None else quoted.ends
-        sides = [each for each in (self.gpu, self.trainium) if each is not None]
-        kept = dict.fromkeys(each.message for side in sides for each in side.findings if each.code == OWN_CLUSTER)
+        sides = [quote for quote in (self.gpu, self.trainium) if quote is not None]
+        kept = dict.fromkeys(
+            finding.message for side in sides for finding in side.findings if finding.code == OWN_CLUSTER
+        )
         flips = (*verdict.flips, *kept, *end_flips(ends))
         return replace(verdict, text=until(verdict.text, ends), flips=flips)
 
@@ -93,8 +95,8 @@ class Comparison:
     @cached_property
     def unmeasured(self) -> tuple[str, ...]:
         """The types of the two sides that no measurement of one's own says much of."""
-        sides = [each.plan.place for each in (self.gpu, self.trainium) if each is not None]
-        return tuple(each.instance_type for each in sides if not self._is_measured(each))
+        sides = [quote.plan.place for quote in (self.gpu, self.trainium) if quote is not None]
+        return tuple(side.instance_type for side in sides if not self._is_measured(side))
 
     @cached_property
     def simulated(self) -> tuple[str, ...]:
@@ -102,7 +104,7 @@ class Comparison:
         if not isinstance(self.priced, TrainingPriced):
             return ()
         measured = self.priced.resolution.estimator.facts.measured
-        names = {each.instance_type for each in measured if each.simulated}
+        names = {measurement.instance_type for measurement in measured if measurement.simulated}
         return tuple(each for each in self.unmeasured if each in names)
 
     def _is_measured(self, place: Place) -> bool:

@@ -50,7 +50,11 @@ class ServingComparison:
     @cached_property
     def hosted(self) -> ServingCandidate | None:
         """The cheapest priced Bedrock candidate."""
-        own = (each for each in self.priced.candidates if each.usd is not None and each.bedrock is not None)
+        own = (
+            candidate
+            for candidate in self.priced.candidates
+            if candidate.usd is not None and candidate.bedrock is not None
+        )
         return next(own, None)
 
     @cached_property
@@ -73,7 +77,7 @@ class ServingComparison:
             gpu=self._best(NVIDIA),
             hosted=hosted,
             closed=self.priced.closed,
-            unpriced=self.hosted is None and any(each.bedrock for each in self.priced.candidates),
+            unpriced=self.hosted is None and any(candidate.bedrock for candidate in self.priced.candidates),
         )
         _, choice = machines(found)
         own = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)

@@ -79,8 +79,8 @@ def diff(
     if not names:
         raise ImpossibleError(f"neither {before.name} nor {after.name} holds a plan file")
     catalogs = [
-        catalog_load.load(prices_as_of=each.prices_as_of, overlay=each.cache, today=now.date())
-        for each in (old_options, options)
+        catalog_load.load(prices_as_of=price_options.prices_as_of, overlay=price_options.cache, today=now.date())
+        for price_options in (old_options, options)
     ]
     plans = []
     for name in names:
@@ -116,7 +116,7 @@ def _side(text: str, folder: Path, environment: Mapping[str, str]) -> Side:
     if text and Path(text).is_dir():
         return Side(name=text, texts=_in_folder(Path(text)))
     revision = _revision(text, folder, environment)
-    named = [each for each in revision.files() if each.endswith(SUFFIXES) and not SKIPPED & {*Path(each).parts}]
+    named = [file for file in revision.files() if file.endswith(SUFFIXES) and not SKIPPED & {*Path(file).parts}]
     texts = {each: revision.read(each) for each in named}
     return Side(name=text, texts={name: found for name, found in texts.items() if IS_PLAN.search(found)})
 
@@ -212,7 +212,7 @@ def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
         yield f"{len(changed) - MOST_KEYS} more keys"
     if old.quoted is None or new.quoted is None:
         return
-    was, is_ = (place_words(each.plan.place) for each in (old.quoted, new.quoted))
+    was, is_ = (place_words(quote.plan.place) for quote in (old.quoted, new.quoted))
     if was != is_:
         yield f"choice: {is_}, before {was}"
     elif (rate := _rate(old.quoted)) != (now := _rate(new.quoted)):
@@ -248,16 +248,18 @@ def _lines(old: Quote | None, new: Quote | None) -> Iterator[LineDiff]:
     """Every line of either bill that comes to another sum, the largest change first."""
     before, after = _by_name(old), _by_name(new)
     found = [_line(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))]
-    changed = [each for each in found if each.change is not LineChange.NONE]
-    yield from sorted(changed, key=lambda each: -abs((each.new_usd or Decimal(0)) - (each.old_usd or Decimal(0))))
+    changed = [line_diff for line_diff in found if line_diff.change is not LineChange.NONE]
+    yield from sorted(
+        changed, key=lambda line_diff: -abs((line_diff.new_usd or Decimal(0)) - (line_diff.old_usd or Decimal(0)))
+    )
 
 
 def _by_name(quoted: Quote | None) -> dict[str, CostComponent]:
-    return {} if quoted is None else {each.name: each for each in quoted.components}
+    return {} if quoted is None else {component.name: component for component in quoted.components}
 
 
 def _line(name: str, old: CostComponent | None, new: CostComponent | None) -> LineDiff:
-    was, is_ = (None if each is None else each.usd for each in (old, new))
+    was, is_ = (None if component is None else component.usd for component in (old, new))
     return LineDiff(name=name, old_usd=was, new_usd=is_, change=_change(old, new))
 
 

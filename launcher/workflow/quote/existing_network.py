@@ -24,11 +24,11 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
         error(
             "subnet-outside-vpc",
             "network.subnet_ids",
-            f"{each.id} lies in {each.vpc_id}, network.vpc_id is {network.vpc_id}",
+            f"{state.id} lies in {state.vpc_id}, network.vpc_id is {network.vpc_id}",
             "name subnets of that VPC",
         )
-        for each in states
-        if each.vpc_id != network.vpc_id
+        for state in states
+        if state.vpc_id != network.vpc_id
     ]
     groups = group_vpcs(session, network.security_group_ids) if network.security_group_ids else {}
     strangers += [
@@ -43,7 +43,7 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
     ]
     if strangers:
         raise ImpossibleError("the network cannot be used", findings=strangers)
-    known = {each.id: each for each in states}
+    known = {state.id: state for state in states}
     facts = tuple(
         SubnetFacts(
             id=name,

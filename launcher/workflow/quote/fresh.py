@@ -48,7 +48,7 @@ def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, 
 
 def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
     if not quoted.gate.allowed and quoted.gate.exit_code in codes:
-        errors = tuple(each for each in quoted.findings if each.level == "error")
+        errors = tuple(finding for finding in quoted.findings if finding.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
 
 

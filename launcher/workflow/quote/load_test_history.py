@@ -26,7 +26,7 @@ class LoadTestHistory(NamedTuple):
 
     def beside(self, facts: ServingFacts) -> ServingFacts:
         """The facts with the rows that count."""
-        own = tuple(each.row for each in self.loads if not each.unfit)
+        own = tuple(load.row for load in self.loads if not load.unfit)
         return replace(facts, measured=(*facts.measured, *own)) if own else facts
 
 

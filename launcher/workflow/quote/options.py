@@ -42,7 +42,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
     Raises:
         ImpossibleError: something does; with every finding.
     """
-    count = sum(each.level is Level.ERROR for each in findings)
+    count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
         message = f"{path} contains an impossible request: {count} problem{'s' if count > 1 else ''}"
         raise ImpossibleError(message, findings=tuple(findings))

@@ -78,7 +78,9 @@ class Member:
 
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of chip; None where nothing can or has a price."""
-        found = (each.usd for each in self.wide.candidates if each.accelerator == chip and counts(each))
+        found = (
+            candidate.usd for candidate in self.wide.candidates if candidate.accelerator == chip and counts(candidate)
+        )
         usd = next((each for each in found if each is not None), None)
         return None if usd is None else usd * self.times_a_month
 
@@ -107,32 +109,37 @@ class Portfolio:
     @property
     def usd_per_month(self) -> UsdRange:
         """The total of the best options, commitments once for all of them; plans without an option are not in it."""
-        tied = {name for each in self.commitments for name in each.plans}
-        months = [each.beside(Decimal(0)) if each.name in tied else each.usd_per_month for each in self.members]
-        held = sum((each.usd_per_month for each in self.commitments), Decimal(0))
+        tied = {name for commitment in self.commitments for name in commitment.plans}
+        months = [member.beside(Decimal(0)) if member.name in tied else member.usd_per_month for member in self.members]
+        held = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
         return _sum([*months, UsdRange(low=held, mid=held, high=held)])
 
     @cached_property
     def commitments(self) -> tuple[HeldCommitment, ...]:
         """The new commitments of the best options, each held once, all hours of a month."""
-        return held_commitments([each.choice for each in self.members if each.choice is not None])
+        return held_commitments([member.choice for member in self.members if member.choice is not None])
 
     @property
     def unpriced(self) -> tuple[str, ...]:
         """Names of the plans without a priced option."""
-        return tuple(each.name for each in self.members if each.usd_per_month is None)
+        return tuple(member.name for member in self.members if member.usd_per_month is None)
 
     @cached_property
     def one_chip(self) -> tuple[OneChip, ...]:
         """Every kind of chip that can carry a plan: those that carry all first, the cheapest of them first."""
-        chips = {each.accelerator for member in self.members for each in member.wide.candidates if counts(each)}
+        chips = {
+            candidate.accelerator
+            for member in self.members
+            for candidate in member.wide.candidates
+            if counts(candidate)
+        }
         found = [self._on(chip) for chip in sorted(each for each in chips if each)]
         return tuple(sorted(found, key=lambda each: (len(each.missing), each.usd_per_month)))
 
     def _on(self, chip: str) -> OneChip:
-        months = {each.path: each.on_chip(chip) for each in self.members}
+        months = {member.path: member.on_chip(chip) for member in self.members}
         total = sum((usd for usd in months.values() if usd is not None), Decimal(0))
-        missing = tuple(each.name for each in self.members if months[each.path] is None)
+        missing = tuple(member.name for member in self.members if months[member.path] is None)
         family = self.members[0].priced.catalog.accelerators[chip].family
         more = None if missing or self.unpriced else total - self.usd_per_month.mid
         return OneChip(accelerator=chip, family=family, usd_per_month=total, difference_usd=more, missing=missing)
@@ -141,9 +148,9 @@ class Portfolio:
     def findings(self) -> tuple[Finding, ...]:
         """The findings of all plans, each with its plan's name."""
         return tuple(
-            replace(found, message=f"{each.name}: {found.message}")
-            for each in self.members
-            for found in each.priced.findings
+            replace(found, message=f"{member.name}: {found.message}")
+            for member in self.members
+            for found in member.priced.findings
         )
 
 
@@ -166,7 +173,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
             priced = price_request(path, request, catalog, now, options)
         except (ImpossibleError, UnreadableInputError) as problem:
             unreadable |= isinstance(problem, UnreadableInputError)
-            found = [replace(each, message=f"{path}: {each.message}") for each in problem.findings]
+            found = [replace(finding, message=f"{path}: {finding.message}") for finding in problem.findings]
             problems += found or [error("file", "", problem.message, problem.hint)]
             continue
         members.append(Member(path=path, priced=priced, wide=_wide(priced, path, now, options)))
@@ -211,7 +218,7 @@ def _scaled(usd: UsdRange, factor: Decimal) -> UsdRange:
 
 
 def _sum(months: Sequence[UsdRange | None]) -> UsdRange:
-    known = [each for each in months if each is not None]
+    known = [month for month in months if month is not None]
     return UsdRange(
-        **{name: sum((getattr(each, name) for each in known), Decimal(0)) for name in ("low", "mid", "high")}
+        **{name: sum((getattr(range_, name) for range_ in known), Decimal(0)) for name in ("low", "mid", "high")}
     )

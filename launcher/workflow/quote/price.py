@@ -111,9 +111,9 @@ def price_job(
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         best = priced.candidates[0]
-        found = [each for each in best.refusals if each.code == SPOT_WITHOUT_CHECKPOINTS]
+        found = [refusal for refusal in best.refusals if refusal.code == SPOT_WITHOUT_CHECKPOINTS]
         total = f", ${best.usd:,.0f}" if best.usd is not None else ""
-        findings = [replace(each, message=f"{each.message}{total}") for each in found]
+        findings = [replace(finding, message=f"{finding.message}{total}") for finding in found]
         if findings:
             raise ImpossibleError(f"{path} contains an impossible request: 1 problem", findings=findings)
     return priced

@@ -72,21 +72,23 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     if request.purchase.option is None and request.purchase.reservation is not None:
         options = (PurchaseOption.CAPACITY_BLOCK,)
     types = _types(request, catalog)
-    places = {each.name: _regions(request, catalog, each.name) for each in types}
+    places = {type_.name: _regions(request, catalog, type_.name) for type_ in types}
     nodes = request.target.nodes
     hosts = _hosts(request, (nodes.minimum, nodes.maximum) if nodes is not None else None)
-    heads = dict.fromkeys(hosts, tuple(sorted({region for each in places.values() for region in each})))
+    heads = dict.fromkeys(hosts, tuple(sorted({region for place in places.values() for region in place})))
     count = nodes.minimum if nodes is not None else 1
     found = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
     if PurchaseOption.SPOT in options:
-        found += _spot({each.name: places[each.name] for each in types if SPOT in each.usage_classes})
+        found += _spot({type_.name: places[type_.name] for type_ in types if SPOT in type_.usage_classes})
     if PurchaseOption.CAPACITY_BLOCK in options:
-        found += [each for name in types for each in _blocks(request, catalog, name, count)]
-    kinds = [target_of(each) for each in request.target.kind or TargetKind]
-    if PurchaseOption.TRAINING_PLAN in options and any(PurchaseOption.TRAINING_PLAN in each.trains for each in kinds):
-        found += _training_plans({each.name: places[each.name] for each in types if each.training_plans}, count)
-    ml = {f"ml.{each.name}": places[each.name] for each in types if each.ml or _is_in_sagemaker(each)}
-    if any(each.managed for each in kinds) and any(each in options for each in ML_OPTIONS):
+        found += [block for name in types for block in _blocks(request, catalog, name, count)]
+    kinds = [target_of(target_kind) for target_kind in request.target.kind or TargetKind]
+    if PurchaseOption.TRAINING_PLAN in options and any(
+        PurchaseOption.TRAINING_PLAN in target.trains for target in kinds
+    ):
+        found += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
+    ml = {f"ml.{type_.name}": places[type_.name] for type_ in types if type_.ml or _is_in_sagemaker(type_)}
+    if any(target.managed for target in kinds) and any(option in options for option in ML_OPTIONS):
         found += _each(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
@@ -121,16 +123,16 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
 def for_everything(catalog: Catalog) -> tuple[Question, ...]:
     """Every price that the catalog has a place for."""
     types = catalog.instance_types.values()
-    places = {each.name: catalog.regions_of(each.name) for each in types if not each.name.startswith("u-")}
-    chips = {each.name: places[each.name] for each in types if each.accelerator and each.name in places}
-    ml = {f"ml.{each.name}": catalog.regions_of(each.name) for each in types if each.ml or _is_in_sagemaker(each)}
+    places = {type_.name: catalog.regions_of(type_.name) for type_ in types if not type_.name.startswith("u-")}
+    chips = {type_.name: places[type_.name] for type_ in types if type_.accelerator and type_.name in places}
+    ml = {f"ml.{type_.name}": catalog.regions_of(type_.name) for type_ in types if type_.ml or _is_in_sagemaker(type_)}
     found = [*_on_demand(places, chips)]
     found += _spot({name: chips[name] for name in chips if SPOT in catalog.instance_types[name].usage_classes})
-    for each in types:
-        regions = catalog.regions_offering(each.name, PurchaseOption.CAPACITY_BLOCK)
-        found += [Question(kind=CAPACITY_BLOCK, names=(each.name,), regions=(region,)) for region in regions]
+    for type_ in types:
+        regions = catalog.regions_offering(type_.name, PurchaseOption.CAPACITY_BLOCK)
+        found += [Question(kind=CAPACITY_BLOCK, names=(type_.name,), regions=(region,)) for region in regions]
     found += _training_plans(
-        {each.name: places[each.name] for each in types if each.training_plans and each.name in places}, 1
+        {type_.name: places[type_.name] for type_ in types if type_.training_plans and type_.name in places}, 1
     )
     found += [*_each(SAGEMAKER, ml), *_each(SAVINGS_PLAN, chips), *_each(SAVINGS_PLAN, ml)]
     return tuple(found)
@@ -138,8 +140,10 @@ def for_everything(catalog: Catalog) -> tuple[Question, ...]:
 
 def within(questions: Iterable[Question], regions: Collection[str]) -> tuple[Question, ...]:
     """The questions as far as they are about some regions."""
-    cut = (replace(each, regions=tuple(name for name in each.regions if name in regions)) for each in questions)
-    return tuple(each for each in cut if each.regions)
+    cut = (
+        replace(question, regions=tuple(name for name in question.regions if name in regions)) for question in questions
+    )
+    return tuple(question for question in cut if question.regions)
 
 
 def _check(request: PlanRequest, catalog: Catalog) -> None:
@@ -168,15 +172,19 @@ def _types(request: PlanRequest, catalog: Catalog) -> list[InstanceType]:
     named = request.target.instance_type
     if named is not None:
         return [catalog.instance_types[name] for name in dict.fromkeys((*named, *request.target.fallback_types))]
-    kinds = {each.value for each in request.target.kind or TargetKind}
-    return [each for each in catalog.instance_types.values() if each.accelerator and kinds & set(each.targets)]
+    kinds = {target_kind.value for target_kind in request.target.kind or TargetKind}
+    return [
+        instance_type
+        for instance_type in catalog.instance_types.values()
+        if instance_type.accelerator and kinds & set(instance_type.targets)
+    ]
 
 
 def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ...]:
     """The regions a plan may run a type in: the ones it names, whether or not the type is known there."""
     regions = request.target.region or catalog.commercial(catalog.regions_of(name))
     zone = request.target.az_id
-    return tuple(each for each in regions if zone is None or each == catalog.region_of_az(zone))
+    return tuple(region for region in regions if zone is None or region == catalog.region_of_az(zone))
 
 
 def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, ...]:
@@ -199,7 +207,7 @@ def _commits(options: Collection[PurchaseOption]) -> bool:
 
 def _is_in_sagemaker(facts: InstanceType) -> bool:
     """Whether SageMaker runs endpoints or training jobs on a type."""
-    return any(each.kind in facts.targets for each in TARGETS.values() if each.managed)
+    return any(target.kind in facts.targets for target in TARGETS.values() if target.managed)
 
 
 Places = Mapping[str, tuple[str, ...]]
@@ -253,7 +261,7 @@ _SIGNED = (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN)
 
 def public_files(questions: Sequence[Question], catalog: Catalog, regions: Sequence[str]) -> tuple[Question, ...]:
     """The files to read: price files of `regions`, the spot page, the advisor's bands."""
-    kinds = {each.kind for each in questions}
+    kinds = {question.kind for question in questions}
     everywhere = tuple(catalog.regions)
     found = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
     found.append(bands(catalog))
@@ -270,12 +278,12 @@ def bands(catalog: Catalog) -> Question:
 
 def bands_and_items(questions: Sequence[Question], catalog: Catalog) -> tuple[Question, ...]:
     """What prices are held against and surrounded by: the advisor's bands, and the bill items of the regions."""
-    regions = dict.fromkeys(region for each in questions for region in each.regions)
+    regions = dict.fromkeys(region for question in questions for region in question.regions)
     items = (Question(kind=BILL_ITEM, names=(name,), regions=(where,)) for name, where in item_questions(regions))
     return (bands(catalog), *items)
 
 
 def unasked(questions: Sequence[Question]) -> tuple[str, ...]:
     """Kinds of price among some questions that AWS publishes for no account alone."""
-    kinds = {each.kind for each in questions}
+    kinds = {question.kind for question in questions}
     return tuple(each for each in _SIGNED if each in kinds)

@@ -88,7 +88,7 @@ def diff(catalog: Catalog, wanted: PriceFilter, before: date, after: date) -> tu
         catalog, before, after, instance_type=wanted.instance_type, region=wanted.region, option=wanted.option
     )
     return tuple(
-        sorted(found, key=lambda each: next(KINDS.index(row.kind) for row in (each.after, each.before) if row))
+        sorted(found, key=lambda change: next(KINDS.index(row.kind) for row in (change.after, change.before) if row))
     )
 
 

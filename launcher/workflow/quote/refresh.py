@@ -99,7 +99,7 @@ def refresh_file(
         return refresh(every, catalog=catalog, environment=environment, now=now, say=say)
     except NoAccountError:
         say("  no AWS credentials: reading AWS's public price files")
-    named = sorted({region for each in questions for region in each.regions})
+    named = sorted({region for question in questions for region in question.regions})
     few = not only and not everywhere and len(named) > len(FIRST_REGIONS)
     chosen = [each for each in named if each in FIRST_REGIONS or not few] or named[: len(FIRST_REGIONS)]
     if few:
@@ -157,7 +157,7 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
         answered=0,
         resumed=0,
         prices=rows,
-        jumped=tuple(sorted(moved, key=lambda each: each.key)),
+        jumped=tuple(sorted(moved, key=lambda move: move.key)),
         vanished=(),
         refused=(),
         failures=(),
@@ -250,7 +250,7 @@ def _reachable(
     questions: Sequence[Question], sessions: Sessions, say: Tell
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions without the regions that the account may not use, and those regions."""
-    wanted = {region for each in questions if each.kind in REGIONAL for region in each.regions}
+    wanted = {region for question in questions if question.kind in REGIONAL for region in question.regions}
     if len(wanted) <= 1:
         return tuple(questions), ()
     try:
@@ -260,7 +260,11 @@ def _reachable(
     except AwsError as problem:
         say(f"  {problem.message}: requesting all regions")
         return tuple(questions), ()
-    left = [part for each in questions for part in (within((each,), usable) if each.kind in REGIONAL else (each,))]
+    left = [
+        part
+        for question in questions
+        for part in (within((question,), usable) if question.kind in REGIONAL else (question,))
+    ]
     return tuple(left), tuple(sorted(wanted - usable))
 
 
@@ -318,13 +322,13 @@ class _Run:
             CredentialsError: they are of no use; the answers that came before are kept.
         """
         kept = self.cache.answered(self.now)
-        missing = [each for each in asked if each.key not in kept]
+        missing = [question for question in asked if question.key not in kept]
         if len(missing) < len(asked):
             have = len(asked) - len(missing)
             self.say(f"  {have} of {len(asked)} answers are reused from the unfinished refresh")
         self.total = len(missing)
         with stage(self.say, self._questions) as self.asking:
-            self._ask({each: _known(each, catalog) for each in missing})
+            self._ask({question: _known(question, catalog) for question in missing})
         if not self.failures and not self.refused:
             self.cache.finish()
         return RefreshReport(
@@ -333,10 +337,10 @@ class _Run:
             answered=len(asked) - len(self.failures),
             resumed=len(asked) - len(missing),
             prices=self.prices,
-            jumped=tuple(sorted(self.jumped, key=lambda each: each.key)),
-            vanished=tuple(sorted(self.vanished, key=lambda each: each.key)),
-            refused=tuple(sorted(self.refused, key=lambda each: each.key)),
-            unmatched=tuple(sorted(self.unmatched, key=lambda each: (each.item, each.region))),
+            jumped=tuple(sorted(self.jumped, key=lambda move: move.key)),
+            vanished=tuple(sorted(self.vanished, key=lambda move: move.key)),
+            refused=tuple(sorted(self.refused, key=lambda refusal: refusal.key)),
+            unmatched=tuple(sorted(self.unmatched, key=lambda unmatched: (unmatched.item, unmatched.region))),
             failures=tuple(sorted(self.failures, key=lambda each: each[0])),
             skipped_regions=(),
         )

@@ -28,8 +28,8 @@ def spot_curve(priced: Priced, quoted: Quote, options: PriceOptions) -> tuple[tu
         Path(priced.path), request, priced.catalog, [Axis(key=KEY, values=rates)], now=priced.now, options=options
     )
     points = []
-    for each in found.points:
-        usd = each.best.usd if each.best is not None else None
+    for point in found.points:
+        usd = point.best.usd if point.best is not None else None
         if usd is not None:
-            points.append((float(each.values[KEY]), float(usd.low), float(usd.mid), float(usd.high)))
+            points.append((float(point.values[KEY]), float(usd.low), float(usd.mid), float(usd.high)))
     return tuple(points)

@@ -62,7 +62,7 @@ class Sweep:
     @property
     def cheapest(self) -> Point | None:
         """The point with the least total; None where none has one."""
-        known = [(each.best.usd.mid, each) for each in self.points if each.best is not None and each.best.usd]
+        known = [(point.best.usd.mid, point) for point in self.points if point.best is not None and point.best.usd]
         return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
@@ -100,18 +100,18 @@ def sweep_request(
         UnreadableInputError: a key cannot be understood, or there are too many points.
     """
     plain = document(request)
-    axes = tuple(Axis(key=_key(each.key, plain), values=each.values) for each in wanted)
-    names = [each.key for each in axes]
-    twice = next((each for each in names if names.count(each) > 1), None)
+    axes = tuple(Axis(key=_key(axis.key, plain), values=axis.values) for axis in wanted)
+    names = [axis.key for axis in axes]
+    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UnreadableInputError(f"--sweep {twice} is given twice", hint="put all its values into one option")
     count = 1
-    for each in axes:
-        count *= len(each.values)
+    for axis in axes:
+        count *= len(axis.values)
     if count > MOST_POINTS:
         raise UnreadableInputError(f"--sweep makes {count} points, at most {MOST_POINTS} are allowed", hint="drop some")
     points = []
-    for values in product(*(each.values for each in axes)):
+    for values in product(*(axis.values for axis in axes)):
         chosen = dict(zip(names, values, strict=True))
         own = _with(plain, chosen)
         try:
@@ -166,14 +166,14 @@ def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
     for key, value in values.items():
         *parents, last = key.split(".")
         section = data
-        for each in parents:
-            section = section[each]
+        for parent in parents:
+            section = section[parent]
         section[last] = value
     try:
         return plan_file.loads(json.dumps(data, default=str))
     except SlipwayError as problem:
         # The lines are those of no file that a person has.
-        findings = [replace(each, line=None, column=None) for each in problem.findings]
+        findings = [replace(finding, line=None, column=None) for finding in problem.findings]
         raise UnreadableInputError(f"--sweep {words(values)} cannot be priced", findings=findings) from problem
 
 

@@ -60,10 +60,10 @@ def _points(
         options=options,
     )
     points = []
-    for each in swept.points:
-        usd = each.best.usd if each.best is not None else None
+    for point in swept.points:
+        usd = point.best.usd if point.best is not None else None
         if usd is not None:
-            points.append((_mean(each.values[axis.key]), float(usd.low), float(usd.mid), float(usd.high)))
+            points.append((_mean(point.values[axis.key]), float(usd.low), float(usd.mid), float(usd.high)))
     return tuple(points)
 
 

@@ -134,11 +134,11 @@ def _imports(text: str) -> Iterable[str]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            modules = [each.name for each in node.names]
+            modules = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             modules = [node.module]
-            names = [each.name for each in node.names]
-            if node.module.startswith("transformers") and any(each.endswith("Trainer") for each in names):
+            names = [name.name for name in node.names]
+            if node.module.startswith("transformers") and any(name.endswith("Trainer") for name in names):
                 modules.append("transformers.Trainer")
         else:
             continue

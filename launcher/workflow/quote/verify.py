@@ -50,7 +50,7 @@ def verify(
     reasons = {number: _reason(each, option) for number, each in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
-    say(f"requesting from the Price List: {sum(not each for each in reasons.values())} usage types of {region}")
+    say(f"requesting from the Price List: {sum(not reason for reason in reasons.values())} usage types of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
             found = known.billed(line)
@@ -61,7 +61,7 @@ def verify(
             else:
                 reasons[number] = _not_one(found)
     if not usages:
-        listed = "; ".join(dict.fromkeys(each for each in reasons.values() if each))
+        listed = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
         raise ImpossibleError("AWS's calculator supports no line of this quote", hint=listed)
     account = caller(sessions.session(sessions.home, "sts")).account
     home = sessions.session(price_calculator.HOME, "bcm-pricing-calculator")
@@ -99,8 +99,14 @@ class _Listed:
         Several products share a usage type, at prices of their own; the catalog's attributes tell those apart that it
         has an item of.
         """
-        found = [each.attributes for each in self._candidates(line) if _is_billed_as(each, line.usage_type)]
-        items = [each for each in usage_types() if each.service == line.services[0] and each.name == line.usage_type]
+        found = [
+            candidate.attributes for candidate in self._candidates(line) if _is_billed_as(candidate, line.usage_type)
+        ]
+        items = [
+            usage_type
+            for usage_type in usage_types()
+            if usage_type.service == line.services[0] and usage_type.name == line.usage_type
+        ]
         exact = [each for each in found if any(item.matches(each) for item in items)]
         return sorted({(each["usagetype"], each.get("operation", "")) for each in exact or found})
 
@@ -113,7 +119,7 @@ class _Listed:
                 found = price_list.sagemaker_products(self._session, named, (self._region,))
             elif named:
                 products = price_list.machine_products(self._session, named, (self._region,))
-                found = [each for each in products if price_list.is_plain(each.attributes)]
+                found = [product for product in products if price_list.is_plain(product.attributes)]
             else:
                 found = price_list.bill_products(self._session, key, self._region)
             self._known[key] = found

@@ -58,24 +58,24 @@ def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
 def survey(store: Objects) -> tuple[Checkpoint, ...]:
     """Every step of a store, newest first."""
     found = store.found()
-    sizes = {each.key: each.bytes for each in found}
-    written: dict[str, datetime] = {each.key: each.modified for each in found}
+    sizes = {object_.key: object_.bytes for object_ in found}
+    written: dict[str, datetime] = {object_.key: object_.modified for object_ in found}
     by_step: dict[int, list[str]] = {}
     for key in sizes:
         step = step_of_folder_key(key)
         if step is not None:
             by_step.setdefault(step, []).append(key)
     judged = [_judged(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
-    needed = frozenset().union(*(each.needs for each in judged if each.whole))
+    needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.whole))
     superseded = (
         superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
     )
     # One that was removed leaves behind what a newer one has in common with it.
     return tuple(
-        replace(each, reason=_SHARED)
-        if each.form is None and needed.intersection(by_step[each.step])
-        else replace(each, superseded=each.step in superseded)
-        for each in judged
+        replace(checkpoint, reason=_SHARED)
+        if checkpoint.form is None and needed.intersection(by_step[checkpoint.step])
+        else replace(checkpoint, superseded=checkpoint.step in superseded)
+        for checkpoint in judged
     )
 
 
@@ -120,7 +120,7 @@ def _of_agent(
         return (later or [each for _, each in found])[0]
     newest = max(wholes, key=lambda each: each[:2])[2]
     others = [*later, *(each for _, _, each in wholes if _kind(each) != _kind(newest))]
-    needed = frozenset().union(*(each.needs for each in others))
+    needed = frozenset().union(*(other.needs for other in others))
     return replace(newest, marks=(*newest.marks, *sorted(needed)), shared=True) if others else newest
 
 
@@ -180,17 +180,17 @@ def chosen(found: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     Raises:
         ImpossibleError: there is none, or it is not whole.
     """
-    there = ", ".join(str(each.step) for each in found if each.whole) or "none"
+    there = ", ".join(str(checkpoint.step) for checkpoint in found if checkpoint.whole) or "none"
     if step is None:
-        for each in found:
-            if each.whole:
-                return each
+        for checkpoint in found:
+            if checkpoint.whole:
+                return checkpoint
         raise ImpossibleError("the store has no complete checkpoint")
-    for each in found:
-        if each.step == step and each.whole:
-            return each
-        if each.step == step:
-            raise ImpossibleError(f"step {step} is not complete: {each.reason}", hint=f"complete steps: {there}")
+    for checkpoint in found:
+        if checkpoint.step == step and checkpoint.whole:
+            return checkpoint
+        if checkpoint.step == step:
+            raise ImpossibleError(f"step {step} is not complete: {checkpoint.reason}", hint=f"complete steps: {there}")
     raise ImpossibleError(f"no checkpoint of step {step}", hint=f"complete steps: {there}")
 
 
@@ -207,16 +207,19 @@ def superseded(found: tuple[Checkpoint, ...], keys: Iterable[str], keep: int) ->
         keep: how many stay of each layout, >= 1.
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
-    for each in found:
-        if each.whole:
-            by_kind.setdefault(_kind(each), []).append(each)
+    for checkpoint in found:
+        if checkpoint.whole:
+            by_kind.setdefault(_kind(checkpoint), []).append(checkpoint)
     if not by_kind:
         return ()
-    kept = [each for group in by_kind.values() for each in group[: max(1, keep)]]
-    kept += [each for each in found if each.shared]
-    steps, whole = {each.step for each in kept}, {each.step for each in found if each.whole}
+    kept = [checkpoint for group in by_kind.values() for checkpoint in group[: max(1, keep)]]
+    kept += [checkpoint for checkpoint in found if checkpoint.shared]
+    steps, whole = (
+        {checkpoint.step for checkpoint in kept},
+        {checkpoint.step for checkpoint in found if checkpoint.whole},
+    )
     lowest = min(group[0].step for group in by_kind.values())
-    needed = frozenset().union(*(each.needs for each in kept))
+    needed = frozenset().union(*(checkpoint.needs for checkpoint in kept))
     return tuple(
         sorted(
             key

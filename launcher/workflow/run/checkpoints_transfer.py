@@ -126,7 +126,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
 
 def prunable(store: Objects, found: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:
     """What `prune` would delete: keys with their sizes."""
-    sizes = {each.key: each.bytes for each in store.found()}
+    sizes = {object_.key: object_.bytes for object_ in store.found()}
     return {key: sizes[key] for key in superseded(found, sizes, keep)}
 
 
@@ -163,7 +163,7 @@ def prune(store: Objects, keys: Iterable[str], now: datetime, advance: Advance) 
 
 def writer(store: Objects, now: datetime) -> str | None:
     """The run whose agent gives signs of life in a store, or "a job"; None where none does."""
-    found = [each for each in store.found() if each.key == CLAIM]
+    found = [object_ for object_ in store.found() if object_.key == CLAIM]
     if not found:
         return None
     try:

@@ -194,17 +194,17 @@ def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] 
     with ThreadPoolExecutor(max_workers=concurrency) as workers:
         results = [each for found in workers.map(keep, range(concurrency)) for each in found]
     lasted = clock() - begun
-    replies = [each for each in results if isinstance(each, Reply)]
-    failures = [each for each in results if isinstance(each, SlipwayError)]
+    replies = [result for result in results if isinstance(result, Reply)]
+    failures = [result for result in results if isinstance(result, SlipwayError)]
     return LoadStep(
         concurrency=concurrency,
         seconds=lasted,
         requests=len(results),
         failures=len(failures),
-        input_tokens=sum(each.input_tokens for each in replies),
-        output_tokens=sum(each.output_tokens for each in replies),
-        first_s=percentiles([each.first_s for each in replies if each.first_s is not None]),
-        whole_s=percentiles([each.whole_s for each in replies]),
+        input_tokens=sum(reply.input_tokens for reply in replies),
+        output_tokens=sum(reply.output_tokens for reply in replies),
+        first_s=percentiles([reply.first_s for reply in replies if reply.first_s is not None]),
+        whole_s=percentiles([reply.whole_s for reply in replies]),
         failure=failures[0].message if failures else "",
     )
 

@@ -383,7 +383,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
 def _take_note(story: LaunchLog, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
-        story.stacks = tuple((each.name, each.status) for each in checked.stacks)
+        story.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
         story.verified = checked.verified
     if target.box is not None:
         story.not_emulated = left_out(target.box, checked, target.stand_ins)
@@ -392,7 +392,7 @@ def _take_note(story: LaunchLog, handle: ClusterHandle, target: DeployTarget, pl
 
 
 def _keep_logs(box: Sandbox, folder: RunFolder) -> None:
-    lines = [json.dumps(asdict(each), default=str) for each in box.s3_requests()]
+    lines = [json.dumps(asdict(request), default=str) for request in box.s3_requests()]
     write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
     if faults := box.server_log():
         write_whole(folder.path / SANDBOX_LOG, faults)

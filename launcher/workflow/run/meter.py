@@ -71,10 +71,10 @@ def _asked(name: str, zone: str | None, nodes: int, session: Session) -> SpotNow
         rates = spot_history.spot(session, [name], now).rates
     except SlipwayError as problem:
         return SpotNow(usd_per_hour=None, note=f"not read: {problem.message}")
-    of_zone = [each for each in rates if zone in (None, each.key.zone)]
+    of_zone = [rate for rate in rates if zone in (None, rate.key.zone)]
     if not of_zone:
         return SpotNow(usd_per_hour=None, note=f"EC2 has no spot price for {zone or session.region}")
-    found = max(of_zone, key=lambda each: each.usd)
+    found = max(of_zone, key=lambda fetched_price: fetched_price.usd)
     where = "" if zone is not None or len(of_zone) == 1 else f", in {found.key.zone}, the dearest zone"
     return SpotNow(usd_per_hour=found.usd * Decimal(nodes), note=f"{found.note}{where}")
 
@@ -128,7 +128,9 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
         return None
     simulated = _simulated(folder)
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
-    times = [moment(each["time"]) for each in events if each.get("event") == "checkpoint-uploaded" and "time" in each]
+    times = [
+        moment(event["time"]) for event in events if event.get("event") == "checkpoint-uploaded" and "time" in event
+    ]
     found = meter(
         points,
         steps,
@@ -224,4 +226,4 @@ def hours_at(ran: Sequence[Attempt], now: datetime) -> float:
     """Wall hours of all attempts; the last one goes on where it has no end."""
     last = ran[-1]
     running = 0.0 if last.ended_at is not None else max(0.0, (now - last.started_at).total_seconds() / 3600)
-    return sum(each.hours for each in ran) + running
+    return sum(attempt.hours for attempt in ran) + running

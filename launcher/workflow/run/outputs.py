@@ -20,12 +20,16 @@ def stored_outputs(store: Objects, run: str | None) -> OutputManifest:
         ImpossibleError: there are none, or they cannot be read.
     """
     stored = store.found(below=f"{FOLDER}/")
-    found = {each.key.split("/")[1]: each for each in stored if each.key == manifest_key(each.key.split("/")[1])}
+    found = {
+        object_.key.split("/")[1]: object_
+        for object_ in stored
+        if object_.key == manifest_key(object_.key.split("/")[1])
+    }
     if not found:
         raise ImpossibleError(
             f"no outputs in {store.uri}", hint="set run.outputs; outputs are stored when the command has ended"
         )
-    newest = max(found.values(), key=lambda each: each.modified) if run is None else found.get(run)
+    newest = max(found.values(), key=lambda object_: object_.modified) if run is None else found.get(run)
     if newest is None:
         raise ImpossibleError(f"no outputs of the run {run}", hint=f"runs with outputs: {', '.join(sorted(found))}")
     try:

@@ -121,7 +121,7 @@ class Fallback:
                     raise
             else:
                 # Where it took over the cluster of an earlier attempt, that one is in use.
-                self.left[:] = [each for each in self.left if not _shares_cluster(each, quoted.plan)]
+                self.left[:] = [plan for plan in self.left if not _shares_cluster(plan, quoted.plan)]
                 return done
             priced, rank, quoted = following
 

@@ -126,7 +126,7 @@ def reminding(
 
 def _going_on(name: str, folder: RunFolder, context: DeployContext) -> str | None:
     """The plan's newest job from this folder, where it waits or runs still; an unknown one is told."""
-    before = next((each for each in earlier_runs(name, folder) if recorded(each) is not None), None)
+    before = next((run for run in earlier_runs(name, folder) if recorded(run) is not None), None)
     if before is None:
         return None
     try:
@@ -154,7 +154,7 @@ def found_before(plan: Plan, context: DeployContext, now: datetime, *, fresh: bo
         mine = _owner(plan, session) if theirs is not None else None
         uri += _newest(first)
         store = Objects.at(session, uri)
-        run, newest = writer(store, now), next((each for each in survey(store) if each.whole), None)
+        run, newest = writer(store, now), next((checkpoint for checkpoint in survey(store) if checkpoint.whole), None)
     except SlipwayError as problem:
         yield f"warning: what {uri or 'the store'} contains from earlier launches is unknown: {problem.message}"
         return

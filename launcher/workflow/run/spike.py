@@ -61,7 +61,7 @@ def remove_made(
         environment: the credentials.
         tell: takes progress.
     """
-    plans = [pinned_plan(plan_file.load(each.path / "plan.json"), catalog) for each in runs]
+    plans = [pinned_plan(plan_file.load(run.path / "plan.json"), catalog) for run in runs]
     made = {(each.cluster_name, each.place.region): each for each in plans if deploys(each)}
     return tuple(line for plan in made.values() for line in _removed(plan, begun, catalog, environment, tell))
 
@@ -74,7 +74,7 @@ def _removed(
     asked = Subject(cluster=name, region=region, network=plan.request.network.name)
     try:
         found = survey(asked, session, catalog, erase=True)
-        if any(each.deployed_at is not None and each.deployed_at < begun for each in found.going):
+        if any(stack.deployed_at is not None and stack.deployed_at < begun for stack in found.going):
             raise ImpossibleError("it existed before the spike started")
         removal = take_down(found, session, catalog, tell)
     except SlipwayError as problem:
@@ -313,7 +313,7 @@ def enough_of(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) -
         shown_at.append(clock())
         if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:
             return True
-        return any(each["event"] in READ_BACK_ENDINGS for each in read_events(folder.path / JOB_FOLDER / EVENTS))
+        return any(event["event"] in READ_BACK_ENDINGS for event in read_events(folder.path / JOB_FOLDER / EVENTS))
 
     return enough
 

@@ -77,7 +77,7 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
         return None
     finally:
         sessions.close()
-    return {each.name: each.status for each in found if each is not None}
+    return {stack.name: stack.status for stack in found if stack is not None}
 
 
 def _own(request: PlanRequest) -> list[str]:
@@ -167,7 +167,7 @@ def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Re
     found = _with_job(_left(name, folder), folder)
     if found.report is None or not found.attempts:
         return report
-    running = hours_at(found.attempts, now) - sum(each.hours for each in found.attempts)
+    running = hours_at(found.attempts, now) - sum(attempt.hours for attempt in found.attempts)
     return replace(found.report, attempts=found.attempts, running_h=running)
 
 
@@ -235,7 +235,7 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
     """A run with what its agent and its trainer wrote, as far as that was brought into its folder."""
     place = folder.path / JOB_FOLDER
     events, metric = read_events(place / EVENTS), _last_metric(place)
-    saved = [int(each["step"]) for each in events if each.get("event") == "checkpoint-uploaded"]
+    saved = [int(event["step"]) for event in events if event.get("event") == "checkpoint-uploaded"]
     step, report = metric.get("step"), known.report
     if report is not None and report.stored is not None:
         report = replace(report, stored=stored_checkpoints(events))

@@ -29,15 +29,17 @@ def timeline(folder: RunFolder, attempts: Sequence[Attempt]) -> RunTimeline:
     if not attempts:
         return RunTimeline(losses=(), rates=(), saved=(), broken=(), ends_at=0.0)
     first = attempts[0].started_at
-    figures = list(_figures(folder, [(each.started_at - first).total_seconds() for each in attempts]))
-    stored = [each for each in read_events(folder.path / JOB_FOLDER / EVENTS) if each["event"] == "checkpoint-uploaded"]
+    figures = list(_figures(folder, [(attempt.started_at - first).total_seconds() for attempt in attempts]))
+    stored = [
+        event for event in read_events(folder.path / JOB_FOLDER / EVENTS) if event["event"] == "checkpoint-uploaded"
+    ]
     saved = tuple((when - first).total_seconds() for each in stored if (when := _when(each)) is not None)
-    over = [(each.ended_at - first).total_seconds() for each in attempts if each.ended_at is not None]
+    over = [(attempt.ended_at - first).total_seconds() for attempt in attempts if attempt.ended_at is not None]
     gone = interrupted(attempts)
     broken = tuple(
-        (each.ended_at - first).total_seconds()
-        for each in attempts
-        if each.ended_at is not None and (each.ended_by == "failure" or each in gone)
+        (attempt.ended_at - first).total_seconds()
+        for attempt in attempts
+        if attempt.ended_at is not None and (attempt.ended_by == "failure" or attempt in gone)
     )
     return RunTimeline(
         losses=tuple((at, float(each["loss"])) for at, each in figures if "loss" in each),

@@ -62,13 +62,13 @@ def differences(template, quote):
 
 def unknown(template):
     """Types of resources that are neither priced nor known to cost nothing."""
-    kinds = {each["Type"] for each in template["Resources"].values()}
+    kinds = {resource["Type"] for resource in template["Resources"].values()}
     return {each for each in kinds - PRICED if not each.startswith(FREE)}
 
 
 def resources(template, kind):
     """The properties of every resource of a type."""
-    return [each.get("Properties", {}) for each in template["Resources"].values() if each["Type"] == kind]
+    return [resource.get("Properties", {}) for resource in template["Resources"].values() if resource["Type"] == kind]
 
 
 # ------------------------------------------------------------------------------------------------- what is deployed
@@ -85,7 +85,7 @@ def of_instances(template, quote):
     (variant,) = config["ProductionVariants"]
     components = resources(template, "AWS::SageMaker::InferenceComponent")
     copies = quote["serving"]["copies_per_instance"] if components else 1
-    ranges = [(each["MinCapacity"], each["MaxCapacity"]) for each in targets(template)]
+    ranges = [(target["MinCapacity"], target["MaxCapacity"]) for target in targets(template)]
     initial = variant["InitialInstanceCount"] * copies
     ((least, most),) = ranges or [(initial, initial)]
     managed = variant.get("ManagedInstanceScaling")
@@ -118,14 +118,14 @@ def of_storage(template, quote):
     (config,) = resources(template, "AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
     buckets = resources(template, "AWS::S3::Bucket")
-    days = [rule["ExpirationInDays"] for each in buckets for rule in each["LifecycleConfiguration"]["Rules"]]
+    days = [rule["ExpirationInDays"] for bucket in buckets for rule in bucket["LifecycleConfiguration"]["Rules"]]
     requests = quote["serving"]["requests_per_month"]
-    kept_days = {each["RetentionInDays"] for each in resources(template, "AWS::Logs::LogGroup")}
+    kept_days = {resource["RetentionInDays"] for resource in resources(template, "AWS::Logs::LogGroup")}
     (log_days,) = kept_days
     sent = traffic_gb(quote)
     return {
         "volume GB-months": variant.get("VolumeSizeInGB", 0) * quote["serving"]["instances"]["mean"],
-        "kept GB-months": sum(sent * each * 24 / MONTH_H for each in days),
+        "kept GB-months": sum(sent * day * 24 / MONTH_H for day in days),
         "uploads": 2 * requests / 1000 if "AsyncInferenceConfig" in config else 0,
         "log GB-months": quantity(quote, "CloudWatch logs") * log_days * 24 / MONTH_H,
     }
@@ -140,7 +140,9 @@ def of_watch(template):
     """Alarms, metrics and what else watches the endpoint."""
     functions = resources(template, "AWS::Lambda::Function")
     function = functions[0]
-    (schedule,) = [each for each in resources(template, "AWS::Events::Rule") if "ScheduleExpression" in each]
+    (schedule,) = [
+        resource for resource in resources(template, "AWS::Events::Rule") if "ScheduleExpression" in resource
+    ]
     calls = 60 / int(re.fullmatch(r"rate\((\d+) minutes\)", schedule["ScheduleExpression"])[1])
     return {
         "alarms": len(resources(template, "AWS::CloudWatch::Alarm")),
@@ -158,7 +160,7 @@ def of_watch(template):
 
 def of_quote(quote):
     """The same quantities as the quote has them; a line that nothing is known of is one too."""
-    (scaling,) = [each["value"] for each in quote["policies"] if each["name"] == "autoscaling"]
+    (scaling,) = [policy["value"] for policy in quote["policies"] if policy["name"] == "autoscaling"]
     least, most = re.fullmatch(r"(\d+) to (\d+) instances", scaling).groups()
     found: dict[str, Any] = {"instances": [int(least), int(most)]}
     hours = 0.0

@@ -75,5 +75,7 @@ def statements(assembly, sid):
     """The statements of a name in every role and policy of the stack."""
     roles = assembly.resources("serving", "AWS::IAM::Role").values()
     documents = [policy["PolicyDocument"] for role in roles for policy in role.get("Policies", [])]
-    documents += [each["PolicyDocument"] for each in assembly.resources("serving", "AWS::IAM::ManagedPolicy").values()]
+    documents += [
+        resource["PolicyDocument"] for resource in assembly.resources("serving", "AWS::IAM::ManagedPolicy").values()
+    ]
     return [each for document in documents for each in document["Statement"] if each.get("Sid") == sid]

@@ -125,12 +125,12 @@ class TestDeployment:
     def test_alarms_take_a_new_version_back(self, example):
         made = [*example.resources("serving", COMPONENT).values(), only(example, ENDPOINT)]
         (config,) = [each["DeploymentConfig"] for each in made if "DeploymentConfig" in each]
-        named = [each["AlarmName"]["Ref"] for each in config["AutoRollbackConfiguration"]["Alarms"]]
+        named = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
         metrics = {example.resources("serving", "AWS::CloudWatch::Alarm")[each]["MetricName"] for each in named}
         assert metrics in ({"Invocation5XXErrors", "ModelLatency"}, {"InvocationFailures"})
         (watch,) = statements(example, "WatchDeployments")
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
-        assert [each["Fn::GetAtt"][0] for each in arns] == named
+        assert [arn["Fn::GetAtt"][0] for arn in arns] == named
 
     def test_an_update_keeps_the_number_of_instances(self, endpoint):
         assert only(endpoint("llama33-70b-inf2"), ENDPOINT)["RetainAllVariantProperties"] is True
@@ -152,7 +152,7 @@ class TestStore:
 
     def test_capturing_keeps_requests_and_answers(self, endpoint):
         capture = only(endpoint("embedding-inf2"), CONFIG)["DataCaptureConfig"]
-        assert [each["CaptureMode"] for each in capture["CaptureOptions"]] == ["Input", "Output"]
+        assert [option["CaptureMode"] for option in capture["CaptureOptions"]] == ["Input", "Output"]
         assert capture["InitialSamplingPercentage"] == 100
 
     def test_without_either_there_is_no_bucket(self, endpoint):
@@ -164,7 +164,7 @@ class TestStore:
         key = "arn:aws:kms:us-east-1:123456789012:key/0f9a1c2e-58d1-4a43-9a61-5c3b0a5b7d10"
         assert only(made, CONFIG)["KmsKeyId"] == key
         # The containers' role, and the guard's, which publishes to a topic under the key.
-        assert [each["Resource"] for each in statements(made, "UseKey")] == [key, key]
+        assert [statement["Resource"] for statement in statements(made, "UseKey")] == [key, key]
         (lend,) = statements(made, "LendKey")
         assert lend["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
@@ -182,9 +182,9 @@ class TestPermissions:
     def test_sagemaker_takes_the_role_for_this_account_alone(self, example):
         roles = example.resources("serving", "AWS::IAM::Role").values()
         (trust,) = [
-            each["AssumeRolePolicyDocument"]["Statement"][0]
-            for each in roles
-            if "sagemaker" in json.dumps(each["AssumeRolePolicyDocument"])
+            role["AssumeRolePolicyDocument"]["Statement"][0]
+            for role in roles
+            if "sagemaker" in json.dumps(role["AssumeRolePolicyDocument"])
         ]
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
@@ -196,19 +196,21 @@ class TestPermissions:
             "endpoint/slipway-llama31-8b-inf2",
             "inference-component/slipway-llama31-8b-inf2",
         ]
-        assert [each["Action"] for each in statements(made, "BearerToken")] == ["sagemaker:CallWithBearerToken"]
+        assert [statement["Action"] for statement in statements(made, "BearerToken")] == [
+            "sagemaker:CallWithBearerToken"
+        ]
 
     def test_callers_of_a_queue_put_requests_and_read_answers(self, endpoint):
         made = endpoint("asynchronous-inf2")
-        assert [each["Action"] for each in statements(made, "Invoke")] == ["sagemaker:InvokeEndpointAsync"]
+        assert [statement["Action"] for statement in statements(made, "Invoke")] == ["sagemaker:InvokeEndpointAsync"]
         assert statements(made, "BearerToken") == []
-        assert [each["Action"] for each in statements(made, "Ask")] == ["s3:PutObject"]
+        assert [statement["Action"] for statement in statements(made, "Ask")] == ["s3:PutObject"]
 
     def test_the_log_does_not_last_for_ever(self, example):
         groups = example.resources("serving", "AWS::Logs::LogGroup").values()
-        assert {each["RetentionInDays"] for each in groups} == {30}
+        assert {group["RetentionInDays"] for group in groups} == {30}
         kind = "InferenceComponents" if example.resources("serving", COMPONENT) else "Endpoints"
-        assert f"/aws/sagemaker/{kind}/slipway-{example.plan.name}" in [each.get("LogGroupName") for each in groups]
+        assert f"/aws/sagemaker/{kind}/slipway-{example.plan.name}" in [group.get("LogGroupName") for group in groups]
 
 
 def test_clients_are_told_the_base_url(endpoint):

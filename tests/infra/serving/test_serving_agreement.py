@@ -112,12 +112,12 @@ def expiry(made):
 
 
 def log_days(made):
-    for each in resources(made, "AWS::Logs::LogGroup"):
-        each["RetentionInDays"] = 400
+    for resource in resources(made, "AWS::Logs::LogGroup"):
+        resource["RetentionInDays"] = 400
 
 
 def schedule(made):
-    (rule,) = [each for each in resources(made, "AWS::Events::Rule") if "ScheduleExpression" in each]
+    (rule,) = [resource for resource in resources(made, "AWS::Events::Rule") if "ScheduleExpression" in resource]
     rule["ScheduleExpression"] = "rate(10 minutes)"
 
 
@@ -202,6 +202,6 @@ def test_a_quoted_range_type_or_price_that_is_another_is_noticed(sides):
     ]:
         changed = {**quote, name: json.loads(json.dumps(quote[name]).replace(old, new))}
         assert differences(template, changed) == [told]
-    (line,) = [each for each in quote["components"] if each["name"].startswith("guard")]
+    (line,) = [component for component in quote["components"] if component["name"].startswith("guard")]
     line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
     assert differences(template, quote) == ["function price"]

@@ -46,10 +46,10 @@ class Account(ManagedAccount):
                 "EndpointArn": f"{ARN}:endpoint/{NAME}",
                 "EndpointName": NAME,
                 "VariantName": "main",
-                "InferenceComponentStatus": each,
+                "InferenceComponentStatus": status,
                 "LastModifiedTime": NOW,
             }
-            for each in statuses
+            for status in statuses
         ]
         answer = {"InferenceComponents": found}
         self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})

@@ -35,9 +35,9 @@ def test_everything_it_makes_is_allowed_by_its_name(example, boundary):
 
 
 def test_every_type_of_an_endpoints_stack_is_allowed(example):
-    types = {each["Type"] for template in example.templates.values() for each in template["Resources"].values()}
+    types = {resource["Type"] for template in example.templates.values() for resource in template["Resources"].values()}
     names = execution_policies([TargetKind.SAGEMAKER_ENDPOINT])
-    assert types <= {each for name in names for each in PERMISSIONS.policy(name).types}
+    assert types <= {type_ for name in names for type_ in PERMISSIONS.policy(name).types}
 
 
 def test_whoever_runs_slipway_may_ask_it_and_read_its_log(example):
@@ -75,5 +75,5 @@ def test_such_a_role_needs_what_the_stacks_own_has(example):
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     asked = {each for found, _ in needed_actions(PERMISSIONS, request, role, account) for each in found}
     (own,) = containers(example)
-    for each in own["Policies"]:
-        assert actions(each["PolicyDocument"]) <= asked
+    for policy in own["Policies"]:
+        assert actions(policy["PolicyDocument"]) <= asked

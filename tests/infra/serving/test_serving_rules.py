@@ -13,11 +13,11 @@ from tests.infra.serving.conftest import FILES
 
 
 def test_every_finding_is_accepted_for_a_reason(example):
-    assert [each for each in example.violations if accepted(ENDPOINTS, *each) is None] == []
+    assert [violation for violation in example.violations if accepted(ENDPOINTS, *violation) is None] == []
 
 
 def test_nothing_is_accepted_that_does_not_occur(endpoint):
-    used = {accepted(ENDPOINTS, *each) for name in FILES for each in endpoint(name).violations}
+    used = {accepted(ENDPOINTS, *violation) for name in FILES for violation in endpoint(name).violations}
     assert used == set(range(len(ENDPOINTS)))
 
 

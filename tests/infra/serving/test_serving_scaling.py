@@ -41,8 +41,8 @@ class TestScaling:
 
     def test_the_scaler_waits_for_what_it_scales(self, endpoint):
         resources = endpoint("llama31-8b-inf2").template("serving")["Resources"]
-        (waits,) = [each["DependsOn"] for each in resources.values() if each["Type"] == TARGET]
-        assert "AWS::SageMaker::InferenceComponent" in {resources[each]["Type"] for each in waits}
+        (waits,) = [resource["DependsOn"] for resource in resources.values() if resource["Type"] == TARGET]
+        assert "AWS::SageMaker::InferenceComponent" in {resources[wait]["Type"] for wait in waits}
 
     def test_a_schedule_moves_the_range_in_copies(self, endpoint):
         first, second = only(endpoint("llama31-8b-inf2"), TARGET)["ScheduledActions"]
@@ -97,20 +97,20 @@ class TestAlarms:
         """Dimensions and statistics of the developer guide; an alarm on any others never has data."""
         variant_of = {"EndpointName", "VariantName"}
         queue = alarms(endpoint("asynchronous-inf2"))
-        assert {each["Name"] for each in queue["Errors"]["Dimensions"]} == variant_of
-        assert {each["Name"] for each in queue["Wake"]["Dimensions"]} == {"EndpointName"}
+        assert {dimension["Name"] for dimension in queue["Errors"]["Dimensions"]} == variant_of
+        assert {dimension["Name"] for dimension in queue["Wake"]["Dimensions"]} == {"EndpointName"}
         set_up = alarms(endpoint("llama33-70b-inf2"))
         for name in ("Errors", "Refused", "Latency", "Overhead", "Idle"):
-            assert {each["Name"] for each in set_up[name]["Dimensions"]} == variant_of
+            assert {dimension["Name"] for dimension in set_up[name]["Dimensions"]} == variant_of
             component = alarms(endpoint("llama31-8b-inf2"))[name]
-            assert [each["Name"] for each in component["Dimensions"]] == ["InferenceComponentName"]
+            assert [dimension["Name"] for dimension in component["Dimensions"]] == ["InferenceComponentName"]
         assert set_up["Overhead"]["Statistic"] == "Average"
         assert set_up["Latency"]["ExtendedStatistic"] == "p90"
 
     def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint):
         idle = alarms(endpoint(asynchronous=True, tensor_parallel=2))["Idle"]
         assert (idle["MetricName"], idle["Statistic"]) == ("ApproximateBacklogSize", "Maximum")
-        assert [each["Name"] for each in idle["Dimensions"]] == ["EndpointName"]
+        assert [dimension["Name"] for dimension in idle["Dimensions"]] == ["EndpointName"]
 
     def test_everybody_is_told_but_of_a_wake(self, example):
         (topic,) = example.resources("serving", "AWS::SNS::Topic")
@@ -166,7 +166,7 @@ class TestGuardrails:
 
     def test_everything_carries_the_tags(self, example):
         for kind in ("AWS::SageMaker::Endpoint", "AWS::SageMaker::Model", CONFIG):
-            tags = {each["Key"]: each["Value"] for each in only(example, kind)["Tags"]}
+            tags = {tag["Key"]: tag["Value"] for tag in only(example, kind)["Tags"]}
             assert tags["slipway:cluster"] == example.plan.name
             assert tags["slipway:digest"] == example.plan.digest
 
@@ -188,5 +188,5 @@ def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(en
     plan = endpoint("llama33-70b-inf2").plan
     with pytest.raises(ImpossibleError) as refusal:
         build_app(replace(plan, place=replace(plan.place, region="eu-north-1")), outdir=tmp_path)
-    assert [each.code for each in refusal.value.findings] == ["image-not-in-region"]
+    assert [finding.code for finding in refusal.value.findings] == ["image-not-in-region"]
     assert list(tmp_path.iterdir()) == []

@@ -32,7 +32,7 @@ def test_a_node_has_them_before_the_command_and_fetches_none_twice(node, bucket,
     bucket.write("data/y.txt", b"longer")
     (place / "a" / "x.txt.slipway-partial").write_text("of an attempt that was killed")
     assert node.run(attempt=2) == 0
-    assert [(each["files"], each["bytes"], each["there"]) for each in node.events("data-fetched")] == [
+    assert [(event["files"], event["bytes"], event["there"]) for event in node.events("data-fetched")] == [
         (2, 6, 0),
         (1, 6, 1),
     ]

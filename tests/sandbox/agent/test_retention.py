@@ -216,7 +216,7 @@ class TestOtherLayouts:
         assert {*found(policy)} == {60}
         policy.committed(retention.kept(whole(bucket, 1000, layout="megatron")))
         assert {*found(policy)} == {500}
-        assert sorted(each.step for each in policy.of_other_layouts()) == [50, 100, 900]
+        assert sorted(other_layout.step for other_layout in policy.of_other_layouts()) == [50, 100, 900]
         assert policy.of_other_layouts() == []
 
     def test_nor_are_those_kept_that_count_as_this_layouts(self, store, bucket):
@@ -256,7 +256,7 @@ class TestOtherLayouts:
         bucket.write(commit_key(20), json.dumps(document).encode())
         policy = keeping(store, newest=whole(bucket, 30))
         assert found(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
-        assert [each.step for each in policy.of_other_layouts()] == [20]
+        assert [layout.step for layout in policy.of_other_layouts()] == [20]
         seen = survey(objects)
         assert "later version" in seen[1].reason
         assert superseded(seen, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)

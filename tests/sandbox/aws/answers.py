@@ -23,4 +23,4 @@ def events(cloudformation, name, logical_id=None):
 
 
 def outputs(stack):
-    return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}

@@ -61,27 +61,27 @@ class TestParallelCluster:
         assert outputs(made)["Status"] == "CREATE_COMPLETE"
         filters = [{"Name": "tag:parallelcluster:cluster-name", "Values": ["demo"]}]
         found = [
-            each
+            instance
             for reservation in client("ec2").describe_instances(Filters=filters)["Reservations"]
-            for each in reservation["Instances"]
+            for instance in reservation["Instances"]
         ]
         head = [each for each in found if each["InstanceId"] == outputs(made)["Head"]]
         nodes = [each for each in found if each["InstanceType"] == "p5.48xlarge"]
         assert [each["InstanceType"] for each in head] == ["m5.large"]
-        assert [each["InstanceLifecycle"] for each in nodes] == ["spot", "spot"]
+        assert [node["InstanceLifecycle"] for node in nodes] == ["spot", "spot"]
         assert {"Key": "team", "Value": "ml"} in nodes[0]["Tags"]
-        assert [each.name for each in sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
-        assert {each.instance_id for each in sandbox.nodes("demo")} == {each["InstanceId"] for each in nodes}
+        assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
+        assert {node.instance_id for node in sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
 
     def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, sandbox):
         made = stack(cluster_template())
-        ids = [each.instance_id for each in sandbox.nodes("demo")]
+        ids = [node.instance_id for node in sandbox.nodes("demo")]
 
         cloudformation.delete_stack(StackName=made["StackName"])
 
         assert sandbox.clusters() == ()
         found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
-        assert {each["State"]["Name"] for one in found for each in one["Instances"]} == {"terminated"}
+        assert {instance["State"]["Name"] for one in found for instance in one["Instances"]} == {"terminated"}
 
     @pytest.mark.parametrize(
         "change, told",

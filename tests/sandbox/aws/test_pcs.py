@@ -222,7 +222,7 @@ class TestJobs:
         made = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
         queued = [{"computeNodeGroupId": made["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
-        return lambda: [each for each in sandbox.nodes("small") if each.instance_id]
+        return lambda: [node for node in sandbox.nodes("small") if node.instance_id]
 
     @pytest.fixture
     def session(self, sandbox):

@@ -116,8 +116,8 @@ class TestBuckets:
         s3.put_object(Bucket="careful", Key="jobs/a/step-1/other.json", Body=b"{}")
 
         assert s3.get_object(**manifest)["Body"].read() == b"{}"
-        for each in s3.list_objects_v2(Bucket="careful")["Contents"]:
-            s3.delete_object(Bucket="careful", Key=each["Key"])
+        for content in s3.list_objects_v2(Bucket="careful")["Contents"]:
+            s3.delete_object(Bucket="careful", Key=content["Key"])
 
     def test_a_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
         name = stack({"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}})["StackName"]
@@ -135,7 +135,7 @@ class TestBuckets:
         s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
         s3.get_object(Bucket="logged", Key="step-2/part 0.bin")["Body"].read()
 
-        mine = [each for each in sandbox.s3_requests() if each.bucket == "logged" and each.key]
+        mine = [request for request in sandbox.s3_requests() if request.bucket == "logged" and request.key]
 
         assert [(each.method, each.key, each.status) for each in mine] == [
             ("PUT", "step-2/part 0.bin", 200),

@@ -56,7 +56,7 @@ class TestStacks:
         updated = stack({"Vpc": VPC, "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "added"}}})
 
         assert updated["StackStatus"] == "UPDATE_COMPLETE"
-        assert any("added" in each["TopicArn"] for each in client("sns").list_topics()["Topics"])
+        assert any("added" in topic["TopicArn"] for topic in client("sns").list_topics()["Topics"])
         filters = [{"Name": "cidr-block", "Values": ["10.9.0.0/24"]}]
         assert client("ec2").describe_subnets(Filters=filters)["Subnets"] == []
 
@@ -194,7 +194,7 @@ class TestStacks:
 
         cloudformation.delete_stack(StackName=name)
 
-        assert "stays" in {each["Name"] for each in client("s3").list_buckets()["Buckets"]}
+        assert "stays" in {bucket["Name"] for bucket in client("s3").list_buckets()["Buckets"]}
 
 
 class TestTerminationProtection:

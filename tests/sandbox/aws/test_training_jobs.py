@@ -98,7 +98,7 @@ def printed(client):
             except ClientError:
                 answer = {"events": []}
             if len(answer["events"]) >= count:
-                return [(each["logStreamName"], each["message"]) for each in answer["events"]]
+                return [(event["logStreamName"], event["message"]) for event in answer["events"]]
             time.sleep(0.1)
         raise AssertionError(answer)
 
@@ -110,7 +110,7 @@ def codes(refused):
 
 
 def secondary(found):
-    return [each["Status"] for each in found["SecondaryStatusTransitions"]]
+    return [transition["Status"] for transition in found["SecondaryStatusTransitions"]]
 
 
 def test_nodes_run_with_files_of_their_own_and_the_states_come_in_their_order(create, until, printed):

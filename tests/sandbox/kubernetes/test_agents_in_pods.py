@@ -154,13 +154,13 @@ def launch(cluster, client, job, endpoint, store):
 def status(client):
     def look():
         found = kubernetes.client.BatchV1Api(client).read_namespaced_job("train", "default").status
-        return {each.type: each.message for each in found.conditions or ()}
+        return {condition.type: condition.message for condition in found.conditions or ()}
 
     return look
 
 
 def _running(cluster):
-    return [each for each in cluster.pods() if each["status"].get("phase") == "Running"]
+    return [pod for pod in cluster.pods() if pod["status"].get("phase") == "Running"]
 
 
 def _bit_for_bit(store, nodes, steps):
@@ -176,7 +176,7 @@ def test_two_pods_meet_train_and_leave_their_files(cluster, launch, store, statu
     launch(steps=20)
     until(lambda: "Complete" in status(), 60)
     _bit_for_bit(store, 2, 20)
-    assert [each["attempt"] for each in store.events("attempt-started")] == [1]
+    assert [event["attempt"] for event in store.events("attempt-started")] == [1]
     assert [each["step"] for each in map(json.loads, store.file("metrics.jsonl").splitlines()) if "step" in each][
         -1
     ] == 20
@@ -202,7 +202,7 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, launch, store, status, unt
     until(status)
     assert "Complete" in status(), [status(), store.file("log.txt"), store.file("log-part1.txt")]
     _bit_for_bit(store, 2, 160)
-    restored = [each["step"] for each in store.events("restored")]
+    restored = [event["step"] for event in store.events("restored")]
     assert restored
     assert restored[0] > 0
 

@@ -86,9 +86,9 @@ def pods(hosted, monkeypatch):
             tags=[],
             creation_time=NOW - timedelta(hours=5),
         )
-        for each in groups:
-            for _ in range(each["InstanceCount"]):
-                made.add(each["InstanceGroupName"])
+        for group in groups:
+            for _ in range(group["InstanceCount"]):
+                made.add(group["InstanceGroupName"])
         sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = made
         yield made
 
@@ -127,7 +127,7 @@ def guard(pods):
 
 
 def names(hosted, group):
-    return {each.name for each in hosted.nodes() if each.partition == group}
+    return {node.name for node in hosted.nodes() if node.partition == group}
 
 
 def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(pods, hosted, guard, until):

@@ -150,6 +150,6 @@ def test_our_kinds_say_of_queues_what_kueues_own_definitions_say(document, taken
     pytest.importorskip("cel")
     plural = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}[document["kind"]]
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", f"kueue.x-k8s.io_{plural}.yaml")
-    (vendors,) = [each for each in defined(yaml.safe_load(path.read_text())) if each.version == "v1beta1"]
-    (ours,) = [each for each in shipped(("kueue",)) if each.plural == plural]
-    assert [not refusals(document, kinds=(each,)) for each in (vendors, ours)] == [taken, taken]
+    (vendors,) = [kind for kind in defined(yaml.safe_load(path.read_text())) if kind.version == "v1beta1"]
+    (ours,) = [kind for kind in shipped(("kueue",)) if kind.plural == plural]
+    assert [not refusals(document, kinds=(kind,)) for kind in (vendors, ours)] == [taken, taken]

@@ -101,7 +101,7 @@ def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, loo
         put(name, **own, command=f"exit {code}", policy="OnFailure")
 
     def restarts():
-        found = [each.get("status", {}).get("containerStatuses", ()) for each in cluster.pods()]
+        found = [pod.get("status", {}).get("containerStatuses", ()) for pod in cluster.pods()]
         return [part["restartCount"] for parts in found for part in parts]
 
     until(lambda: len(restarts()) == 2 and min(restarts()) >= 2)

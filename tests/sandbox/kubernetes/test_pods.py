@@ -28,7 +28,8 @@ def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, ba
     assert core.read_namespaced_pod_log(pod.metadata.name, "default") == "0\nkept\n"
     until(
         lambda: (
-            [each.type for each in batch.read_namespaced_job("train", "default").status.conditions][-1] == "Complete"
+            [condition.type for condition in batch.read_namespaced_job("train", "default").status.conditions][-1]
+            == "Complete"
         )
     )
 
@@ -73,7 +74,7 @@ def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, 
 def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
-    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     (cluster._folder.parent / "again").touch()
     cluster.take_node("n1")
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
@@ -84,7 +85,7 @@ def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, c
 def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_pods(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job("[ -e $HOME/again ] || sleep 60"))
-    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     (cluster._folder.parent / "again").touch()
     with cluster.api.objects.changed:  # no controller looks in between
         cluster.take_node("n1")
@@ -114,7 +115,7 @@ def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_it
 def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
-    until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     batch.delete_namespaced_job("train", "default", propagation_policy="Background")
     until(lambda: not _pods(core))
     assert not cluster.pods()
@@ -126,9 +127,9 @@ def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, 
     batch.create_namespaced_job("default", job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
     found = until(
         lambda: [
-            each
-            for each in batch.read_namespaced_job("train", "default").status.conditions or ()
-            if each.type in ("Failed", "Complete")
+            condition
+            for condition in batch.read_namespaced_job("train", "default").status.conditions or ()
+            if condition.type in ("Failed", "Complete")
         ]
     )
     assert (found[0].type, found[0].reason) == (("Failed", reason) if reason else ("Complete", "CompletionsReached"))
@@ -147,12 +148,12 @@ def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_rest
 
     def conditions():
         found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
-        return [each["type"] for each in found.get("status", {}).get("conditions", ())]
+        return [condition["type"] for condition in found.get("status", {}).get("conditions", ())]
 
     until(lambda: core.list_namespaced_event("default", field_selector="reason=PyTorchJobRestarting").items)
     until(lambda: "Succeeded" in conditions())
     assert core.read_namespaced_pod_log("pt-worker-1", "default").startswith("rank 1 of 2 at 127.0.0.1")
-    assert {each.metadata.name for each in core.list_namespaced_service("default").items} == {
+    assert {item.metadata.name for item in core.list_namespaced_service("default").items} == {
         "pt-worker-0",
         "pt-worker-1",
     }
@@ -171,7 +172,7 @@ def _pytorch(client, policy, script):
 
     def conditions():
         found = custom.get_namespaced_custom_object("kubeflow.org", "v1", "default", "pytorchjobs", "pt")
-        return {each["type"]: each["message"] for each in found.get("status", {}).get("conditions", ())}
+        return {condition["type"]: condition["message"] for condition in found.get("status", {}).get("conditions", ())}
 
     return conditions
 
@@ -187,9 +188,9 @@ def test_a_pytorch_job_goes_on_after_a_drain(cluster, client, core, until):
     cluster.drain(first.spec.node_name)
 
     def again():
-        pods = [each for each in core.list_namespaced_pod("default").items if each.status.phase == "Running"]
-        there = {each.spec.node_name for each in pods} == {"n1", "n2"} - {first.spec.node_name}
-        return len(pods) == 2 and there and first.metadata.uid not in {each.metadata.uid for each in pods}
+        pods = [item for item in core.list_namespaced_pod("default").items if item.status.phase == "Running"]
+        there = {pod.spec.node_name for pod in pods} == {"n1", "n2"} - {first.spec.node_name}
+        return len(pods) == 2 and there and first.metadata.uid not in {pod.metadata.uid for pod in pods}
 
     until(again)
     assert "Failed" not in conditions()
@@ -237,8 +238,8 @@ def with_claim(made, name="data"):
 
 def _unscheduled(core, run):
     """Why the pods of a job are nowhere."""
-    conditions = (each for pod in _pods(core, run) for each in pod.status.conditions or ())
-    return " ".join(each.message or "" for each in conditions)
+    conditions = (condition for pod in _pods(core, run) for condition in pod.status.conditions or ())
+    return " ".join(condition.message or "" for condition in conditions)
 
 
 def claim(name="data", modes=("ReadWriteMany",), **spec):

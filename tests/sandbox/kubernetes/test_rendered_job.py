@@ -95,7 +95,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         bundle = render(plan, instances=catalog.instance_types, names=where, job=settings)
         shipment = ship_work(tmp_path / "work", store, dict(os.environ), datetime.now(UTC), print)
         if lost:
-            (key,) = [each.key for each in store.found(below=".work/")]
+            (key,) = [object_.key for object_ in store.found(below=".work/")]
             store.delete([key])
         with job_archive(bundle, shipment) as (archive, _):
             store.send(archive, ".work/job.tar.gz")
@@ -106,7 +106,7 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
         names = {f"n{number}" for number in range(machines)}
-        for name in names - {each["metadata"]["name"] for each in cluster.nodes()}:
+        for name in names - {node["metadata"]["name"] for node in cluster.nodes()}:
             cluster.add_node(name, allocatable=room, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
         own = cluster.tokens.own
         connections.append(
@@ -122,8 +122,8 @@ def submitted(cluster, endpoint, catalog, tmp_path):
         return jobs, job, lambda: getattr(jobs.read(job, {"log.txt": 0})["log.txt"], "data", b"").decode()
 
     yield submit
-    for each in connections:
-        each.close()
+    for connection in connections:
+        connection.close()
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -206,8 +206,8 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
         def refuse(documents):
             specs = documents[-1]["spec"]
             replicas = specs.get("replicaSpecs") or [*specs.get("pytorchReplicaSpecs", {}).values()] or [specs]
-            for each in replicas:
-                (agent,) = each["template"]["spec"]["containers"]
+            for replica in replicas:
+                (agent,) = replica["template"]["spec"]["containers"]
                 agent["env"].append({"name": "AWS_ENDPOINT_URL", "value": refusing})
 
         jobs, job, log = submitted(operator, TRAINER, nodes=1, retries=1, change=refuse)

@@ -46,8 +46,8 @@ class Hosts:
 
     def put(self, name, objects):
         assert name == "slipway-x"
-        for each in objects:
-            hosted.put(self._api, each)
+        for object_ in objects:
+            hosted.put(self._api, object_)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def models(cluster):
             creation_time=datetime.now(UTC),
         )
         made = task_governance.TaskGovernance(Hosts(cluster)).models()
-        yield {each.type.rpartition("::")[2]: each for each in made}
+        yield {model.type.rpartition("::")[2]: model for model in made}
 
 
 def wanted(kind, properties):

@@ -267,7 +267,7 @@ def s3(keys):
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     yield client
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-    for each in [each for page in pages for each in page.get("Contents", ())]:
+    for each in [content for page in pages for content in page.get("Contents", ())]:
         client.delete_object(Bucket=BUCKET, Key=each["Key"])
     client.delete_bucket(Bucket=BUCKET)
     client.close()
@@ -309,4 +309,4 @@ class Far:
 
     def stored(self):
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+        return [content["Key"] for page in pages for content in page.get("Contents", ())]

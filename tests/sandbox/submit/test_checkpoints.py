@@ -72,7 +72,7 @@ def slipway(slipway, keys, monkeypatch, tmp_path):
 
 def stored(s3):
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-    return {each["Key"].removeprefix("jobs/a/") for page in pages for each in page.get("Contents", ())}
+    return {content["Key"].removeprefix("jobs/a/") for page in pages for content in page.get("Contents", ())}
 
 
 def spoil(s3, key, change):
@@ -92,7 +92,7 @@ def test_they_are_listed_with_what_is_not_whole(agent, slipway, s3):
     code, out, _ = slipway("list", URI, "--json")
     found = json.loads(out)
     assert (code, found["schema"], found["uri"]) == (0, "slipway.checkpoints/1", URI)
-    assert [(each["step"], each["whole"], each["reason"]) for each in found["checkpoints"]] == [
+    assert [(checkpoint["step"], checkpoint["whole"], checkpoint["reason"]) for checkpoint in found["checkpoints"]] == [
         (9, False, "its upload did not finish"),
         (3, True, None),
         (2, False, "data is missing"),
@@ -140,7 +140,7 @@ def test_what_is_restored_is_what_was_saved(agent, slipway, s3, tmp_path):
     place = tmp_path / "here" / "step-2"
     assert (place / "data").read_bytes() == hashlib.shake_256(b"2").digest(300_000)
     assert (place / "deep" / "base").read_bytes() == b"never changes" * 1000
-    assert [each.name for each in (tmp_path / "here").iterdir()] == ["step-2"]
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["step-2"]
     code, _, err = slipway("restore", URI, "--step", "2", "-o", "here")
     assert (code, "is there already" in err) == (5, True)
     code, _, err = slipway("restore", URI, "--step", "7", "-o", "here")
@@ -278,7 +278,7 @@ dcp.save(state, storage_writer=dcp.FileSystemWriter(sys.argv[1], single_file_per
 def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_path):
     sample = tmp_path / "sample"
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(sample)], check=True, timeout=300)
-    names = sorted(each.name for each in sample.iterdir())
+    names = sorted(path.name for path in sample.iterdir())
     for folder in ("step-006", "step-007", "step-008", "step-009"):
         for name in names:
             s3.put_object(Bucket=BUCKET, Key=f"jobs/a/{folder}/{name}", Body=(sample / name).read_bytes())
@@ -297,6 +297,6 @@ def test_checkpoints_of_pytorch_are_known_by_their_metadata(slipway, s3, tmp_pat
     assert (code, "step 7: whole" in out, "PyTorch keeps no hashes" in out) == (0, True, True)
     assert slipway("restore", URI, "-o", "here")[0] == 0
     place = tmp_path / "here" / "step-007"
-    assert {each.name: each.read_bytes() for each in place.iterdir()} == {n: (sample / n).read_bytes() for n in names}
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {n: (sample / n).read_bytes() for n in names}
     assert slipway("prune", URI, "--keep", "1", "--yes")[0] == 0
     assert {key.partition("/")[0] for key in stored(s3)} == {"step-007", "step-008", "step-009"}

@@ -71,7 +71,9 @@ class HeadNode(Machine):
     def came_up(self, box, folder):
         """It is there: under its id, with the way to its Slurm."""
         outputs = folder.read_json("outputs.json")
-        (self.instance,) = {each["HeadNodeInstanceId"] for each in outputs.values() if "HeadNodeInstanceId" in each}
+        (self.instance,) = {
+            output["HeadNodeInstanceId"] for output in outputs.values() if "HeadNodeInstanceId" in output
+        }
         own = client_environment(Path(box._cluster("slipway-own")["slurm_conf"]))
         path = f"{self.home}/bin:{os.environ['PATH']}:{own['PATH']}"
         self.environment = {**box.job_environment(os.environ), **own, "HOME": str(self.home), "PATH": path}
@@ -168,7 +170,7 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, own):
     }
     assert f"trained in {submission['folder']}/work" in (folder.logs / "attempt-1.log").read_text()
     bucket = submission["store_uri"].removeprefix("s3://").partition("/")[0]
-    written = {each.path for each in user.box.s3_requests()}
+    written = {request.path for request in user.box.s3_requests()}
     assert any(path.startswith(f"/{bucket}/") and path.endswith("/own/step-1/manifest.json") for path in written)
     steps = ("deployed", "run.workdir", "submitted")
     order = [next(index for index, line in enumerate(told) if line.startswith(words)) for words in steps]

@@ -72,7 +72,7 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
     assert (found["step"], found["steps"], found["loss"], found["restarts"]) == (3, 3, 1.5, 0)
     assert found["nodes"] == ["trn1-2xlarge-dy-nodes-1"]
     assert found["checkpoint_uri"] == f"s3://{BUCKET}/team"
-    assert [each["ended_by"] for each in found["attempts"]] == [None]
+    assert [attempt["ended_by"] for attempt in found["attempts"]] == [None]
     code, out, _ = slipway("status", "far")
     assert code == 0
     assert f"far: running, job {found['job']} RUNNING on trn1-2xlarge-dy-nodes-1" in out
@@ -102,7 +102,7 @@ def test_a_run_is_found_again_followed_and_reported(left, slipway):
     )
     assert "has ended already: nothing is cancelled" in slipway("cancel", "far", "--yes")[2]
     code, out, _ = slipway("runs", "--json")
-    assert [each["status"] for each in json.loads(out)["runs"]] == ["succeeded"]
+    assert [run["status"] for run in json.loads(out)["runs"]] == ["succeeded"]
 
 
 def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(left, slipway, monkeypatch):
@@ -195,7 +195,7 @@ class TestFallback:
         assert report.status is RunStatus.SUCCEEDED
         assert folder.read_json("quote.json")["instance_type"] == "p4d.24xlarge"
         assert "approved p4d.24xlarge" in far.told
-        first, second = sorted(each for each in folder.path.parent.iterdir() if not each.is_symlink())
+        first, second = sorted(path for path in folder.path.parent.iterdir() if not path.is_symlink())
         keys = [json.loads((each / "submission.json").read_text())["key"] for each in (first, second)]
         states = {name: state for name, _, state in far.head.jobs()}
         assert [states[key] for key in keys] == ["CANCELLED", "COMPLETED"]

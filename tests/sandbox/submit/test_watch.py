@@ -55,7 +55,7 @@ def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, l
     seen, _ = watch(Slurm(shell=noted), job)
     until(seen.ended)
     assert seen.facts.state is JobState.COMPLETED
-    assert sum("StartTime=now+1" in each for each in noted.scripts) == 1
+    assert sum("StartTime=now+1" in script for script in noted.scripts) == 1
 
 
 def test_a_job_that_failed_is_over_at_once(head, local, watch):

@@ -68,7 +68,7 @@ def test_slow_first_steps_are_forgiven(events):
 def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
     first = [("attempt-started", "00:00"), ("forecast", "00:30"), ("interrupted", "02:00")]
     lines = [{"event": kind, "attempt": 1, "time": f"2026-11-20T{at}:00Z", "kind": "quote"} for kind, at in first]
-    events.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
     # Two hours before it, and half an hour that is left: $90 and $10 beside.
     trained(begun(events, attempt=2), step_s=18)
     assert [kind for kind, _ in said(events)] == ["quote", "budget"]

@@ -59,7 +59,7 @@ class Job:
 @pytest.mark.parametrize("parts", [1, 2, 16, 17, 18, 300, 2048])
 def test_every_node_is_below_the_first_once(parts):
     assert sorted(gathering.below(0, parts)) == list(range(parts))
-    assert sorted(each for part in range(parts) for each in gathering.children(part, parts)) == list(range(1, parts))
+    assert sorted(child for part in range(parts) for child in gathering.children(part, parts)) == list(range(1, parts))
 
 
 @pytest.mark.parametrize("parts", [2, 17, 300])

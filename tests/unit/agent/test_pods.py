@@ -160,7 +160,7 @@ def test_a_mark_that_does_not_fit_its_file_counts_for_nothing(tmp_path, mark):
     journal = Journal(store, [].append)
     journal.keep_file("events.jsonl", tmp_path / "events")
     assert journal.flush()
-    assert [each.text for each in store.texts.values()] == [b"one\n"]
+    assert [text.text for text in store.texts.values()] == [b"one\n"]
 
 
 def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
@@ -263,12 +263,12 @@ def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
     Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
     pods = meeting(store, 0), meeting(store, 1)
     assert joined(*pods) == [None, None]
-    assert [each.failed for each in pods] == [78, 78]
+    assert [pod.failed for pod in pods] == [78, 78]
 
 
 def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
     store = Memory()
     pods = [Rendezvous(store, place(each), say=[].append, retries=1) for each in (0, 1)]
     joined(*pods)
-    assert [each.fail(3, over=lambda: False) for each in pods] == [False, False]
+    assert [pod.fail(3, over=lambda: False) for pod in pods] == [False, False]
     assert parse_attempt_state(store.texts[LIFE].text).failures == 1

@@ -168,7 +168,7 @@ def process(pid, parent, *words, rank=None, local=None):
     ids=["torchrun alone", "its module", "in process", "a launcher's", "through two", "Ray", "two launchers"],
 )
 def test_what_launchers_make(processes, pids):
-    assert [each.pid for each in ranks(processes, 1)] == pids
+    assert [rank.pid for rank in ranks(processes, 1)] == pids
 
 
 def test_one_that_has_ended_is_not_another_of_its_number(tree, tmp_path):

@@ -229,7 +229,7 @@ class TestWhatIsNotRecognised:
             aside = left.root / "aside" / "r1"
             assert names(aside) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
             assert names(scratch.checkpoints) == []
-            assert [(each.path.name, each.bytes, each.run) for each in scratch.leftovers()] == [
+            assert [(leftover.path.name, leftover.bytes, leftover.run) for leftover in scratch.leftovers()] == [
                 ("epoch=0-step=50.ckpt", 7, "r1"),
                 ("global_step25", 1, "r1"),
                 ("step-9", 1, "r1"),

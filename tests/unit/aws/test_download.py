@@ -124,7 +124,7 @@ def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(server, fetch, t
     with pytest.raises(AwsError, match="comes as gzip"):
         fetch(server["url"])
     assert server["asked"]["Accept-Encoding"] == "identity"
-    assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 1000
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1000
 
 
 @pytest.mark.parametrize("headers", [{"Content-Length": "99999"}, {}, {"Content-Length": "9" * 5000}])

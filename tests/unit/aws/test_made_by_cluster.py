@@ -69,17 +69,19 @@ def made(client):
 
 def test_what_is_its_own_is_found_with_the_command_that_deletes_it(session, made):
     found = made_by_cluster(session, OWN)
-    balancers = [each for each in found if each.kind is RetainedKind.LOAD_BALANCER]
+    balancers = [created for created in found if created.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
-    assert all("slipway-a" in each.name and each.name.split("/")[-2:][0] in each.command for each in balancers)
-    assert {"aws elb", "aws elbv2"} == {each.command.split(" delete")[0] for each in balancers}
-    rest = {each.kind: each for each in reversed(found) if each.kind is not RetainedKind.LOAD_BALANCER}
+    assert all(
+        "slipway-a" in balancer.name and balancer.name.split("/")[-2:][0] in balancer.command for balancer in balancers
+    )
+    assert {"aws elb", "aws elbv2"} == {balancer.command.split(" delete")[0] for balancer in balancers}
+    rest = {created.kind: created for created in reversed(found) if created.kind is not RetainedKind.LOAD_BALANCER}
     assert {kind: each.name for kind, each in rest.items()} == {
         kind: name for (cluster, kind), name in made.items() if cluster == OWN
     }
-    assert [each.gib for each in found if each.kind is RetainedKind.VOLUME] == [40.0, 7.0]
-    assert [each.kind for each in found].count(RetainedKind.GROUP) == 1, "EKS's own group goes with the cluster"
-    assert all(each.name in each.command for each in rest.values())
+    assert [created.gib for created in found if created.kind is RetainedKind.VOLUME] == [40.0, 7.0]
+    assert [created.kind for created in found].count(RetainedKind.GROUP) == 1, "EKS's own group goes with the cluster"
+    assert all(created.name in created.command for created in rest.values())
 
 
 def test_an_account_without_any_has_none(session):
@@ -88,8 +90,8 @@ def test_an_account_without_any_has_none(session):
 
 def test_down_says_what_it_costs_and_why_it_stays(session, made):
     kept = list(made_in_kubernetes(session, load(), REGION, OWN))
-    dollars, unknown = [each for each in kept if each.kind is RetainedKind.VOLUME]
+    dollars, unknown = [retained for retained in kept if retained.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40
     assert (unknown.usd_per_month, unknown.unpriced) == (None, "its price is unknown")
-    assert all(each.reason.endswith(f"--region {REGION}") for each in kept)
-    assert all("holds the network" in each.reason for each in kept if each.kind is not RetainedKind.VOLUME)
+    assert all(retained.reason.endswith(f"--region {REGION}") for retained in kept)
+    assert all("holds the network" in retained.reason for retained in kept if retained.kind is not RetainedKind.VOLUME)

@@ -13,7 +13,7 @@ P5, TRN2 = "p5.48xlarge", "trn2.48xlarge"
 
 
 def rates(answer):
-    return {each.key.zone: str(each.usd) for each in answer.rates}
+    return {rate.key.zone: str(rate.usd) for rate in answer.rates}
 
 
 class TestCapacityBlocks:
@@ -77,7 +77,7 @@ class TestCapacityBlocks:
             aws.blocks = [block(P5, "us-east-2", "996.672", capacityBlockOfferingSegmentSet=[inside])]
         found = capacity_blocks(session_of("us-east-2"), P5, 1, NOW)
         assert found.rates == ()
-        assert [each.reason for each in found.refusals] == [reason]
+        assert [refusal.reason for refusal in found.refusals] == [reason]
 
     def test_no_offering_is_no_price(self, aws, session_of):
         assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).rates == ()
@@ -95,7 +95,7 @@ class TestTrainingPlans:
     def test_another_currency_is_refused(self, aws, session_of):
         aws.plans = [plan(P5, "us-east-2", "1440", (24, 1), currency="EUR")]
         found = training_plans(session_of("us-east-2"), P5, 1, NOW)
-        assert [each.reason for each in found.refusals] == ["the currency is EUR, expected USD"]
+        assert [refusal.reason for refusal in found.refusals] == ["the currency is EUR, expected USD"]
 
     def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, aws, session_of):
         aws.always["SearchTrainingPlanOfferings"] = Fault(code="ValidationException", message="Invalid instance type")

@@ -13,7 +13,7 @@ P5 = "p5.48xlarge"
 
 
 def rates(answer):
-    return {(each.key.region, each.key.zone or each.key.detail): str(each.usd) for each in answer.rates}
+    return {(rate.key.region, rate.key.zone or rate.key.detail): str(rate.usd) for rate in answer.rates}
 
 
 def read(session, *regions, reserved=False, name=P5):
@@ -26,7 +26,7 @@ class TestOnDemand:
         found = read(session_of(), "us-west-2")
         assert rates(found) == {("us-west-2", ""): "55.0400000000"}
         (asked,) = aws.asked
-        filters = {each["Field"]: (each["Type"], each["Value"]) for each in asked.body["Filters"]}
+        filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in asked.body["Filters"]}
         assert filters == {
             "instanceType": ("TERM_MATCH", P5),
             "operatingSystem": ("TERM_MATCH", "Linux"),
@@ -120,9 +120,9 @@ class TestReserved:
         )
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         found = {
-            (each.key.detail, each.key.term_years, each.key.payment): str(each.usd)
-            for each in read(session_of(), "us-east-1", reserved=True).rates
-            if each.key.kind == "reserved"
+            (rate.key.detail, rate.key.term_years, rate.key.payment): str(rate.usd)
+            for rate in read(session_of(), "us-east-1", reserved=True).rates
+            if rate.key.kind == "reserved"
         }
         assert found == {
             ("standard", 1, "no-upfront"): "40.500000",
@@ -133,7 +133,7 @@ class TestReserved:
     def test_they_are_left_out_unless_asked_for(self, aws, session_of):
         reserved = (reserved_term(1, "No Upfront", "40.5", "0"),)
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
-        assert [each.key.kind for each in read(session_of(), "us-east-1").rates] == ["on-demand"]
+        assert [rate.key.kind for rate in read(session_of(), "us-east-1").rates] == ["on-demand"]
 
     def test_one_that_costs_nothing_is_refused(self, aws, session_of):
         reserved = (reserved_term(1, "No Upfront", "0", "0"),)

@@ -47,7 +47,7 @@ def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(aws, session_o
     ]
     found = savings_plans.ec2(session_of(), P5, ("us-east-1", "us-west-2"))
     assert found.rates == ()
-    assert [each.reason for each in found.refusals] == [
+    assert [refusal.reason for refusal in found.refusals] == [
         "the currency is CNY, expected USD",
         "the price is $0, expected more than 0",
         "the rate is per Request, expected Hrs",

@@ -11,7 +11,7 @@ P5, TRN = "p5.48xlarge", "trn1.32xlarge"
 
 
 def prices(answer):
-    return {(each.key.name, each.key.zone): str(each.usd) for each in answer.rates}
+    return {(rate.key.name, rate.key.zone): str(rate.usd) for rate in answer.rates}
 
 
 def entry(name, letter, price, hour="10", **fields):
@@ -23,7 +23,7 @@ def test_names_of_zones_become_ids(aws, session_of):
     aws.spot = [entry(P5, "a", "18.5"), entry(P5, "b", "19.25"), entry(TRN, "a", "2.15")]
     found = spot(session_of("us-east-2"), (P5, TRN), NOW)
     assert prices(found) == {(P5, "use2-az3"): "18.5", (P5, "use2-az1"): "19.25", (TRN, "use2-az3"): "2.15"}
-    assert {each.key.region for each in found.rates} == {"us-east-2"}
+    assert {rate.key.region for rate in found.rates} == {"us-east-2"}
     assert aws.operations() == ["DescribeSpotPriceHistory", "DescribeAvailabilityZones"]
 
 

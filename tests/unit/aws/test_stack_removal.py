@@ -58,7 +58,9 @@ def described_as(status):
 def removed(session, stack):
     """The events that were told, and how often it waited."""
     told, waits = [], []
-    stacks.remove(session, stack, lambda each: told.append((each.logical_id, each.status)), waits.append)
+    stacks.remove(
+        session, stack, lambda stack_event: told.append((stack_event.logical_id, stack_event.status)), waits.append
+    )
     return told, len(waits)
 
 

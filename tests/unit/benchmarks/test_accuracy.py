@@ -243,7 +243,7 @@ def test_json_writes_nothing_and_the_report_is_written_without_it(tmp_path, monk
 
 
 def test_measurements_correct_the_estimate(tmp_path, capsys):
-    row = next(each for each in training_rows.read_rows(RUNS) if each.id == "awsome-fsdp-8b-p5")
+    row = next(read_row for read_row in training_rows.read_rows(RUNS) if read_row.id == "awsome-fsdp-8b-p5")
     path = tmp_path / "measurements.jsonl"
     path.write_text(json.dumps(measurement_document(scaling.as_measured(row))))
     known = replace(load_training(), measured=(scaling.as_measured(row),))

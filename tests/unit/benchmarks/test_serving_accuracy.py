@@ -36,7 +36,7 @@ def written(path: Path, *rows: dict[str, str]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(ROW))
         table.writeheader()
-        table.writerows({**ROW, **each} for each in rows)
+        table.writerows({**ROW, **row} for row in rows)
     return path
 
 
@@ -46,7 +46,7 @@ def errors(rows, family, coefficients):
 
 
 def share(values, bound):
-    return sum(each <= bound for each in values) / len(values)
+    return sum(value <= bound for value in values) / len(values)
 
 
 @pytest.mark.long

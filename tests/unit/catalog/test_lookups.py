@@ -58,7 +58,7 @@ def test_a_spot_row_says_whether_it_is_an_offer(catalog: Catalog):
     assert prices["usw2-az1"].market is Market.NONE
     assert prices["usw2-az4"].market is Market.OPEN
     then = catalog.at(date(2026, 9, 1))
-    assert {each.market for each in then.spot("trn2.48xlarge", "us-east-2").values()} == {Market.FLOOR}
+    assert {price.market for price in then.spot("trn2.48xlarge", "us-east-2").values()} == {Market.FLOOR}
 
 
 def test_a_region_without_zones_has_a_range_and_no_offer(catalog: Catalog):

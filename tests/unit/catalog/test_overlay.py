@@ -215,7 +215,9 @@ class TestFarOutside:
         assert catalog.selector.contradiction(Key("spot", "p5.48xlarge", "us-east-2", "use2-az2")) is None
         wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-2", option="spot")
         shown = show(catalog, wanted, datetime(2026, 11, 20, tzinfo=UTC), history=False)
-        assert [(each.zone, each.basis) for each in shown if each.zone] == [("use2-az1", Basis.UNVERIFIED)]
+        assert [(price_row.zone, price_row.basis) for price_row in shown if price_row.zone] == [
+            ("use2-az1", Basis.UNVERIFIED)
+        ]
 
     def test_a_reading_of_another_day_confirms_it(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, self.row(self.FAR, "2026-11-18"), self.row("0.012"))

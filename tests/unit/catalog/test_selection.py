@@ -69,4 +69,4 @@ def test_order_of_rows_does_not_matter_and_no_candidate_is_newer(rows: list[Row]
     assert (found is None) == (not candidates)
     if found is not None and again is not None:
         assert (float(found.usd), found.as_of, found.basis) == (float(again.usd), again.as_of, again.basis)
-        assert found.as_of == max(each.as_of for each in candidates)
+        assert found.as_of == max(candidate.as_of for candidate in candidates)

@@ -23,7 +23,7 @@ class TestEveryImage:
     def test_its_chips_families_and_regions_exist(self, image):
         catalog = load()
         assert set(image.chips) <= catalog.accelerators.keys()
-        assert set(image.families) <= {each.family for each in catalog.models.values()}
+        assert set(image.families) <= {model.family for model in catalog.models.values()}
         assert set(image.regions) <= IMAGES.accounts.keys()
 
     def test_a_neuron_engine_is_of_an_sdk_that_inferentia_runs(self, image):
@@ -35,7 +35,7 @@ class TestEveryImage:
 
 def test_every_chip_of_the_estimate_has_an_engine_on_both_platforms():
     for target in (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS):
-        for chip in (each.name for each in load().accelerators.values() if each.serves):
+        for chip in (accelerator.name for accelerator in load().accelerators.values() if accelerator.serves):
             assert IMAGES.engine(target, chip, ServingTask.CHAT) is not None
             assert IMAGES.engine(target, chip, ServingTask.EMBEDDING) is not None
 
@@ -51,7 +51,7 @@ def test_an_image_is_pulled_from_the_registry_of_its_region():
 
 def test_accounts_are_of_regions_that_exist():
     assert IMAGES.accounts.keys() <= load().regions.keys() | {"cn-north-1", "cn-northwest-1"}
-    assert all(re.fullmatch(r"\d{12}", each) for each in IMAGES.accounts.values())
+    assert all(re.fullmatch(r"\d{12}", account) for account in IMAGES.accounts.values())
 
 
 def test_only_neuron_needs_a_device_plugin_of_its_own():

@@ -159,7 +159,10 @@ def test_a_dry_run_has_no_assembly_and_names_its_commands(quoted: Quote, tmp_pat
     made = cdk.synth(tmp_path / "plan.json", quoted.digest, tmp_path / "cdk.out")
     bundle = Bundle(digest=quoted.digest, files=())
     deploy(quoted, bundle, made, cdk, outputs=tmp_path / "outputs.json", now=NOW)
-    assert [("synth" in each.argv, "deploy" in each.argv) for each in runner.commands] == [(True, False), (False, True)]
+    assert [("synth" in command.argv, "deploy" in command.argv) for command in runner.commands] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_a_refused_quote_does_not_deploy(quoted: Quote, tmp_path: Path) -> None:
@@ -245,7 +248,7 @@ class TestTemporaryFiles:
     def test_those_of_a_command_that_was_killed_with_its_launcher_go_with_the_next(self, tmp_path):
         words = "touch $TMPDIR/left; echo $$ > $TMPDIR/pid; sleep 600 & wait"
         launcher = subprocess.Popen([sys.executable, "-c", RUNS, words, str(tmp_path)])
-        folder = until(lambda: next((each.parent for each in tmp_path.glob("*/pid") if each.read_text()), None))
+        folder = until(lambda: next((path.parent for path in tmp_path.glob("*/pid") if path.read_text()), None))
         child = int((folder / "pid").read_text())
         launcher.kill()
         launcher.wait()

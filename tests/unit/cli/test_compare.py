@@ -57,7 +57,7 @@ def saving(compared, share: float, gpu_run: float, train: dict) -> Comparison:
 
 def rate(quoted, total: float) -> float:
     """Dollars an hour at which a quote's total is `total`."""
-    rest = sum(float(each.usd) for each in quoted.components if each.group != "compute")
+    rest = sum(float(component.usd) for component in quoted.components if component.group != "compute")
     return (total - rest) / quoted.billed_hours / quoted.plan.place.nodes
 
 
@@ -140,7 +140,7 @@ def test_a_pinned_type_stands_for_its_kind(compared):
     found = compared(target=target, purchase={"option": "on-demand"})
     assert (found.gpu.plan.place.instance_type, found.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
     assert found.trainium.plan.place.instance_type.startswith("trn")
-    assert {each.place.instance_type for each in found.priced.candidates} > {"p4d.24xlarge", "trn2.48xlarge"}
+    assert {candidate.place.instance_type for candidate in found.priced.candidates} > {"p4d.24xlarge", "trn2.48xlarge"}
 
 
 def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compared):
@@ -156,8 +156,8 @@ def test_hours_compare_ways_of_buying_and_no_machines(compared):
     found = compared({"tokens_b": None, "hours": 5}, target=target)
     assert found.port is None
     assert "give tokens_b" in found.verdict.text
-    assert {each.place.instance_type for each in found.priced.candidates} == {"p5.48xlarge"}
-    assert len({each.place.option for each in found.priced.candidates}) >= 4
+    assert {candidate.place.instance_type for candidate in found.priced.candidates} == {"p5.48xlarge"}
+    assert len({candidate.place.option for candidate in found.priced.candidates}) >= 4
 
 
 def test_a_plan_that_cannot_be_done_is_refused(compared):
@@ -180,8 +180,8 @@ def test_the_json(compared, slipway):
     assert shown["schema"] == "slipway.compare/1"
     assert set(shown) >= {"schema", "name", "as_of", "verdict", "options", "break_even"}
     assert set(shown["verdict"]) == {"choice", "text", "reasons", "flips"}
-    assert [each["rank"] for each in shown["options"]] == list(range(1, len(found.priced.candidates) + 1))
+    assert [option["rank"] for option in shown["options"]] == list(range(1, len(found.priced.candidates) + 1))
     assert shown["break_even"]["runs"] == 24
-    assert [each["name"] for each in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
+    assert [path["name"] for path in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
     vars(found)["port"] = None
     assert document(found)["break_even"] is None

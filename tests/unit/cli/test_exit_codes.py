@@ -68,7 +68,7 @@ def test_a_refusal_is_json_when_json_was_asked_for(here, slipway):
     document = json.loads(ended.out)
     assert document["schema"] == "slipway.error/1"
     assert document["exit_code"] == 2
-    assert [each["path"] for each in document["findings"]] == ["regoin"]
+    assert [finding["path"] for finding in document["findings"]] == ["regoin"]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, said, 
     ended = slipway(*words)
     assert ended.code == 2
     assert said in ended.err + ended.out
-    assert sorted(each.name for each in here.iterdir()) == ["plan.yaml"]
+    assert sorted(path.name for path in here.iterdir()) == ["plan.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(here, slipw
 def test_render_writes_the_files_and_executes_nothing(here, slipway):
     (here / "plan.yaml").write_text(GOOD)
     assert slipway("render", "plan.yaml", "-o", "out").code == 0
-    assert {each.name for each in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
+    assert {path.name for path in (here / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
     (here / "blocked").write_text("a file")
     assert slipway("render", "plan.yaml", "-o", "blocked").code == 5
 

@@ -38,15 +38,15 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     source = path.read_text(encoding="utf-8")
     # This is done for every collection of the tests: most modules name no command.
     nodes = list(ast.walk(ast.parse(source))) if "slipway " in source else []
-    said = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
-    for each in nodes:
-        if isinstance(each, ast.JoinedStr):
-            said |= {id(part) for part in ast.walk(each)}
-            parts = (str(part.value) if isinstance(part, ast.Constant) else VALUE for part in each.values)
-            yield each.lineno, "".join(parts)
-    for each in nodes:
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in said:
-            yield each.lineno, each.value
+    said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            said |= {id(part) for part in ast.walk(node)}
+            parts = (str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
+            yield node.lineno, "".join(parts)
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.lineno, node.value
 
 
 def mentions() -> Iterator[tuple[str, list[str]]]:
@@ -66,7 +66,7 @@ def typed(words: list[str]) -> tuple[Any, list[str]]:
     below = getattr(command, "commands", None)
     if below:
         command, rest = below[rest[0]], rest[1:]
-    takes = {name for each in command.params for name in each.opts if not getattr(each, "is_flag", False)}
+    takes = {name for param in command.params for name in param.opts if not getattr(param, "is_flag", False)}
     given: list[str] = []
     for word in rest:
         after_option = bool(given) and given[-1].startswith("-") and given[-1] in takes
@@ -113,7 +113,7 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
     for name, takes in TAKES.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
         words = shlex.split(command(found, name, *more))
-        assert [each for each in words if each in takes] == list(takes)
+        assert [word for word in words if word in takes] == list(takes)
         COMMANDS[name].make_context(name, words[2:])
     # A rank of all candidates is none of another command's.
     assert shlex.split(command_for(found, "render", 3))[-2:] == ["--pick", found.digest(3)[:12]]

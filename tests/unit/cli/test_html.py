@@ -208,15 +208,15 @@ def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
 def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, capsys):
     page = opened("plan")
     assert typed("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
-    candidates = {str(each["rank"]): each for each in json.loads(capsys.readouterr().out)["candidates"]}
+    candidates = {str(candidate["rank"]): candidate for candidate in json.loads(capsys.readouterr().out)["candidates"]}
     dots = page.locator("#ranges circle").all()
     assert len(dots) > 5
     places = []
-    for each in dots:
-        usd = candidates[each.get_attribute("data-rank")]["usd"]
+    for dot in dots:
+        usd = candidates[dot.get_attribute("data-rank")]["usd"]
         for part in ("low", "mid", "high"):
-            assert float(each.get_attribute(f"data-{part}")) == pytest.approx(float(usd[part]))
-        places.append((float(usd["mid"]), across(each)))
+            assert float(dot.get_attribute(f"data-{part}")) == pytest.approx(float(usd[part]))
+        places.append((float(usd["mid"]), across(dot)))
     assert sorted(places) == sorted(places, key=lambda pair: pair[1])
     front = page.locator("#times circle.front").all()
     points = sorted((float(each.get_attribute("data-h")), float(each.get_attribute("data-usd"))) for each in front)
@@ -296,7 +296,7 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
     points = json.loads(capsys.readouterr().out)["points"]
     known = {str(number): each["candidate"]["usd"] for number, each in enumerate(points, start=1) if each["candidate"]}
     dots = page.locator("#ranges circle").all()
-    assert {each.get_attribute("data-rank") for each in dots} == known.keys()
+    assert {dot.get_attribute("data-rank") for dot in dots} == known.keys()
     for each in dots:
         for part in ("low", "mid", "high"):
             usd = known[each.get_attribute("data-rank")][part]
@@ -315,7 +315,7 @@ def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_
     (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
     assert sentence in told
     rows = re.findall(r'<tr><td class="n" data-t="#">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
-    inside = [each for each in rows if "outside the plan" not in each]
+    inside = [row for row in rows if "outside the plan" not in row]
     assert 0 < len(inside) < len(rows)
     assert all("p5.48xlarge" in each and ">spot<" in each for each in inside)
 

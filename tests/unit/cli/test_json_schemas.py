@@ -35,7 +35,7 @@ def test_the_schemas_in_the_docs_are_in_step(golden, name):
 
 
 def test_no_other_schema_lies_there():
-    lie = {each.name.removesuffix(".schema.json") for each in (ROOT / "docs/schemas").glob("*.schema.json")}
+    lie = {path.name.removesuffix(".schema.json") for path in (ROOT / "docs/schemas").glob("*.schema.json")}
     assert lie == set(DOCUMENTS)
 
 

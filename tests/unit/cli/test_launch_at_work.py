@@ -23,7 +23,7 @@ STEPS = [{"step": step, "steps": 900, "tokens": step * 1024, "loss": 2.5, "secon
 
 
 def lines(documents):
-    return "".join(json.dumps(each) + "\n" for each in documents)
+    return "".join(json.dumps(document) + "\n" for document in documents)
 
 
 @pytest.fixture

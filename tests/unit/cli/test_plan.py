@@ -214,9 +214,9 @@ def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
 def test_all_shows_every_combination(plan):
     text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
     found = plan(text, everything=True)
-    assert len(found.candidates) == sum(each.combinations for each in found.resolution.groups)
+    assert len(found.candidates) == sum(group.combinations for group in found.resolution.groups)
     assert len(found.candidates) > len(plan(text).candidates)
-    assert len({each.digest for each in found.quotes}) == len(found.candidates)
+    assert len({quote.digest for quote in found.quotes}) == len(found.candidates)
 
 
 def test_ranks_and_digests_name_the_same_candidate(plan, slipway):
@@ -238,7 +238,7 @@ def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(plan, slipw
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
     shown = json.loads(ended.out)
-    assert {each["gate"]["exit_code"] for each in shown["candidates"]} == {5}
+    assert {candidate["gate"]["exit_code"] for candidate in shown["candidates"]} == {5}
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME])

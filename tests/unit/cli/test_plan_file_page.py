@@ -78,7 +78,7 @@ def row(path: str, schema: dict[str, Any]) -> str:
     value = example(path)
     shown = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).removesuffix("...\n").strip()
     cells = [f"`{path.rpartition('.')[2]}`", schema["description"], allowed(schema), f"`{shown}`"]
-    return "| " + " | ".join(each.replace("|", "\\|").replace("\n", " ") for each in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def page() -> str:

@@ -36,7 +36,9 @@ def test_a_row_shows_what_the_quote_does(priced):
         quote = priced.quote(rank)
         assert candidate(row, rank, types) == candidate(quote, rank, types)
         assert table_row(rank, row) == table_row(rank, quote)
-        assert row.components == tuple(each for each in quote.components if each.unpriced and each.group != "compute")
+        assert row.components == tuple(
+            component for component in quote.components if component.unpriced and component.group != "compute"
+        )
 
 
 def test_rows_of_thousands_are_printed_one_by_one(priced, capsys):
@@ -61,7 +63,7 @@ def test_a_note_that_the_table_shows_whole_is_not_told_again():
 
 
 def test_the_note_of_an_unpriced_row_is_its_reason(priced):
-    (first, *_) = [each for each in priced.rows if each.unpriced]
+    (first, *_) = [row for row in priced.rows if row.unpriced]
     assert note_of(first).startswith(first.unpriced)
 
 

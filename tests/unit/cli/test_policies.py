@@ -50,11 +50,11 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path)
     code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
     assert (code, document["schema"]) == (0, "slipway.policies/1")
-    names = [each["name"] for each in document["policies"] if each["for"] == "cloudformation"]
+    names = [policy["name"] for policy in document["policies"] if policy["for"] == "cloudformation"]
     assert names == ["SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayHyperPod"]
     assert document["commands"][-1].endswith("--qualifier team --toolkit-stack-name CDKToolkit-team")
     # The account has a boundary: ours is not made.
-    assert not any("SlipwayBoundary" in each for each in document["commands"])
+    assert not any("SlipwayBoundary" in command for command in document["commands"])
     text = (tmp_path / "here/SlipwayHyperPod.json").read_text()
     assert "arn:aws:s3:::corpus-of-the-team" in text
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
@@ -91,7 +91,7 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     code, out, _ = slipway(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
     assert code == 0
-    assert [each["name"] for each in document["policies"] if each["for"] == "role"] == ["SlipwayRoleNodes"]
+    assert [policy["name"] for policy in document["policies"] if policy["for"] == "role"] == ["SlipwayRoleNodes"]
     attach = "aws iam attach-role-policy --role-name machines --policy-arn"
     assert f"{attach} arn:aws:iam::123456789012:policy/SlipwayRoleNodes" in document["commands"]
     made = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())

@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
         return True
 
     def rows(self):
-        return [each for each in rows(self.getvalue()) if each]
+        return [row for row in rows(self.getvalue()) if row]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def moment(attempt, step, saved=None, loss=None):
 
 
 def without_clocks(rows):
-    return [re.sub(r"\d+:\d\d", "0:00", each) for each in rows]
+    return [re.sub(r"\d+:\d\d", "0:00", row) for row in rows]
 
 
 def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypatch):
@@ -149,7 +149,7 @@ class TestJob:
             assert terminal.rows() == ["          attempt 1  step 40 of 900  saved at step 30"]
             person.tell("attempt 1 interrupted")
             person.progress(moment(1, 60))
-        assert [each[10:] for each in terminal.rows()] == [
+        assert [row[10:] for row in terminal.rows()] == [
             "attempt 1  step 40 of 900  saved at step 30",
             "attempt 1 interrupted",
             "attempt 1  step 60 of 900",

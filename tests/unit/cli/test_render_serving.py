@@ -22,7 +22,7 @@ def test_kubernetes(tmp_path: Path, slipway) -> None:
     objects = [
         each for path in (tmp_path / "kubernetes").iterdir() for each in yaml.safe_load_all(path.read_text("utf-8"))
     ]
-    assert {"Deployment", "DaemonSet", "Service"} <= {each["kind"] for each in objects}
+    assert {"Deployment", "DaemonSet", "Service"} <= {object_["kind"] for object_ in objects}
 
 
 def test_bedrock_has_no_files(tmp_path: Path, slipway) -> None:

@@ -150,7 +150,7 @@ def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(o
     assert "Slipway cannot read what exists in AWS" in said
     assert "resources in 1 new stack; an hour costs $2.80 while all nodes run" in said
     assert "would run: " in said
-    (folder,) = [each for each in Path(".slipway/runs/chat").iterdir() if not each.is_symlink()]
+    (folder,) = [path for path in Path(".slipway/runs/chat").iterdir() if not path.is_symlink()]
     assert json.loads((folder / "plan.json").read_text())["name"] == "chat"
     assert json.loads((folder / "rendered/endpoint.json").read_text())["instance_type"] == "ml.g6e.2xlarge"
     assert not (folder / "report.json").exists()

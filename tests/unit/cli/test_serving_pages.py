@@ -105,14 +105,18 @@ def test_json_of_plan_quote_and_comparison(plan, slipway):
     code, out, _ = slipway("plan", "plan.yaml", "--json")
     told = json.loads(out)
     assert (code, told["schema"]) == (0, "slipway.plan/1")
-    assert {each["purchase_option"] for each in told["candidates"]} == {"bedrock", "on-demand", "savings-plan"}
+    assert {candidate["purchase_option"] for candidate in told["candidates"]} == {
+        "bedrock",
+        "on-demand",
+        "savings-plan",
+    }
     code, out, _ = slipway("quote", "plan.yaml", "--pick", "2", "--json")
     assert (code, json.loads(out)["schema"]) == (0, "slipway.quote/1")
     code, out, _ = slipway("compare", "plan.yaml", "--json")
     told = json.loads(out)
     assert (code, told["schema"], told["verdict"]["choice"]) == (0, "slipway.compare/1", "bedrock")
     assert told["break_even"]["requests_per_month"] > 17.5e6
-    inf2 = [each for each in told["break_even"]["machines"] if each["instance_type"] == "inf2.48xlarge"]
+    inf2 = [machine for machine in told["break_even"]["machines"] if machine["instance_type"] == "inf2.48xlarge"]
     assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
 
 

@@ -62,7 +62,7 @@ TERMINAL = {"TERM": "xterm", "COLUMNS": "80", "LINES": "200", "NO_COLOR": ""}
 
 def soft_rows(shown):
     """How many rows of 80 columns a screen has: the terminal breaks what is wider."""
-    return sum(max(1, -(-len(each) // 80)) for each in rows(shown))
+    return sum(max(1, -(-len(row) // 80)) for row in rows(shown))
 
 
 @pytest.mark.long

@@ -55,7 +55,7 @@ def test_every_part_of_the_place_changes_the_digest() -> None:
         replace(PLACE, option=PurchaseOption.ON_DEMAND),
         replace(PLACE, instance_type="p4d.24xlarge"),
     ]
-    assert len({base, *(plan_at(REQUEST, each).digest for each in others)}) == len(others) + 1
+    assert len({base, *(plan_at(REQUEST, other).digest for other in others)}) == len(others) + 1
 
 
 def test_the_folder_of_the_files_does_not_change_the_digest() -> None:

@@ -60,7 +60,7 @@ def test_it_behaves_as_a_frozen_dataclass(kind: Any) -> None:
     assert hash(one) == hash(kind(name="a", many={"other": 2}))
     assert repr(one) == f"{kind.__name__}(name='a', many={{'b': 1}})"
     assert is_dataclass(kind(name="a"))
-    assert [each.name for each in fields(one)] == ["name", "many", "note"]
+    assert [field_.name for field_ in fields(one)] == ["name", "many", "note"]
     assert replace(one, name="z") == kind(name="z", many={"b": 1})
     assert kind(name="a").many is not kind(name="a").many
     assert copy.deepcopy(one) == one

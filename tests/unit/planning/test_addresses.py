@@ -46,7 +46,7 @@ class TestRanges:
     def test_what_cannot_be_cut_is_refused(self, cidr):
         with pytest.raises(ImpossibleError) as refusal:
             ranges(cidr)
-        assert [each.path for each in refusal.value.findings] == ["network.cidr"]
+        assert [finding.path for finding in refusal.value.findings] == ["network.cidr"]
 
 
 class TestCount:

@@ -18,7 +18,7 @@ BASE = {
 
 def found(**checkpoint):
     findings = check(request_of(laid_over(BASE, {"checkpoint": checkpoint})), load())
-    return [(each.path, each.message) for each in findings if each.path.startswith("checkpoint")]
+    return [(finding.path, finding.message) for finding in findings if finding.path.startswith("checkpoint")]
 
 
 @pytest.mark.parametrize(

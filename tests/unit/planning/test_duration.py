@@ -164,8 +164,8 @@ def test_neuron_compiles_once():
 def test_explanation_repeats_the_numbers_and_names_its_sources():
     found = duration.estimate(job(), 2e9, FACTS)
     assert dataclasses.replace(found, assumptions=()) == duration.numbers(job(), 2e9, FACTS)
-    by_name = {each.name: each for each in found.assumptions}
-    assert all(each.source for each in found.assumptions)
+    by_name = {assumption.name: assumption for assumption in found.assumptions}
+    assert all(assumption.source for assumption in found.assumptions)
     assert f"{found.steady_hours.mid:.4g} h" in by_name["steady hours"].steps[-1]
     assert by_name["expected hours"].steps[-1].startswith(f"= {found.expected_hours.mid:.4g} h")
     product = math.prod(
@@ -188,6 +188,6 @@ def test_explanation_repeats_the_numbers_and_names_its_sources():
     ],
 )
 def test_what_was_assumed_is_said(changes, label, said):
-    named = {each.name for each in duration.estimate(job(label, **changes), 2e9, FACTS).assumptions}
+    named = {assumption.name for assumption in duration.estimate(job(label, **changes), 2e9, FACTS).assumptions}
     assert said in named
-    assert said not in {each.name for each in duration.estimate(job(), 2e9, FACTS).assumptions}
+    assert said not in {assumption.name for assumption in duration.estimate(job(), 2e9, FACTS).assumptions}

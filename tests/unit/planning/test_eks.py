@@ -21,7 +21,7 @@ BASE = {
 
 def codes(catalog, **sections):
     plan = pinned_plan(request_of(laid_over(BASE, sections)), catalog)
-    return [each.code for each in place_findings(plan.request, plan.place, catalog)]
+    return [finding.code for finding in place_findings(plan.request, plan.place, catalog)]
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ class TestInterfaces:
 def test_a_plan_that_leaves_the_target_open_gets_no_dearer_control_plane(catalog):
     request = request_of(laid_over(BASE, {"target": {"kind": "any"}}))
     groups = resolve_training(request, catalog, load_training()).groups
-    assert {each.target.value for each in groups} == {"parallelcluster"}
+    assert {group.target.value for group in groups} == {"parallelcluster"}

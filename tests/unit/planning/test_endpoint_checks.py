@@ -255,8 +255,8 @@ def test_several_findings_are_told_at_once(found):
 
 def test_containers_are_judged_alike_on_kubernetes(plan, catalog):
     made = plan({"tensor_parallel": 12}, {"kind": "eks"})
-    assert [each.code for each in container_findings(served(made, catalog))] == ["tensor-parallel"]
-    codes = [each.code for each in endpoint_findings(served(plan({}, {"kind": "eks"}), catalog), load_serving())]
+    assert [finding.code for finding in container_findings(served(made, catalog))] == ["tensor-parallel"]
+    codes = [finding.code for finding in endpoint_findings(served(plan({}, {"kind": "eks"}), catalog), load_serving())]
     assert codes == ["not-an-endpoint"]
 
 
@@ -318,7 +318,7 @@ class TestPinned:
     def test_what_is_open_must_be_pinned(self, catalog, target, said):
         with pytest.raises(ImpossibleError) as refusal:
             pinned_serving(request_of({"tensor_parallel": "auto"}, target), catalog, BedrockCatalog(), load_serving())
-        assert said in [f"{each.path} {each.message}" for each in refusal.value.findings]
+        assert said in [f"{finding.path} {finding.message}" for finding in refusal.value.findings]
 
     def test_a_model_that_does_not_fit_is_refused_with_the_reason(self, catalog):
         request = request_of({"model": "llama-3.3-70b"})

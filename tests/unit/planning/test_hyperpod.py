@@ -35,12 +35,12 @@ def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(
 def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     facts = load_training()
     asked = resolve_training(request_of(), catalog, facts)
-    assert {each.target for each in asked.groups} == {TargetKind.HYPERPOD_SLURM}
-    assert [each.code for each in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
+    assert {group.target for group in asked.groups} == {TargetKind.HYPERPOD_SLURM}
+    assert [finding.code for finding in asked.findings] == ["hyperpod-shared-folder", "hyperpod-health-checks"]
     told = resolve_training(request_of(storage={"lustre_gib": 2400}), catalog, facts)
-    assert [each.code for each in told.findings] == ["hyperpod-health-checks"]
+    assert [finding.code for finding in told.findings] == ["hyperpod-health-checks"]
     plain = resolve_training(request_of(target={"kind": "any"}), catalog, facts)
-    assert [each.code for each in plain.findings] == []
+    assert [finding.code for finding in plain.findings] == []
 
 
 def test_a_training_plan_without_its_end_is_told_of(catalog):
@@ -48,14 +48,14 @@ def test_a_training_plan_without_its_end_is_told_of(catalog):
     facts, ends = load_training(), "2026-12-08T11:30:00Z"
     open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}
     (found,) = [
-        each
-        for each in resolve_training(request_of(purchase=open_ended), catalog, facts).findings
-        if each.code == "training-plan-end"
+        finding
+        for finding in resolve_training(request_of(purchase=open_ended), catalog, facts).findings
+        if finding.code == "training-plan-end"
     ]
     assert (found.level, found.path) == (Level.WARNING, "purchase.training_plan.ends_at")
     known = {"option": "training-plan", "training_plan": {"arn": arn, "ends_at": ends}}
     assert "training-plan-end" not in {
-        each.code for each in resolve_training(request_of(purchase=known), catalog, facts).findings
+        finding.code for finding in resolve_training(request_of(purchase=known), catalog, facts).findings
     }
 
 

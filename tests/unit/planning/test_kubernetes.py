@@ -8,7 +8,7 @@ from tests.plans import request_of
 
 def found(**sections):
     request = request_of({"slipway": 1, "name": "x", **sections})
-    return [(each.code, each.path) for each in key_findings(request)]
+    return [(finding.code, finding.path) for finding in key_findings(request)]
 
 
 class TestKeys:

@@ -26,7 +26,7 @@ def found():
             "purchase": {"option": option},
         }
         resolved = resolve_training(request_of(data), catalog, facts)
-        marks = [(each.level.value, each.code, each.path) for each in resolved.findings]
+        marks = [(finding.level.value, finding.code, finding.path) for finding in resolved.findings]
         return marks, {group.instance_type for group in resolved.groups}, resolved.findings
 
     return findings
@@ -60,7 +60,7 @@ class TestMeasured:
         asked = {"instance_type": "p5.48xlarge", "nodes": 2}
         marks, _, findings = found({"throughput_tokens_per_s": 9e6}, asked)
         assert ("error", "throughput-above-peak", "workload.train.throughput_tokens_per_s") in marks
-        (text,) = [each.message for each in findings]
+        (text,) = [finding.message for finding in findings]
         # 8 chips x 989 TFLOP/s over 6 x 8.03 billion and 12 x 32 x 4096 x 4096 of attention.
         peak = 8 * 989e12 / (6 * 8.03026e9 + 12 * 32 * 4096 * 4096)
         assert f"{peak:,.0f}" in text

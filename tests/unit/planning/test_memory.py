@@ -83,10 +83,10 @@ def test_a_long_sequence_is_shared_by_more_chips():
 
 def test_adapters_need_less_than_all_weights_and_four_bits_less_than_sixteen():
     parts = [
-        memory.fits(job("llama-3.1-70b", "A100-80GB", 8, method=each))
-        for each in (Method.FULL, Method.LORA, Method.QLORA)
+        memory.fits(job("llama-3.1-70b", "A100-80GB", 8, method=method))
+        for method in (Method.FULL, Method.LORA, Method.QLORA)
     ]
-    states = [each.weights + each.gradients + each.optimizer for each in parts]
+    states = [part.weights + part.gradients + part.optimizer for part in parts]
     assert states == sorted(states, reverse=True)
     assert states[2] < 0.4 * states[1]
 

@@ -17,7 +17,7 @@ def priced(nodes=1, **train):
 
 
 def errors(refused):
-    return [each for each in refused.findings if each.level is Level.ERROR]
+    return [finding for finding in refused.findings if finding.level is Level.ERROR]
 
 
 def shape(catalog, method):
@@ -108,4 +108,4 @@ def test_a_mixture_by_its_experts_is_priced_by_what_a_token_passes_through():
 def test_half_a_mixture_is_refused(experts, path):
     with pytest.raises(ImpossibleError) as refused:
         priced(nodes=4, model={"params_b": 46.7, **experts})
-    assert [each.path for each in errors(refused.value)] == [f"workload.train.model.{path}"]
+    assert [error.path for error in errors(refused.value)] == [f"workload.train.model.{path}"]

@@ -37,8 +37,8 @@ def refused(catalog, **changes):
     target = request.target
     asked = {"instance_type": target.instance_type[0], "nodes": target.nodes.minimum, "region": target.region[0]}
     found = place_findings(request, replace(place, **asked), catalog)
-    assert all(each.level is Level.ERROR and each.hint for each in found)
-    return [(each.code, each.path) for each in found]
+    assert all(finding.level is Level.ERROR and finding.hint for finding in found)
+    return [(finding.code, finding.path) for finding in found]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_size_follows_from_nodes_and_runs(nodes, runs, fallback, word):
 
 
 def codes(catalog, **changes):
-    return {each.code for each in resolve_training(request_of(**changes), catalog, load_training()).findings}
+    return {finding.code for finding in resolve_training(request_of(**changes), catalog, load_training()).findings}
 
 
 def test_remarks_are_made_where_pcs_is_asked_for(catalog):
@@ -120,7 +120,7 @@ def test_remarks_are_made_where_pcs_is_asked_for(catalog):
 
 def test_a_plan_that_leaves_the_target_gets_no_pcs(catalog):
     found = resolve_training(request_of(target={"kind": "any"}), catalog, load_training())
-    assert PCS not in {each.target for each in found.groups}
+    assert PCS not in {group.target for group in found.groups}
 
 
 def test_every_card_is_counted_with_an_address(catalog):

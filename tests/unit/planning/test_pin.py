@@ -44,12 +44,12 @@ class TestOpen:
     def test_a_target_that_is_not_built_is_refused(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, target={"kind": "sagemaker-endpoint"})
-        assert {each.path for each in refusal.value.findings} == {"target.kind"}
+        assert {finding.path for finding in refusal.value.findings} == {"target.kind"}
 
     def test_other_errors_of_the_request_come_with_it(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, target={"region": "any"}, checkpoint={"mode": "none"})
-        assert {each.code for each in refusal.value.findings} == {"not-pinned", "spot-without-checkpoints"}
+        assert {finding.code for finding in refusal.value.findings} == {"not-pinned", "spot-without-checkpoints"}
 
 
 class TestFilledIn:

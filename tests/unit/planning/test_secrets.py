@@ -26,7 +26,7 @@ def request(env, plain=()):
 
 
 def found(env, plain=()):
-    return [each for each in check(request(env, plain), load()) if each.code == "secret-in-env"]
+    return [finding for finding in check(request(env, plain), load()) if finding.code == "secret-in-env"]
 
 
 SECRETS = {

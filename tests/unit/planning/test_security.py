@@ -26,7 +26,7 @@ KEY = "arn:aws:kms:{}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 def codes(findings):
-    return {each.code: each for each in findings}
+    return {finding.code: finding for finding in findings}
 
 
 @pytest.mark.parametrize(

@@ -38,4 +38,4 @@ def test_nothing_is_computed_on_it(priced):
 def test_it_is_never_searched(priced):
     found = priced("{}", "{region: us-east-2}")
     types = load().instance_types
-    assert all(types[each.place.instance_type].accelerator for each in found.candidates)
+    assert all(types[candidate.place.instance_type].accelerator for candidate in found.candidates)

@@ -17,7 +17,7 @@ OPEN = {
 
 
 def by_service(found):
-    return {(each.service, each.accelerator): each for each in found.alternatives}
+    return {(alternative.service, alternative.accelerator): alternative for alternative in found.alternatives}
 
 
 def test_an_open_plan_shows_training_jobs_hyperpod_and_ultraservers(priced):
@@ -31,19 +31,19 @@ def test_an_open_plan_shows_training_jobs_hyperpod_and_ultraservers(priced):
 def test_a_training_job_costs_its_ml_rate_for_its_hours(priced):
     plan = {**OPEN, "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}}
     found = priced(plan)
-    job = next(each for each in found.alternatives if each.service == "sagemaker-training-job")
+    job = next(alternative for alternative in found.alternatives if alternative.service == "sagemaker-training-job")
     rate = load().sagemaker("ml.p5.48xlarge", "us-east-1", "training")
     assert isinstance(rate, Price)
     machines = rate.usd * Decimal(repr(job.hours.mid + BOOT_H))
     assert machines < job.usd.mid < machines + 20
     assert job.hours.mid == found.resolution.estimator.work("p5.48xlarge", 1).hours.mid
-    on_demand = next(each for each in found.candidates if each.place.option is PurchaseOption.ON_DEMAND)
+    on_demand = next(candidate for candidate in found.candidates if candidate.place.option is PurchaseOption.ON_DEMAND)
     assert job.usd.mid > on_demand.usd
 
 
 def test_the_cheapest_is_the_cheapest_of_every_size_and_place(priced):
     found = priced(OPEN)
-    job = next(each for each in found.alternatives if each.service == "hyperpod")
+    job = next(alternative for alternative in found.alternatives if alternative.service == "hyperpod")
     works, catalog = found.resolution.estimator.work, load()
     totals = []
     for facts in catalog.instance_types.values():
@@ -61,7 +61,7 @@ def test_the_cheapest_is_the_cheapest_of_every_size_and_place(priced):
 
 
 def test_managed_spot_is_a_range_up_to_the_same_job_on_demand(priced):
-    found = {each.service: each for each in priced(OPEN).alternatives}
+    found = {alternative.service: alternative for alternative in priced(OPEN).alternatives}
     spot, job = found["sagemaker-managed-spot"], found["sagemaker-training-job"]
     assert isinstance(spot.price, Price)
     assert "publishes no rate" in spot.price.note

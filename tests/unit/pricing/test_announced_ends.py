@@ -37,7 +37,7 @@ GONE = AnnouncedEnd(
 def ends_of(changes, now="2026-11-23"):
     """Level, path and message of the findings of a quote that are of announced ends, by key."""
     quoted = price_over(changes, now=datetime.fromisoformat(now).replace(tzinfo=UTC)).quote(1)
-    found = [each for each in quoted.findings if each.code == "announced-end"]
+    found = [finding for finding in quoted.findings if finding.code == "announced-end"]
     assert len(found) == len(quoted.ends)
     return {end.key: (each.level.value, each.path, each.message) for end, each in zip(quoted.ends, found, strict=True)}
 
@@ -46,13 +46,13 @@ def test_every_row_is_of_something_that_a_plan_can_rest_on():
     """A version that is raised without its row, or a row that nothing asks for, fails here."""
     catalog = load()
     usable = {f"instance-type/{name}" for name in catalog.instance_types}
-    usable |= {f"os/{each.value}" for each in OperatingSystem}
+    usable |= {f"os/{system.value}" for system in OperatingSystem}
     usable |= {key for kind in training_targets() + serving_targets() for key in target_of(kind).software}
     for facts in catalog.instance_types.values():
         usable |= {f"image/{pinned_image(facts, service)}" for service in ("ec2", "sagemaker")}
         usable.add(f"stack/{facts.chip.training_stack.name}" if facts.chip and facts.chip.training_stack else "")
-    for each in load_images().images:
-        usable |= {f"image/{each.repository.rpartition('/')[2]}:{each.tag}", f"ami/{each.ami}"}
+    for image in load_images().images:
+        usable |= {f"image/{image.repository.rpartition('/')[2]}:{image.tag}", f"ami/{image.ami}"}
     assert set(catalog.announced_ends) <= usable
     assert {f"kubernetes/{VERSION}", "parallelcluster/3.16", "slurm/25.11", "stack/xla"} <= set(catalog.announced_ends)
     assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in PARALLELCLUSTER.software

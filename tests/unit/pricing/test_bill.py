@@ -85,7 +85,7 @@ def test_a_line_without_a_price_warns_and_leaves_the_total_incomplete(priced):
     unpriced = [each for each in first.components if each.unpriced]
     assert first.incomplete
     assert unpriced
-    (told,) = [each for each in first.findings if each.code == "unpriced-line"]
+    (told,) = [finding for finding in first.findings if finding.code == "unpriced-line"]
     assert told.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
     assert all(each.name in told.message for each in unpriced)
     assert first.usd.mid == sum(each.usd for each in first.components if each.usd is not None)
@@ -122,7 +122,9 @@ def test_the_hours_of_steps_are_billed(priced):
     found, before = ({each.name: each.quantity for each in of.components} for of in (quoted, plain))
     assert found["data, steps and outputs"] == pytest.approx(2.5 * quoted.plan.place.nodes)
     assert found["start-up of the machines"] == pytest.approx(before["start-up of the machines"])
-    (told,) = [each for each in quoted.assumptions if each.name == "steps before and after the command"]
+    (told,) = [
+        assumption for assumption in quoted.assumptions if assumption.name == "steps before and after the command"
+    ]
     assert (told.value, told.source.split("; ")[1]) == ("2.5", "1 of 3 without hours, counted as none")
 
 
@@ -133,7 +135,7 @@ def test_data_are_fetched_in_the_start_up(priced, source, share):
     two = {"target": {"nodes": 2}}
     quoted, plain = (priced({"run": run, **two}).quote(1) for run in ({"data": [data]}, {}))
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824 / share)
-    (told,) = [each for each in quoted.assumptions if each.name == "data on their way to the nodes"]
+    (told,) = [assumption for assumption in quoted.assumptions if assumption.name == "data on their way to the nodes"]
     assert ("a new node fetches them again" in told.source) is ("path" not in source)
 
 
@@ -145,7 +147,7 @@ def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
     assert not {each.name for each in quoted.components} & {"S3 checkpoints", "S3 uploads"}
     # It is priced as a job with checkpoints.
     assert quoted.hours == agent.hours
-    assert any(each.value == "s3://team/runs" for each in quoted.assumptions)
+    assert any(assumption.value == "s3://team/runs" for assumption in quoted.assumptions)
 
 
 def test_a_cluster_is_up_as_long_as_its_nodes(priced):
@@ -177,7 +179,7 @@ def test_a_network_that_exists_has_its_own_way_out(priced):
     network = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
     found = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
     assert [each.name for each in found.components if each.group == "network"] == ["private DNS zone"]
-    assert any(each.value == "not counted" for each in found.assumptions)
+    assert any(assumption.value == "not counted" for assumption in found.assumptions)
 
 
 def test_a_job_that_never_saves_stores_nothing(priced):
@@ -224,7 +226,7 @@ def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(price
     assert lost > 0.1
     through = found["NAT data"].quantity - found["CloudWatch logs"].quantity
     assert through == pytest.approx((20 + fetched) * (1 + lost), rel=1e-3)
-    said = {each.name: each.value for each in quoted.assumptions}
+    said = {assumption.name: assumption.value for assumption in quoted.assumptions}
     assert ("weights through the NAT gateway" in said) is bool(fetched)
     named = priced({**plan, "run": {"data": [{"uri": "s3://team-data/tokens", "path": "/data"}]}}).quote(1)
     (past,) = (each for each in named.components if each.name == "NAT data")
@@ -353,10 +355,15 @@ def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
     saved = Line("saved", "storage", "GB", PRICE, a_save=3.0, saves_free=2)
     unknown = Line("unknown", "other", "hour", Unpriced(reason="nobody says"), an_hour=1.0)
     short, long = JobSize(1.0, 1800.0), JobSize(10.0, 1800.0)
-    assert [each.name for each in components((every, saved, unknown), short)] == ["hourly", "unknown"]
+    assert [cost_component.name for cost_component in components((every, saved, unknown), short)] == [
+        "hourly",
+        "unknown",
+    ]
     found = components((every, saved, unknown), long)
-    assert [each.quantity for each in found] == [10.5, 54.0, 10.0]
-    assert total_usd((every, saved, unknown), long) == sum(each.usd for each in found if each.usd is not None)
+    assert [cost_component.quantity for cost_component in found] == [10.5, 54.0, 10.0]
+    assert total_usd((every, saved, unknown), long) == sum(
+        cost_component.usd for cost_component in found if cost_component.usd is not None
+    )
 
 
 def test_without_an_interval_nothing_is_saved():

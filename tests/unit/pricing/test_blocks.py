@@ -30,7 +30,7 @@ def test_the_shortest_offering_that_holds_the_job(hours: float, days: int | None
 def test_a_cluster_that_is_deployed_before_its_block_begins_costs_until_then(path: str, hours: int) -> None:
     now = datetime(2026, 12, 1, 11, 30, tzinfo=UTC) - timedelta(hours=hours)
     quoted = pick(price(ROOT / "examples" / path, now, PriceOptions(any_age=True)), None)[1]
-    found = [each.message for each in quoted.findings if each.code == "not-begun"]
+    found = [finding.message for finding in quoted.findings if finding.code == "not-begun"]
     until = quoted.left_up_usd_per_hour
     assert len(found) == bool(hours)
     assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in each for each in found)
@@ -54,7 +54,7 @@ def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():
     assert short.overrun
     assert short.overrun.usd > 0
     fee = short.offer.price.usd * 24 * 4
-    machines = sum(each.usd or 0 for each in short.components if each.group == "compute")
+    machines = sum(component.usd or 0 for component in short.components if component.group == "compute")
     assert machines == pytest.approx(fee + short.overrun.usd, abs=Decimal("0.001"))
     assert short.usd < long.usd
 

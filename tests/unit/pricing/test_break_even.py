@@ -19,7 +19,7 @@ def over(rate: float) -> dict[str, object]:
 
 
 def of(found, option):
-    return next(each for each in found.quotes if each.plan.place.option == option)
+    return next(quote for quote in found.quotes if quote.plan.place.option == option)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", {"params_b": 1.5}])

@@ -89,7 +89,7 @@ def test_what_runs_all_the_time_is_committed_to_at_three_quarters_of_the_floor(c
     assert found.choice.covers_usd_per_hour == (rate * 3 * Decimal("0.75")).quantize(Decimal("0.001"))
     assert found.choice.utilisation == pytest.approx(1.0)
     assert found.choice.saving_usd > 0
-    assert all(each.saving_usd <= found.choice.saving_usd for each in found.options if each.level == "floor")
+    assert all(option.saving_usd <= found.choice.saving_usd for option in found.options if option.level == "floor")
 
 
 def test_what_runs_now_and_then_is_not_committed_to(chosen):
@@ -108,10 +108,10 @@ def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
     (load_,) = found.loads
     assert load_.months == 24
     hours = load_.share * HOURS_A_YEAR * 2
-    for each in found.options:
-        used = hours * each.term_years / 2 if each.term_years == 1 else hours
+    for option in found.options:
+        used = hours * option.term_years / 2 if option.term_years == 1 else hours
         on_demand = float(load_.usd_per_hour) * used
-        assert float(each.saving_usd) == pytest.approx(on_demand - float(each.commitment_usd), rel=0.01)
+        assert float(option.saving_usd) == pytest.approx(on_demand - float(option.commitment_usd), rel=0.01)
 
 
 def test_spot_is_left_out_with_the_reason(chosen):

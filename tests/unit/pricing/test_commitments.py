@@ -29,9 +29,9 @@ def test_a_new_reservation_takes_its_whole_term_from_one_run(priced):
     assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3
     assert quoted.usd.mid > quoted.commitment_usd
     assert quoted.billed_hours == HOURS_A_YEAR * 3
-    lines = {each.name: each for each in quoted.components}
+    lines = {component.name: component for component in quoted.components}
     assert lines["the rest of the commitment"].usd > Decimal(600_000)
-    assert sum(each.usd for each in quoted.components) == quoted.usd.mid
+    assert sum(component.usd for component in quoted.components) == quoted.usd.mid
 
 
 def test_a_launch_of_it_is_refused_with_the_total_on_demand_and_allowed_once_it_is_owned(priced):
@@ -73,7 +73,7 @@ def test_a_run_never_pays_less_than_its_hours_and_as_many_sets_are_held_as_its_r
     sets = math.ceil(used * 1000 / 730)
     assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3 * sets
     assert used <= quoted.billed_hours < used * 1.01
-    (idle,) = [each for each in quoted.components if each.name == "the rest of the commitment"]
+    (idle,) = [component for component in quoted.components if component.name == "the rest of the commitment"]
     assert idle.quantity == pytest.approx(sets * HOURS_A_YEAR * 3 / 36000 - used, rel=1e-6)
 
 
@@ -90,7 +90,7 @@ def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(ho
     found = price_over(
         {"workload": {"train": train}, "purchase": {"option": [option, "on-demand"], "term_years": term}}
     )
-    rows = {each.place.option.value: each for each in found.candidates if each.usd is not None}
+    rows = {candidate.place.option.value: candidate for candidate in found.candidates if candidate.usd is not None}
     if option not in rows:
         return
     tied, demand = rows[option], rows["on-demand"]

@@ -106,5 +106,5 @@ class TestRefusals:
         from launcher.planning.targets import place_findings
 
         plan = plan_with(**sections)
-        found = [each.code for each in place_findings(plan.request, plan.place, catalog)]
+        found = [finding.code for finding in place_findings(plan.request, plan.place, catalog)]
         assert found == ([code] if code else [])

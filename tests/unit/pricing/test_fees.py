@@ -41,7 +41,7 @@ def quoted(tmp_path):
 
 
 def lines(quote):
-    return {each.name: each for each in quote.components if each.name in (*FEES, STORAGE)}
+    return {component.name: component for component in quote.components if component.name in (*FEES, STORAGE)}
 
 
 def test_each_fee_is_a_line_with_its_reason(quoted):
@@ -69,7 +69,7 @@ def test_the_persons_own_prices_count_by_the_hour(quoted):
     found, hours = lines(quote), quote.hours.mid
     assert quote.gate.allowed
     assert {each.basis for each in found.values()} == {Basis.USER}
-    controller, nodes, login, accounting = (found[each] for each in FEES)
+    controller, nodes, login, accounting = (found[fee] for fee in FEES)
     assert controller.quantity == login.quantity == accounting.quantity >= hours
     assert nodes.quantity >= 2 * hours
     assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))
@@ -96,9 +96,9 @@ def test_a_price_of_the_region_goes_before_one_without(quoted):
 
 def test_an_unknown_fee_never_ranks_before_what_is_priced(quoted):
     both = quoted(kind="[pcs, parallelcluster]")
-    assert [each.place.target for each in both.candidates] == [TargetKind.PARALLELCLUSTER, TargetKind.PCS]
+    assert [candidate.place.target for candidate in both.candidates] == [TargetKind.PARALLELCLUSTER, TargetKind.PCS]
     free = quoted(kind="[pcs, parallelcluster]", own=OWN)
-    assert [each.unknown_fees for each in free.candidates] == [(), ()]
+    assert [candidate.unknown_fees for candidate in free.candidates] == [(), ()]
 
 
 def test_a_key_that_no_service_has_is_refused(quoted):

@@ -75,7 +75,7 @@ def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     assert gate(priced, spot, max_price_age=400).allowed
     allowed = priced(spot, any_age=True).quote(1)
     assert allowed.gate.allowed
-    assert [each.level for each in allowed.findings if each.code == "old-price"] == ["warning"]
+    assert [finding.level for finding in allowed.findings if finding.code == "old-price"] == ["warning"]
     assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4
 
 

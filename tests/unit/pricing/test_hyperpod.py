@@ -16,15 +16,15 @@ ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/june"
 
 
 def targets(found):
-    return {each.place.target for each in found.candidates}
+    return {candidate.place.target for candidate in found.candidates}
 
 
 def lines(quoted):
-    return {each.name: each for each in quoted.components}
+    return {component.name: component for component in quoted.components}
 
 
 def codes(quoted):
-    return {each.code: each for each in quoted.findings}
+    return {finding.code: finding for finding in quoted.findings}
 
 
 class TestCandidates:
@@ -47,7 +47,7 @@ class TestCandidates:
     def test_all_shows_it_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         found = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
-        assert {(each.place.target, each.place.nodes) for each in found.candidates} >= {
+        assert {(candidate.place.target, candidate.place.nodes) for candidate in found.candidates} >= {
             (TargetKind.HYPERPOD_SLURM, 2),
             (TargetKind.PARALLELCLUSTER, 4),
         }
@@ -74,15 +74,15 @@ class TestCandidates:
     def test_what_it_cannot_be_is_an_error_with_the_way_out(self, priced, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             priced(changes)
-        (found,) = [each for each in refusal.value.findings if each.code == code]
+        (found,) = [finding for finding in refusal.value.findings if finding.code == code]
         assert (found.level, bool(found.path)) == (Level.ERROR, True)
         assert found.hint
 
     def test_one_of_several_types_is_left_out_with_a_warning(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         found = priced({"workload": job, "target": {**POD, "instance_type": ["p5.48xlarge", "trn1.2xlarge"]}})
-        assert [each.place.instance_type for each in found.candidates] == ["p5.48xlarge"]
-        assert [each.level for each in found.findings if each.code == "not-on-hyperpod"] == [Level.WARNING]
+        assert [candidate.place.instance_type for candidate in found.candidates] == ["p5.48xlarge"]
+        assert [finding.level for finding in found.findings if finding.code == "not-on-hyperpod"] == [Level.WARNING]
 
 
 class TestPrices:
@@ -103,7 +103,7 @@ class TestPrices:
         own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
         found = priced({"target": POD, "purchase": own})
         assert found.quote(1).price.usd == 20
-        assert "hyperpod-spot-unconfirmed" in {each.code for each in found.findings}
+        assert "hyperpod-spot-unconfirmed" in {finding.code for finding in found.findings}
 
     def test_savings_plans_of_ec2_do_not_reach_it(self, priced):
         plan = {"option": "savings-plan", "term_years": 1}
@@ -114,7 +114,7 @@ class TestPrices:
     def test_the_fee_of_a_training_plan_is_the_price(self, priced):
         paid = {"arn": ARN, "ends_at": "2026-12-02T11:30:00Z", "starts_at": "2026-12-01T11:30:00Z", "fee_usd": "720"}
         quoted = priced({"target": POD, "purchase": {"training_plan": {**paid, "count": 1}}}).quote(1)
-        assert sum(each.usd for each in quoted.components if each.group == "compute") == 720
+        assert sum(component.usd for component in quoted.components if component.group == "compute") == 720
 
     def test_without_its_fee_a_training_plan_is_unpriced_and_the_fee_is_asked_for(self, priced):
         west = {**POD, "region": "us-west-2"}
@@ -141,9 +141,11 @@ class TestBill:
             assert not any(word in name for word in ("head node", "DNS", "gp3", "load balancer", "composite"))
 
     def test_the_quote_says_what_is_not_on_it(self, priced):
-        names = {each.name for each in priced({"target": POD}).quote(1).assumptions}
+        names = {assumption.name for assumption in priced({"target": POD}).quote(1).assumptions}
         assert "root volumes of a HyperPod cluster with Slurm" in names
-        assert "root volumes of HyperPod's machines" not in {each.name for each in priced().quote(1).assumptions}
+        assert "root volumes of HyperPod's machines" not in {
+            assumption.name for assumption in priced().quote(1).assumptions
+        }
 
 
 class TestSurcharge:

@@ -18,7 +18,7 @@ ONE_HOUR = {**P5, "workload": {"train": {"hours": 1}}}
 
 
 def tail(quoted):
-    return next((each for each in quoted.components if each.name == "idle tail"), None)
+    return next((component for component in quoted.components if component.name == "idle tail"), None)
 
 
 def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
@@ -58,7 +58,7 @@ def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(price
     plan = {"target": {"kind": "hyperpod-slurm"}, "guardrails": {"idle_minutes": 30}}
     quoted = priced(plan).quote(1)
     assert tail(quoted).quantity * 60 == pytest.approx(30 + 15 + 2.5)
-    start = next(each for each in quoted.components if each.name == "start-up of the machines")
+    start = next(component for component in quoted.components if component.name == "start-up of the machines")
     assert start.quantity == pytest.approx(1.15)
     slowest = Decimal(repr(quoted.hours.high + 0.15 + 2 + 50 / 60)) * quoted.price.usd
     middle = Decimal(repr(quoted.hours.mid + 1.15 + (30 + 15 + 2.5) / 60)) * quoted.price.usd

@@ -14,7 +14,9 @@ def ends(target, **rails):
     request = request_of({"slipway": 1, "name": "tiny", "workload": job, "target": wanted, "guardrails": rails})
     kind = TargetKind(target.get("kind", "parallelcluster"))
     names = ("TTL", "idle stop", "warm pool")
-    return {each.name: (each.value, each.on) for each in policies(request, None, 0, kind) if each.name in names}
+    return {
+        policy.name: (policy.value, policy.on) for policy in policies(request, None, 0, kind) if policy.name in names
+    }
 
 
 def test_a_cluster_of_the_plans_own_has_its_guard():

@@ -31,5 +31,7 @@ def test_the_dates_of_the_lines_come_the_oldest_first() -> None:
     dates = SPOT.candidates[0].line_dates
     assert list(dates) == sorted(dates)
     assert {name for _, name in dates} == {
-        each.name for each in SPOT.candidates[0].components if each.group != "compute" and each.as_of
+        component.name
+        for component in SPOT.candidates[0].components
+        if component.group != "compute" and component.as_of
     }

@@ -26,23 +26,23 @@ def test_2048_nodes_do_not_keep_the_utilisation_of_a_few():
 
 
 def test_the_assumed_batch_is_that_of_published_runs_of_the_size():
-    batch = next(each for each in on(2048).quote(1).assumptions if each.name == "batch")
+    batch = next(assumption for assumption in on(2048).quote(1).assumptions if assumption.name == "batch")
     assert float(batch.value) == pytest.approx(8_388_608, rel=0.01)
     assert "published runs" in batch.source
     assert FACTS.largest_batch(405, moe=False).tokens == 16e6
     assert "DeepSeek" in FACTS.largest_batch(671, moe=True).source
-    for each in FACTS.batches:
-        assert each.source
-        assert each.as_of
+    for published_batch in FACTS.batches:
+        assert published_batch.source
+        assert published_batch.as_of
 
 
 def test_a_larger_batch_of_ones_own_is_a_finding_with_the_time_and_the_dollars_at_the_largest():
     asked = on(256, global_batch_tokens=64_000_000).quote(1)
-    (found,) = [each for each in asked.findings if each.code == "batch-beyond-published"]
+    (found,) = [finding for finding in asked.findings if finding.code == "batch-beyond-published"]
     bound = on(256, global_batch_tokens=8_388_608).quote(1)
     assert f"{bound.hours.mid:,.1f} h and ${bound.usd.mid:,.0f}" in found.message
     assert found.path == "workload.train.global_batch_tokens"
-    assert not [each for each in bound.findings if each.code == "batch-beyond-published"]
+    assert not [finding for finding in bound.findings if finding.code == "batch-beyond-published"]
 
 
 @pytest.mark.parametrize("option", ["on-demand", "spot", "savings-plan"])
@@ -55,7 +55,7 @@ def test_a_deadline_is_met_at_the_cheapest_number_of_nodes(option):
         price_over({**OPEN, "target": {"nodes": count}, "purchase": {**purchase, "deadline_h": None}}).candidates[0]
         for count in range(max(1, best.place.nodes // 2), best.place.nodes + 1)
     ]
-    in_time = [each.usd for each in every if each.hours <= 60]
+    in_time = [candidate.usd for candidate in every if candidate.hours <= 60]
     assert float(best.usd) <= float(min(in_time)) * 1.02
 
 
@@ -81,8 +81,8 @@ def test_no_alternative_misses_the_deadline():
     plan = {**OPEN, "target": {"instance_type": "any", "nodes": "any", "region": "any"}}
     late = price_over({**plan, "purchase": {"option": "any"}}).alternatives
     in_time = price_over({**plan, "purchase": {"option": "any", "deadline_h": 60}}).alternatives
-    assert max(each.hours.mid for each in late) > 60
-    assert all(each.hours.mid <= 60 for each in in_time)
+    assert max(alternative.hours.mid for alternative in late) > 60
+    assert all(alternative.hours.mid <= 60 for alternative in in_time)
 
 
 def mfu(active):

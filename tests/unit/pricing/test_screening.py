@@ -105,8 +105,8 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, (late, order(each))), (late, order(each)))
     # Of an offering in two lengths the first counts, which is the cheaper.
-    priced_ones = [each for each in found.candidates[::-1] if each.priced]
-    assert {(each.place.instance_type, each.place.option): order(each) for each in priced_ones} == {
+    priced_ones = [candidate for candidate in found.candidates[::-1] if candidate.priced]
+    assert {(one.place.instance_type, one.place.option): order(one) for one in priced_ones} == {
         key: row for key, (_, row) in best.items()
     }
     assert drafts > 20 * len(best)
@@ -135,11 +135,15 @@ def test_the_first_row_is_the_same_with_and_without_all(priced):
 
 def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
     found = priced({**wide(), "purchase": {"option": "spot"}}, everything=True)
-    incomplete = [each for each in found.candidates if each.missing_usd]
+    incomplete = [candidate for candidate in found.candidates if candidate.missing_usd]
     assert incomplete
-    ranked = [each.usd + each.missing_usd for each in found.candidates if each.usd is not None and not each.refusals]
+    ranked = [
+        candidate.usd + candidate.missing_usd
+        for candidate in found.candidates
+        if candidate.usd is not None and not candidate.refusals
+    ]
     assert ranked == sorted(ranked)
-    missing = [each for each in incomplete[0].components if each.unpriced is not None]
+    missing = [component for component in incomplete[0].components if component.unpriced is not None]
     assert all(each.usd is None and each.elsewhere_usd > 0 for each in missing)
     store = next(each for each in missing if each.name == "S3 checkpoints")
     dearest = max(
@@ -153,20 +157,20 @@ def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
 def test_a_transfer_of_data_keeps_the_job_where_the_data_lie(priced):
     near = {"train": {"hours": None, "tokens_b": 2.0, "data": {"gib": 400_000, "region": "us-west-2"}}}
     found = priced({**wide(instance_type="p5.48xlarge"), "workload": near, "purchase": {"option": "on-demand"}})
-    assert [each.place.region for each in found.candidates] == ["us-west-2"]
+    assert [candidate.place.region for candidate in found.candidates] == ["us-west-2"]
 
 
 def test_everything_open_is_at_least_five_thousand_combinations(priced):
     found = priced(wide())
     assert found.considered >= 5_000
-    assert found.considered == sum(each.combinations for each in found.resolution.groups) + misfits(found)
+    assert found.considered == sum(group.combinations for group in found.resolution.groups) + misfits(found)
 
 
 def misfits(found):
     known = found.resolution.estimator.known
     too_big = {key for key, work in known.items() if work.misfit}
     assert too_big
-    return found.considered - sum(each.combinations for each in found.resolution.groups)
+    return found.considered - sum(group.combinations for group in found.resolution.groups)
 
 
 def test_a_deadline_keeps_the_count_that_meets_it(priced):
@@ -180,7 +184,7 @@ def test_a_deadline_keeps_the_count_that_meets_it(priced):
 
 def test_the_best_unpriced_row_shows_what_was_seen(priced):
     found = priced(wide(instance_type="trn2.48xlarge"))
-    unpriced = {each.place.option: each for each in found.candidates if not each.priced}
+    unpriced = {candidate.place.option: candidate for candidate in found.candidates if not candidate.priced}
     seen = unpriced[PurchaseOption.ON_DEMAND].offer.price.seen
     assert str(seen.usd) == "85.964"
     assert seen.basis == "unverified"
@@ -191,7 +195,7 @@ def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode,
     plan = wide(instance_type="p5.48xlarge", region="us-east-2", nodes=nodes)
     found = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
     (size,) = {round(found.work.checkpoint_gb)}
-    said = [each.message for each in found.findings if each.code == "restore-by-all"]
+    said = [finding.message for finding in found.findings if finding.code == "restore-by-all"]
     whole = f"at a restore each of the 33 nodes reads the files of all, {size:,} GB"
     assert [each.startswith(whole) for each in said] == [True] * told
 
@@ -204,16 +208,16 @@ def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, 
     plan = wide(instance_type="p4d.24xlarge", region="us-east-1", nodes=nodes)
     work = {"train": {"model": {"params_b": params_b}, "hours": 100, "tokens_b": None, "method": "pretrain"}}
     found = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
-    said = [each.message for each in found.findings if each.code == "disk-too-small"]
+    said = [finding.message for finding in found.findings if finding.code == "disk-too-small"]
     assert [each.startswith("a node of p4d.24xlarge needs about ") for each in said] == [True] * told
 
 
 def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     small = {"train": {"model": {"params_b": 0.5}, "hours": None, "tokens_b": 2.0, "method": "lora"}}
     free = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1"), "workload": small})
-    assert {each.place.nodes for each in free.candidates} == {1}
+    assert {candidate.place.nodes for candidate in free.candidates} == {1}
     asked = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1", nodes=4), "workload": small}).quote(1)
-    assert "no-efa" in [each.code for each in asked.findings]
+    assert "no-efa" in [finding.code for finding in asked.findings]
 
 
 @pytest.mark.parametrize(

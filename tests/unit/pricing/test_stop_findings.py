@@ -28,7 +28,7 @@ def plan_of(**parts):
 
 
 def said(usd_per_hour=Decimal(60), **parts):
-    return [(each.code, each.level.value) for each in stop_findings(plan_of(**parts), USD, usd_per_hour)]
+    return [(finding.code, finding.level.value) for finding in stop_findings(plan_of(**parts), USD, usd_per_hour)]
 
 
 def test_a_sum_that_is_enough_needs_no_word():
@@ -58,14 +58,14 @@ def test_a_sum_above_the_budget_is_no_limit_of_it():
 def test_owned_commitments_are_exempt_and_the_plan_says_so():
     plan = plan_of(option="savings-plan", owned=True, plan_kind="compute", term_years=1)
     assert stops_at(plan.request, PurchaseOption.SAVINGS_PLAN) is None
-    ((code, level),) = [(each.code, each.level.value) for each in stop_findings(plan, USD, Decimal(60))]
+    ((code, level),) = [(finding.code, finding.level.value) for finding in stop_findings(plan, USD, Decimal(60))]
     assert (code, level) == ("stop-exempt", "warning")
 
 
 def test_the_quote_says_it_and_its_gate_refuses_what_cannot_run():
     quoted = quote_of(stop=10)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
-    policies = {each.name: each.value for each in quoted.policies}
+    policies = {policy.name: policy.value for policy in quoted.policies}
     assert policies["budget stop"] == "$10, saved before"
     assert {"usd_per_hour", "usd_per_hour_beside"} <= quoted.amounts(None).keys()
     assert quoted.usd_per_hour_beside > 0

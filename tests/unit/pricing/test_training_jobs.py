@@ -18,7 +18,7 @@ RATE = load().sagemaker("ml.p5.48xlarge", "us-east-1", "training")
 
 
 def lines(quote):
-    return {each.name: each for each in quote.components}
+    return {component.name: component for component in quote.components}
 
 
 def test_it_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced):
@@ -35,7 +35,7 @@ def test_a_warm_pool_is_billed_in_full_when_it_is_asked_for(priced):
     plain = priced(JOBS).quote(1)
     assert lines(warm)["idle tail"].usd == pytest.approx(RATE.usd * 2 * Decimal("0.5"), abs=Decimal("0.01"))
     assert warm.usd.mid > plain.usd.mid
-    assert [each for each in found.resolution.findings if each.code == "warm-pool"]
+    assert [finding for finding in found.resolution.findings if finding.code == "warm-pool"]
 
 
 def test_managed_spot_is_a_range_whose_high_end_is_on_demand(priced):
@@ -49,7 +49,7 @@ def test_managed_spot_is_a_range_whose_high_end_is_on_demand(priced):
 
 
 def test_its_price_may_be_as_old_as_on_demand(priced):
-    codes = {each.code: each.message for each in priced(SPOT).quote(1).findings}
+    codes = {finding.code: finding.message for finding in priced(SPOT).quote(1).findings}
     assert "spot price" not in codes.get("old-price", "")
 
 

@@ -18,7 +18,7 @@ BLOCK["purchase"] = {"option": "capacity-block"}
 
 
 def found(priced, plan, code, **options):
-    return [each.message for each in priced(plan, **options).quote(1).findings if each.code == code]
+    return [finding.message for finding in priced(plan, **options).quote(1).findings if finding.code == code]
 
 
 def test_a_newer_unverified_row_is_named_beside_the_price_in_use(priced):
@@ -74,7 +74,7 @@ def test_spot_far_below_or_above_on_demand_is_not_believed_without_a_word(priced
     PriceCache(folder=tmp_path).keep([FetchedPrice(key=key, usd=Decimal(usd))], date(2026, 11, 20))
     plan = {**SPOT, "target": {"instance_type": "p5.48xlarge", "region": "us-east-1", "az_id": "use1-az2"}}
     messages = found_over(plan, tmp_path)
-    assert [odd in each for each in messages] == ([True] if odd else [])
+    assert [odd in message for message in messages] == ([True] if odd else [])
 
 
 def found_over(plan, cache):
@@ -99,7 +99,7 @@ def found_over(plan, cache):
     catalog = load(overlay=cache, today=now.date())
     options = PriceOptions(cache=cache)
     priced = price_request(Path("a.yaml"), plan_file.loads(text), catalog, now, options)
-    return [each.message for each in priced.quote(1).findings if each.code == "odd-spot-price"]
+    return [finding.message for finding in priced.quote(1).findings if finding.code == "odd-spot-price"]
 
 
 def test_a_price_that_fell_is_said_with_the_earlier_one():

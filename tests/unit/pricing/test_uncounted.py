@@ -7,7 +7,7 @@ PLACE = {"instance_type": "p5.48xlarge", "region": "us-west-2"}
 
 def named(priced, option):
     plan = {"target": PLACE, "purchase": {"option": option}}
-    return {each.name: each for each in priced(plan).quote(1).assumptions}
+    return {assumption.name: assumption for assumption in priced(plan).quote(1).assumptions}
 
 
 def test_taxes_and_support_are_not_counted_and_support_has_its_rate(priced):
@@ -20,10 +20,10 @@ def test_taxes_and_support_are_not_counted_and_support_has_its_rate(priced):
 def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced):
     quoted = priced({"target": PLACE, "purchase": {"support_percent": 7.5}}).quote(1)
     plain = priced({"target": PLACE}).quote(1)
-    line = next(each for each in quoted.assumptions if each.name.startswith("AWS Support"))
+    line = next(assumption for assumption in quoted.assumptions if assumption.name.startswith("AWS Support"))
     shares = [Decimal(each) for each in line.value.split(", ")]
     totals = (quoted.usd.low, quoted.usd.mid, quoted.usd.high)
-    assert shares == [round(each * Decimal("0.075"), 2) for each in totals]
+    assert shares == [round(total * Decimal("0.075"), 2) for total in totals]
     assert "7.5 % of this total" in line.source
     assert (quoted.usd, quoted.gate) == (plain.usd, plain.gate)
     assert quoted.plan.digest != plain.plan.digest
@@ -32,7 +32,7 @@ def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced
 def test_a_month_of_serving_says_the_support_rate_too(priced):
     serve = {"train": None, "serve": {"model": "llama-3.1-8b", "requests_per_s": 1}}
     plan = {"workload": serve, "target": {"instance_type": "g6e.2xlarge"}, "purchase": {"support_percent": 0}}
-    lines = {each.name: each for each in priced(plan).quote(1).assumptions}
+    lines = {assumption.name: assumption for assumption in priced(plan).quote(1).assumptions}
     assert lines["AWS Support, low, mid, high"].value == "0.00, 0.00, 0.00"
 
 

@@ -17,11 +17,11 @@ def hours(count: float) -> dict[str, object]:
 
 
 def compute(quoted):
-    return sum(each.usd for each in quoted.components if each.group == "compute")
+    return sum(component.usd for component in quoted.components if component.group == "compute")
 
 
 def codes(quoted):
-    return [each.code for each in quoted.findings]
+    return [finding.code for finding in quoted.findings]
 
 
 def test_on_demand_bills_the_job_the_start_of_its_machines_and_their_idle_tail(priced):
@@ -29,7 +29,7 @@ def test_on_demand_bills_the_job_the_start_of_its_machines_and_their_idle_tail(p
     assert 10 < quoted.hours.mid < 10.5
     assert quoted.billed_hours == pytest.approx(quoted.hours.mid + 0.15 + 5 / 60)
     assert compute(quoted) == pytest.approx(Decimal("55.04") * Decimal(repr(quoted.billed_hours)))
-    assert quoted.usd.mid == sum(each.usd for each in quoted.components)
+    assert quoted.usd.mid == sum(component.usd for component in quoted.components)
     assert quoted.commitment_usd is None
 
 
@@ -89,11 +89,11 @@ def test_a_block_to_be_bought_says_that_the_wait_is_not_in_the_hours(priced):
     plan = {"purchase": {"option": "capacity-block", "deadline_h": 100}}
     quoted = priced(plan).quote(1)
     assert "lead-time" in codes(quoted)
-    assert "up to 8 weeks ahead" in " ".join(each.source for each in quoted.assumptions)
+    assert "up to 8 weeks ahead" in " ".join(assumption.source for assumption in quoted.assumptions)
     own = {"purchase": {**plan["purchase"], "reservation": {"id": BLOCK}}}
     bought = priced(own).quote(1)
     assert "lead-time" not in codes(bought)
-    assert "8 weeks" not in " ".join(each.source for each in bought.assumptions)
+    assert "8 weeks" not in " ".join(assumption.source for assumption in bought.assumptions)
 
 
 def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
@@ -103,7 +103,7 @@ def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
     }
     found = priced(plan)
     assert len(found.candidates) == found.considered == 1
-    assert [each.code for each in found.findings] == ["reservation-unchecked", "no-script"]
+    assert [finding.code for finding in found.findings] == ["reservation-unchecked", "no-script"]
     quoted = found.quote(1)
     assert quoted.plan.place.nodes == 3
     assert quoted.usd is None
@@ -167,7 +167,7 @@ def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
     paid = {"arn": ARN, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z", "fee_usd": "720"}
     bought = priced({**plan, "purchase": {"training_plan": paid, "option": "any"}, "workload": hours(23.2)}).quote(1)
     assert compute(bought) == 720
-    assert "60 minutes before its end" in " ".join(each.message for each in bought.findings)
+    assert "60 minutes before its end" in " ".join(finding.message for finding in bought.findings)
 
 
 def test_a_price_of_ones_own_goes_first_and_the_region_goes_before_the_type(priced):
@@ -192,7 +192,9 @@ def test_credits_pay_in_the_order_they_expire(priced):
     ]
     quoted = priced({"purchase": {"credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 150
-    lines = {each.name: each.value for each in quoted.assumptions if each.name.startswith("credit")}
+    lines = {
+        assumption.name: assumption.value for assumption in quoted.assumptions if assumption.name.startswith("credit")
+    }
     assert lines == {"credit poc": "50.00", "credit activate": "100.00", "credit old": "0"}
     rich = priced({"purchase": {"credits": [{"pool": "all", "usd": 10_000}]}}).quote(1)
     assert rich.cash_after_credits_usd == 0
@@ -212,7 +214,7 @@ def test_a_spot_row_without_a_market_is_unpriced_unless_it_is_asked_for(priced):
     assert quoted.availability is Availability.NO_MARKET
     assert "no-spot-market" in codes(quoted)
     among = priced({"target": trn2, "purchase": {"option": ["spot", "capacity-block"]}}, prices_as_of=day)
-    spot = next(each for each in among.quotes if each.plan.place.option == "spot")
+    spot = next(quote for quote in among.quotes if quote.plan.place.option == "spot")
     assert spot.usd is None
     assert "floor of 10 % of on demand" in spot.unpriced
 
@@ -229,11 +231,13 @@ def test_a_deadline_that_only_the_slow_estimate_misses_is_a_warning(priced):
 
 def test_a_cluster_that_exists_is_not_billed_again(priced):
     new, old = priced().quote(1), priced({"target": {"cluster": "team"}}).quote(1)
-    names = {each.name for each in new.components} - {each.name for each in old.components}
+    names = {component.name for component in new.components} - {component.name for component in old.components}
     watch = {"7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"}
     watch |= {"S3 listings of the guard", "signs of life of the job"}
     assert names == watch | {"head node m6i.xlarge", "NAT gateway", "NAT data", "public IPv4 address of the NAT"}
-    rest = [sum(each.usd for each in found.components if each.group != "compute") for found in (old, new)]
+    rest = [
+        sum(component.usd for component in found.components if component.group != "compute") for found in (old, new)
+    ]
     assert rest[0] < rest[1]
 
 

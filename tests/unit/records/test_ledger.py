@@ -132,11 +132,14 @@ class TestSums:
         whole = total(made)
         for by in (Grouping.NAME, Grouping.TYPE, Grouping.MONTH):
             groups = grouped(made, by)
-            assert sum(each.runs for each in groups) == whole.runs
-            assert sum((each.usd_at_quoted_rate for each in groups), Decimal(0)) == whole.usd_at_quoted_rate
+            assert sum(group.runs for group in groups) == whole.runs
+            assert sum((group.usd_at_quoted_rate for group in groups), Decimal(0)) == whole.usd_at_quoted_rate
 
     def test_a_run_counts_under_each_of_its_tags(self):
-        keys = [each.key for each in grouped([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)]
+        keys = [
+            ledger_total.key
+            for ledger_total in grouped([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)
+        ]
         assert keys == ["cost=7", "no tag", "team=a"]
 
     def test_the_document_has_every_key_of_the_contract(self):

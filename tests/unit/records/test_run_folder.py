@@ -69,7 +69,7 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -
     folder.write_json("quote.json", {"a": 1})
     folder.write_json("quote.json", {"a": 2})
     assert folder.read_json("quote.json") == {"a": 2}
-    assert sorted(each.name for each in folder.path.iterdir()) == ["logs", "quote.json"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "quote.json"]
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -315,12 +315,12 @@ class TestJob:
     def test_a_container_that_cannot_be_is_refused(self, bundle_of, plan_of, run, path):
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan_of(run=run))
-        assert [each.path for each in refusal.value.findings] == [path]
+        assert [finding.path for finding in refusal.value.findings] == [path]
 
     def test_a_secret_that_is_none_is_refused(self, bundle_of, plan_of):
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan_of(run={"secrets": {"A": "arn:aws:s3:::bucket"}}))
-        assert [each.path for each in refusal.value.findings] == ["run.secrets.A"]
+        assert [finding.path for finding in refusal.value.findings] == ["run.secrets.A"]
 
 
 class TestInjection:

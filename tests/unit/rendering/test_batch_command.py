@@ -164,7 +164,7 @@ def given_to_the_trainer(node):
     """Its words, its environment and its folder, as bytes."""
     words = (node / "out" / "words").read_bytes().split(b"\0")[:-1]
     entries = (node / "out" / "environment").read_bytes().split(b"\0")[:-1]
-    return words, dict(each.split(b"=", 1) for each in entries)
+    return words, dict(entry.split(b"=", 1) for entry in entries)
 
 
 def as_bytes(value):

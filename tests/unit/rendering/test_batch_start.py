@@ -48,7 +48,7 @@ def start(tmp_path, bundle_of, plan_of):
             [BASH, "-s"], input=script, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
         )
         entries = (job / "environment").read_text().split("\0") if (job / "environment").exists() else None
-        answer.environment = entries and dict(each.partition("=")[::2] for each in entries if each)  # type: ignore[attr-defined]
+        answer.environment = entries and dict(entry.partition("=")[::2] for entry in entries if entry)  # type: ignore[attr-defined]
         return answer
 
     def devices(*drivers):

@@ -28,13 +28,15 @@ def open_of(catalog):
 
 
 def of(bundle):
-    return {each.path: (each.text, each.executable) for each in bundle.files}
+    return {file.path: (file.text, file.executable) for file in bundle.files}
 
 
 def deployed(plan):
     """Names as a deployment gives them, none of which is what is shown before it."""
     known = symbolic_names(plan)
-    names = {each.name: f"arn:aws:x:us-east-1:1:{each.name}/A" for each in fields(known) if getattr(known, each.name)}
+    names = {
+        field.name: f"arn:aws:x:us-east-1:1:{field.name}/A" for field in fields(known) if getattr(known, field.name)
+    }
     uris = {name: f"s3://made-{name.replace('_', '-')}/k" for name in names if name.endswith("uri")}
     return replace(known, **{**names, **uris})
 

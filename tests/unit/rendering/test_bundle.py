@@ -13,14 +13,14 @@ GPU_PREFLIGHT = ["preflight.sbatch", "preflight.py"]
 
 
 def paths(bundle):
-    return [each.path for each in bundle.files]
+    return [file.path for file in bundle.files]
 
 
 class TestFiles:
     def test_a_training_plan(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of())
         assert paths(bundle) == ["cluster.yaml", *ON_NODES, *GPU_PREFLIGHT, "job.sbatch", "job.json"]
-        assert {each.path for each in bundle.files if each.executable} == {"node.sh", "preflight.sbatch", "job.sbatch"}
+        assert {file.path for file in bundle.files if file.executable} == {"node.sh", "preflight.sbatch", "job.sbatch"}
         assert bundle.digest == plan_of().digest
 
     def test_a_type_that_lacks_packages_brings_the_image_that_has_them_and_the_environment(self, bundle_of, plan_of):
@@ -41,13 +41,13 @@ class TestFiles:
         plan = plan_of(purchase={"option": "capacity-block"}, run={"container": "docker"})
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan)
-        assert [each.code for each in refusal.value.findings] == ["block-without-id", "no-image"]
+        assert [finding.code for finding in refusal.value.findings] == ["block-without-id", "no-image"]
 
 
 def test_every_file_of_every_plan_can_be_read(bundle):
     assert yaml.safe_load(bundle.file("cluster.yaml").text)["Image"]["Os"]
     assert json.loads(bundle.file("job.json").text)["schema"] == "slipway.job/1"
-    assert all(each.text.endswith("\n") and "\r" not in each.text for each in bundle.files)
+    assert all(file.text.endswith("\n") and "\r" not in file.text for file in bundle.files)
 
 
 AS_THEY_ARE = {"node.sh", "metrics.py", "preflight.py", "image-component.yaml"}
@@ -59,7 +59,7 @@ NEARLY_ALIKE = {"job.sbatch", "preflight.sbatch"}
 
 
 def test_golden(golden, plan, bundle):
-    for each in bundle.files:
-        if each.path not in AS_THEY_ARE:
-            like = f"rendering/tiny-gpt/{each.path}" if each.path in NEARLY_ALIKE else None
-            golden(f"rendering/{plan.name}/{each.path}", each.text.replace(plan.digest, "<digest>"), like)
+    for file in bundle.files:
+        if file.path not in AS_THEY_ARE:
+            like = f"rendering/tiny-gpt/{file.path}" if file.path in NEARLY_ALIKE else None
+            golden(f"rendering/{plan.name}/{file.path}", file.text.replace(plan.digest, "<digest>"), like)

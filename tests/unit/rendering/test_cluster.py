@@ -71,12 +71,12 @@ class TestCapacity:
     def test_further_types_are_further_queues(self, configuration_of):
         target = {"fallback_types": ["p5en.48xlarge", "p4d.24xlarge"]}
         made = configuration_of(target=target, purchase={"option": "spot"})
-        assert [each["Name"] for each in made["Scheduling"]["SlurmQueues"]] == [
+        assert [slurm_queue["Name"] for slurm_queue in made["Scheduling"]["SlurmQueues"]] == [
             "p5-48xlarge",
             "p5en-48xlarge",
             "p4d-24xlarge",
         ]
-        assert {each["CapacityType"] for each in made["Scheduling"]["SlurmQueues"]} == {"SPOT"}
+        assert {slurm_queue["CapacityType"] for slurm_queue in made["Scheduling"]["SlurmQueues"]} == {"SPOT"}
 
     def test_a_further_queue_never_uses_the_block(self, configuration_of):
         made = configuration_of(target={"fallback_types": ["p4d.24xlarge"]}, purchase=BLOCK)
@@ -130,8 +130,8 @@ class TestTypes:
         assert action["Script"].endswith("/node.sh")
         assert "aws-neuronx-dkms=2.31.7.0" in action["Args"]
         baked = queue(configuration_of(target={**trn2, "ami": "ami-0123456789abcdef0"}))
-        assert all(each.startswith("--") for each in arguments(baked))
-        assert all(each.startswith("--") for each in arguments(queue(configuration_of())))
+        assert all(argument.startswith("--") for argument in arguments(baked))
+        assert all(argument.startswith("--") for argument in arguments(queue(configuration_of())))
 
     def test_an_old_python_is_joined_by_a_new_one(self, configuration_of):
         made = arguments(queue(configuration_of(target={"os": "alinux2023"})))
@@ -155,7 +155,7 @@ class TestHeadNode:
         head = configuration_of(storage={"login_nodes": 1})
         for machine in (head["HeadNode"], *head["LoginNodes"]["Pools"]):
             assert machine["Ssh"] == {"AllowedIps": "127.0.0.1/32"}
-            policies = [each["Policy"] for each in machine["Iam"]["AdditionalIamPolicies"]]
+            policies = [policy["Policy"] for policy in machine["Iam"]["AdditionalIamPolicies"]]
             # AmazonSSMManagedInstanceCore reads every parameter of the account.
             assert policies[0].endswith("-entered")
         assert "KeyName" not in yaml.safe_dump(head)
@@ -165,7 +165,7 @@ class TestHeadNode:
 
         def found(old, new):
             both = {"ClusterConfiguration": old}, {"ClusterConfiguration": new}
-            return [each.needs for each in changes(*both) if each.plan_key == "storage.login_nodes"]
+            return [change.needs for change in changes(*both) if change.plan_key == "storage.login_nodes"]
 
         assert (found(full, empty), found(empty, none)) == ([Needs.NOTHING], [Needs.NOTHING])
         assert found(full, none) == [Needs.NEW_CLUSTER]
@@ -231,7 +231,7 @@ class TestSettings:
         assert monitoring["Dashboards"] == {"CloudWatch": {"Enabled": False}}
 
     def test_tags(self, configuration_of, plan_of):
-        found = {each["Key"]: each["Value"] for each in configuration_of()["Tags"]}
+        found = {tag["Key"]: tag["Value"] for tag in configuration_of()["Tags"]}
         assert found == {"slipway:cluster": "small", "slipway:plan": "small", "slipway:digest": plan_of().digest}
 
     def test_names_of_a_deployment_take_the_place_of_words(self, catalog, plan_of):
@@ -251,7 +251,9 @@ class TestSettings:
 
 class TestNames:
     def test_they_fit_parallelcluster(self, catalog):
-        trained = [each for each in catalog.instance_types.values() if each.accelerator is not None]
+        trained = [
+            instance_type for instance_type in catalog.instance_types.values() if instance_type.accelerator is not None
+        ]
         assert trained
         assert all(len(queue_name(each.name)) <= 25 for each in trained if "parallelcluster" in each.targets)
 
@@ -279,7 +281,7 @@ class TestRefusals:
     def test_what_cannot_be_written_is_said(self, configuration_of, extra, code):
         with pytest.raises(ImpossibleError) as refusal:
             configuration_of(**extra)
-        assert [each.code for each in refusal.value.findings] == [code]
+        assert [finding.code for finding in refusal.value.findings] == [code]
 
 
 def test_the_text_and_the_data_are_one(catalog, plan):

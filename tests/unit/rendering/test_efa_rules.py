@@ -51,7 +51,7 @@ def test_no_example_goes_without(catalog, path):
     facts = catalog.instance_types[plan.place.instance_type]
     assert facts.efa_interfaces
     bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
-    documents = {each.path: list(yaml.safe_load_all(each.text)) for each in bundle.files if each.path.endswith(".yaml")}
+    documents = {file.path: list(yaml.safe_load_all(file.text)) for file in bundle.files if file.path.endswith(".yaml")}
     job = documents["kubernetes/job.yaml"]
     assert list(document_findings(job, facts.efa_interfaces, where="")) == []
     without = copy.deepcopy(job)
@@ -59,7 +59,7 @@ def test_no_example_goes_without(catalog, path):
         for part in template["spec"]["containers"][0]["resources"].values():
             part.pop(EFA)
     found = list(document_findings(without, facts.efa_interfaces, where="job.yaml"))
-    assert {each.code for each in found} == {"efa-not-asked-for"}
+    assert {finding.code for finding in found} == {"efa-not-asked-for"}
     assert len(found) == len(pod_templates(without[-1])) > 0
     if PLUGINS_FILE in documents:
         assert list(plugin_findings(documents[PLUGINS_FILE], facts, where="")) == []
@@ -73,9 +73,9 @@ def test_a_pod_without_huge_pages_is_seen(catalog):
     path = EXAMPLES / "eks/trn1-spot.yaml"
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
-    job = list(yaml.safe_load_all(next(each.text for each in bundle.files if each.path == "kubernetes/job.yaml")))
+    job = list(yaml.safe_load_all(next(file.text for file in bundle.files if file.path == "kubernetes/job.yaml")))
     job[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].pop("hugepages-2Mi")
-    assert [each.code for each in document_findings(job, 8, where="")] == ["efa-without-pages"]
+    assert [finding.code for finding in document_findings(job, 8, where="")] == ["efa-without-pages"]
 
 
 def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_path):
@@ -100,7 +100,7 @@ def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5, change):
         affinity = documents[-1]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         terms[0]["matchExpressions"][0]["values"] = ["p4d.24xlarge"]
-    assert [each.code for each in plugin_findings(documents, p5, where="")] == ["efa-not-shown"]
+    assert [finding.code for finding in plugin_findings(documents, p5, where="")] == ["efa-not-shown"]
 
 
 class TestHyperpodsChart:
@@ -118,7 +118,7 @@ class TestHyperpodsChart:
             told["devicePlugin"]["enabled"] = False
         else:
             told["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
-        assert [each.code for each in chart_findings(values, p5, where="")] == ["efa-not-shown"]
+        assert [finding.code for finding in chart_findings(values, p5, where="")] == ["efa-not-shown"]
 
     def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5):
         plan = pinned_plan(plan_file.load(HYPERPODS), catalog)
@@ -147,17 +147,23 @@ class TestHyperpodsNodes:
     def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, stack, p5en, kind):
         (name,) = [key for key, each in stack["Resources"].items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
         del stack["Resources"][name]
-        assert [each.code for each in stack_findings(stack, p5en)] == ["efa-kept-apart"]
+        assert [finding.code for finding in stack_findings(stack, p5en)] == ["efa-kept-apart"]
 
     @pytest.mark.parametrize("own", [True, False], ids=["the group's network", "the cluster's network"])
     def test_nodes_of_several_zones_are_seen(self, stack, p5en, own):
         (pod,) = [
-            each["Properties"] for each in stack["Resources"].values() if each["Type"] == "AWS::SageMaker::Cluster"
+            resource["Properties"]
+            for resource in stack["Resources"].values()
+            if resource["Type"] == "AWS::SageMaker::Cluster"
         ]
-        (group,) = [each for each in pod["InstanceGroups"] if each["InstanceType"] == "ml.p5en.48xlarge"]
+        (group,) = [
+            instance_group
+            for instance_group in pod["InstanceGroups"]
+            if instance_group["InstanceType"] == "ml.p5en.48xlarge"
+        ]
         network = group["OverrideVpcConfig"] if own else group.pop("OverrideVpcConfig") and pod["VpcConfig"]
         network["Subnets"] *= 2
-        assert [each.code for each in stack_findings(stack, p5en)] == ["efa-across-zones"]
+        assert [finding.code for finding in stack_findings(stack, p5en)] == ["efa-across-zones"]
 
 
 def test_a_stack_as_it_is_loses_nothing(stack, p5):
@@ -172,7 +178,7 @@ def _workers(stack):
 def test_interfaces_that_are_not_attached_are_seen(stack, p5):
     data = _workers(stack)
     data["NetworkInterfaces"][1]["InterfaceType"] = "interface"
-    assert [each.code for each in stack_findings(stack, p5)] == ["efa-not-attached"]
+    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-not-attached"]
     data.pop("NetworkInterfaces")
     assert "and 0 are attached" in next(stack_findings(stack, p5)).message
 
@@ -182,15 +188,17 @@ def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(stack, p5, 
     resources = stack["Resources"]
     (name,) = [key for key, each in resources.items() if each["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
     del resources[name]
-    assert [each.code for each in stack_findings(stack, p5)] == ["efa-kept-apart"]
+    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-kept-apart"]
 
 
 def test_a_rule_to_everywhere_is_none_to_itself(stack, p5):
     resources = stack["Resources"]
-    (rule,) = [each["Properties"] for each in resources.values() if each["Type"] == "AWS::EC2::SecurityGroupEgress"]
+    (rule,) = [
+        resource["Properties"] for resource in resources.values() if resource["Type"] == "AWS::EC2::SecurityGroupEgress"
+    ]
     del rule["DestinationSecurityGroupId"]
     rule["CidrIp"] = "0.0.0.0/0"
-    assert [each.code for each in stack_findings(stack, p5)] == ["efa-kept-apart"]
+    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-kept-apart"]
 
 
 def test_nodes_of_several_zones_are_seen(stack, p5):
@@ -200,4 +208,4 @@ def test_nodes_of_several_zones_are_seen(stack, p5):
         if each["Type"] == "AWS::EKS::Nodegroup" and name.startswith("Workers")
     ]
     group["Subnets"] *= 2
-    assert [each.code for each in stack_findings(stack, p5)] == ["efa-across-zones"]
+    assert [finding.code for finding in stack_findings(stack, p5)] == ["efa-across-zones"]

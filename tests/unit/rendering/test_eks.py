@@ -23,9 +23,9 @@ def eks_plan(request, catalog):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_object_is_one(eks_plan, bundle_of, version):
     found = 0
-    for each in bundle_of(eks_plan).files:
-        if each.path.startswith("kubernetes/") and each.path.endswith(".yaml"):
-            for document in filter(None, yaml.safe_load_all(each.text)):
+    for file in bundle_of(eks_plan).files:
+        if file.path.startswith("kubernetes/") and file.path.endswith(".yaml"):
+            for document in filter(None, yaml.safe_load_all(file.text)):
                 kubernetes_validate.validate(document, version, strict=True)
                 found += 1
     assert found >= 5
@@ -44,8 +44,8 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     for each in (*beside, *yaml.safe_load_all(bundle.file("kubernetes/namespace.yaml").text)):
         kubernetes_validate.validate(each, version, strict=True)
     replicas = job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values()
-    for each in replicas:
-        pod = {"apiVersion": "v1", "kind": "Pod", **each["template"]}
+    for replica in replicas:
+        pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
         kubernetes_validate.validate(pod, version, strict=True)
         asked = pod["spec"]["containers"][0]["resources"]["limits"]
         facts = catalog.instance_types[plan.place.instance_type]
@@ -63,16 +63,16 @@ def test_plugins_run_on_nodes_of_the_plan_alone(eks_plan, bundle_of):
 
 
 def test_golden(golden, eks_plan, bundle_of):
-    for each in bundle_of(eks_plan).files:
-        if each.path not in AS_THEY_ARE:
-            text = each.text.replace(eks_plan.digest, "<digest>")
-            like = f"rendering/p5-eks/{each.path}" if each.path == "kubernetes/job.yaml" else None
-            golden(f"rendering/{eks_plan.name}/{each.path}", text, like)
+    for file in bundle_of(eks_plan).files:
+        if file.path not in AS_THEY_ARE:
+            text = file.text.replace(eks_plan.digest, "<digest>")
+            like = f"rendering/p5-eks/{file.path}" if file.path == "kubernetes/job.yaml" else None
+            golden(f"rendering/{eks_plan.name}/{file.path}", text, like)
 
 
 def test_a_cluster_that_exists_gets_the_job_alone(plan_of, bundle_of):
     plan = plan_of(target={"kind": "eks", "cluster": "shared", "queue": "team/gpus"}, run={"operator": "pytorchjob"})
-    paths = [each.path for each in bundle_of(plan).files]
+    paths = [file.path for file in bundle_of(plan).files]
     assert paths == ["kubernetes/namespace.yaml", "kubernetes/job.yaml", "kubernetes/start.py", "job.json"]
 
 
@@ -80,4 +80,4 @@ def test_every_reason_is_given_at_once(plan_of, bundle_of):
     plan = plan_of(target={"kind": "eks"}, purchase={"option": "capacity-block"}, run={"container": "docker"})
     with pytest.raises(ImpossibleError) as refusal:
         bundle_of(plan)
-    assert [each.code for each in refusal.value.findings] == ["block-without-id", "container-in-pod"]
+    assert [finding.code for finding in refusal.value.findings] == ["block-without-id", "container-in-pod"]

@@ -94,8 +94,8 @@ class TestTemplates:
         """The values that a template and what it includes read."""
         environment = engine._environment(asset("templates"))
         tree = environment.parse(path.read_text(encoding="utf-8"))
-        others = [asset("templates") / each for each in meta.find_referenced_templates(tree)]
-        return meta.find_undeclared_variables(tree).union(*(self.read_by(each) for each in others))
+        others = [asset("templates") / template for template in meta.find_referenced_templates(tree)]
+        return meta.find_undeclared_variables(tree).union(*(self.read_by(other) for other in others))
 
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_nothing_but_loops_ifs_and_values_stands_in_it(self, path):

@@ -29,7 +29,7 @@ def example(request, catalog):
 
 
 def said(plan, catalog):
-    return {each.code: f"{each.message} {each.hint}" for each in findings(plan, catalog.instance_types)}
+    return {finding.code: f"{finding.message} {finding.hint}" for finding in findings(plan, catalog.instance_types)}
 
 
 class TestRefusals:
@@ -100,7 +100,7 @@ class TestRefusals:
 def test_what_is_not_confirmed_is_said(plan_of, catalog):
     plan = plan_of(target=POD, purchase={"option": "spot"})
     assert said(plan, catalog) == {}
-    found = [each.code for each in remarks(plan.request, plan.place, catalog.instance_types)]
+    found = [remark.code for remark in remarks(plan.request, plan.place, catalog.instance_types)]
     assert found == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
 
 
@@ -115,8 +115,8 @@ class TestFiles:
     def test_a_plan_has_the_request_its_scripts_and_its_job(self, example, bundle_of):
         bundle = bundle_of(example)
         lifecycle = ["lifecycle/on_create.sh", "lifecycle/node.sh", "lifecycle/metrics.py"]
-        assert [each.path for each in bundle.files[:4]] == ["cluster.yaml", *lifecycle]
-        assert {"job.sbatch", "job.json"} <= {each.path for each in bundle.files}
+        assert [file.path for file in bundle.files[:4]] == ["cluster.yaml", *lifecycle]
+        assert {"job.sbatch", "job.json"} <= {file.path for file in bundle.files}
         request = yaml.safe_load(bundle.file("cluster.yaml").text)
         assert request["InstanceGroups"][-1]["InstanceCount"] == example.place.nodes
 
@@ -145,9 +145,11 @@ class TestFiles:
         shape = model.operation_model("CreateCluster").input_shape
         assert ParamValidator().validate(request, shape).generate_report() == ""
         group = model.shape_for("ClusterInstanceGroupSpecification").members
-        for each in request["InstanceGroups"]:
-            assert each["InstanceType"] in group["InstanceType"].enum
-            assert set(each.get("OnStartDeepHealthChecks", [])) <= set(group["OnStartDeepHealthChecks"].member.enum)
+        for instance_group in request["InstanceGroups"]:
+            assert instance_group["InstanceType"] in group["InstanceType"].enum
+            assert set(instance_group.get("OnStartDeepHealthChecks", [])) <= set(
+                group["OnStartDeepHealthChecks"].member.enum
+            )
 
 
 class TestScript:

@@ -25,27 +25,27 @@ def bundle(request, catalog):
 
 def test_golden(bundle, golden):
     plan, made = bundle
-    for each in made.files:
-        if each.path in (
+    for file in made.files:
+        if file.path in (
             "cluster.yaml",
             "hyperpod.yaml",
             "chart-values.yaml",
             "governance.yaml",
-        ) or each.path.startswith("lifecycle/"):
-            golden(f"rendering/hyperpod-eks/{plan.name}/{each.path}", each.text.replace(plan.digest, "<digest>"))
+        ) or file.path.startswith("lifecycle/"):
+            golden(f"rendering/hyperpod-eks/{plan.name}/{file.path}", file.text.replace(plan.digest, "<digest>"))
 
 
 def test_the_chart_brings_the_plugins_so_that_the_job_does_not(bundle):
     _, made = bundle
-    assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {each.path for each in made.files}
+    assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {file.path for file in made.files}
 
 
 def test_the_job_selects_the_nodes_that_are_made(bundle):
     plan, made = bundle
     nodes = yaml.safe_load(made.file("hyperpod.yaml").text)
-    (workers,) = (each for each in nodes["InstanceGroups"] if each["InstanceGroupName"] == "workers")
+    (workers,) = (group for group in nodes["InstanceGroups"] if group["InstanceGroupName"] == "workers")
     documents = yaml.safe_load_all(made.file("kubernetes/job.yaml").text)
-    (job,) = (each for each in documents if each["kind"] == "PyTorchJob")
+    (job,) = (document for document in documents if document["kind"] == "PyTorchJob")
     pod = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     assert pod["nodeSelector"]["node.kubernetes.io/instance-type"] == workers["InstanceType"]
     assert (workers["InstanceType"], workers["InstanceCount"]) == (f"ml.{plan.place.instance_type}", plan.place.nodes)

@@ -10,7 +10,7 @@ TRN2 = {"instance_type": "trn2.48xlarge"}
 
 
 def files(bundle):
-    found = {each.path: each.text for each in bundle.files if each.path.startswith("image")}
+    found = {file.path: file.text for file in bundle.files if file.path.startswith("image")}
     return {path: yaml.safe_load(text) for path, text in found.items()}
 
 

@@ -63,8 +63,8 @@ def pods(document):
     if document["kind"] == "Job":
         return [spec["template"]]
     if document["kind"] == "PyTorchJob":
-        return [each["template"] for each in spec["pytorchReplicaSpecs"].values()]
-    return [each["template"] for each in spec["replicaSpecs"]]
+        return [replica_spec["template"] for replica_spec in spec["pytorchReplicaSpecs"].values()]
+    return [replica_spec["template"] for replica_spec in spec["replicaSpecs"]]
 
 
 def container(pod):
@@ -100,9 +100,9 @@ class TestSchemas:
         made = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
         for template in pods(documents(made)[-1]):
             kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **template}, NEWEST, strict=True)
-            named = {each["name"]: each["mountPath"] for each in container(template)["volumeMounts"]}
-            claims = [each for each in template["spec"]["volumes"] if "persistentVolumeClaim" in each]
-            mounted = {each["persistentVolumeClaim"]["claimName"]: named[each["name"]] for each in claims}
+            named = {mount["name"]: mount["mountPath"] for mount in container(template)["volumeMounts"]}
+            claims = [volume for volume in template["spec"]["volumes"] if "persistentVolumeClaim" in volume]
+            mounted = {claim["persistentVolumeClaim"]["claimName"]: named[claim["name"]] for claim in claims}
             assert mounted == {"fsx-claim": "/fsx", "data": "/data"}
 
     def test_paths_on_volumes_are_found_by_their_variable(self, on_kubernetes):
@@ -159,7 +159,7 @@ class TestRequests:
             memory = int(asked["requests"]["memory"].removesuffix("Gi"))
             assert 0.5 * facts.memory_gib < memory < 0.8 * facts.memory_gib
             assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)
-            keys = {each["key"] for each in pod["spec"]["tolerations"]}
+            keys = {toleration["key"] for toleration in pod["spec"]["tolerations"]}
             assert keys == {chips, EFA}
 
     @pytest.mark.parametrize("operator", Operator)
@@ -269,7 +269,7 @@ class TestOperators:
 
 class TestFindings:
     def codes(self, plan, catalog):
-        return [each.code for each in findings(plan, catalog.instance_types)]
+        return [finding.code for finding in findings(plan, catalog.instance_types)]
 
     def test_a_plan_that_runs(self, on_kubernetes, catalog):
         assert self.codes(on_kubernetes(), catalog) == []
@@ -292,7 +292,7 @@ class TestFindings:
 
     def test_interfaces_that_nobody_has_counted(self, on_kubernetes, catalog):
         facts = replace(catalog.instance_types["p5.48xlarge"], unknown=("efa_interfaces",))
-        assert [each.code for each in findings(on_kubernetes(), {"p5.48xlarge": facts})] == ["efa-unknown"]
+        assert [finding.code for finding in findings(on_kubernetes(), {"p5.48xlarge": facts})] == ["efa-unknown"]
 
 
 class TestAccount:
@@ -314,7 +314,7 @@ class TestFiles:
     def test_what_a_plan_has(self, on_kubernetes, catalog):
         plan = on_kubernetes(run={"image": "team/trainer:1"})
         files = job_files(plan, catalog.instance_types, symbolic_names(plan), JOB)
-        assert [each.path for each in files] == [NAMESPACE_FILE, MANIFEST_FILE, START_FILE, JOB_FILE]
+        assert [file.path for file in files] == [NAMESPACE_FILE, MANIFEST_FILE, START_FILE, JOB_FILE]
         spec = json.loads(files[-1].text)
         assert (spec["imds"], spec["drain"]) == (False, False)
         assert spec["command"] == ["python", "train.py"]
@@ -328,7 +328,7 @@ class TestFiles:
 
 
 def test_every_operator_has_a_word_of_its_own_in_the_manifest(context_of, on_kubernetes):
-    kinds = {documents(context_of(on_kubernetes(), each))[-1]["kind"] for each in Operator}
+    kinds = {documents(context_of(on_kubernetes(), operator))[-1]["kind"] for operator in Operator}
     assert kinds == {"Job", "PyTorchJob", "HyperPodPyTorchJob"}
     assert kubernetes_job.operator_of(on_kubernetes()) is Operator.JOB
     assert kubernetes_job.operator_of(on_kubernetes(run={"operator": "pytorchjob"})) is Operator.PYTORCHJOB

@@ -95,7 +95,7 @@ def says(text, code=0):
 
 
 def values(sent):
-    return {each["MetricName"]: each["Value"] for each in json.loads(sent[-1])}
+    return {load["MetricName"]: load["Value"] for load in json.loads(sent[-1])}
 
 
 WANTED = {"AcceleratorUtilization": 80.0, "AcceleratorMemoryUsed": 4000.0 * 1024 * 1024, "AcceleratorErrors": 2.0}
@@ -109,7 +109,7 @@ class TestNvidia:
             *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data"),
         ]
         assert values(sent) == WANTED
-        (dimensions,) = {json.dumps(each["Dimensions"]) for each in json.loads(sent[-1])}
+        (dimensions,) = {json.dumps(load["Dimensions"]) for load in json.loads(sent[-1])}
         assert json.loads(dimensions) == [{"Name": "Cluster", "Value": "tiny"}, {"Name": "InstanceId", "Value": "i-1"}]
 
     @pytest.mark.parametrize("dcgmi", [says("", code=1), says("GPU 0  N/A  N/A  N/A")])
@@ -134,7 +134,7 @@ class TestNeuron:
         report("neuron", neuron_monitor=copy)
         asked = json.loads((tmp_path / "asked").read_text())
         assert asked["period"] == "60s"
-        assert [each["type"] for each in asked["system_metrics"]] == ["neuron_hw_counters"]
+        assert [metric["type"] for metric in asked["system_metrics"]] == ["neuron_hw_counters"]
 
     def test_a_monitor_that_ends_is_a_failure(self, report):
         answer, sent = report("neuron", neuron_monitor="#!/bin/sh\nexit 0\n")

@@ -143,7 +143,7 @@ class TestMetrics:
         ]
 
     def test_jobs_are_reported_without_accelerators_too(self, dry_run):
-        answer, files = dry_run(self.RELEASE, *(each for each in self.WORDS if "chips" not in each))
+        answer, files = dry_run(self.RELEASE, *(word for word in self.WORDS if "chips" not in word))
         assert answer.returncode == 0, answer.stderr
         (unit,) = [text for name, text in files.items() if name.endswith(".service")]
         assert "ExecStart=/usr/bin/env python3.11 /opt/slipway/metrics.py --cluster tiny --jobs\n" in unit

@@ -35,7 +35,7 @@ def has_pods(path):
     if not isinstance(text, dict) or "slipway" not in text or "serve" in text.get("workload", {}):
         return False
     kinds = text.get("target", {}).get("kind", "any")
-    return any(target_of(each).pods for each in plan_file.load(path).target.kind or ()) and kinds != "any"
+    return any(target_of(target_kind).pods for target_kind in plan_file.load(path).target.kind or ()) and kinds != "any"
 
 
 EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
@@ -60,11 +60,11 @@ def plan(request, catalog):
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_every_document_is_taken(plan, catalog, version):
     bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
-    files = [each for each in bundle.files if each.path.startswith("kubernetes/") and each.path.endswith(".yaml")]
+    files = [file for file in bundle.files if file.path.startswith("kubernetes/") and file.path.endswith(".yaml")]
     judged = {
-        f"{each.path}: {document['kind']}": refusals(document, version=version)
-        for each in files
-        for document in yaml.safe_load_all(each.text)
+        f"{file.path}: {document['kind']}": refusals(document, version=version)
+        for file in files
+        for document in yaml.safe_load_all(file.text)
         if document
     }
     assert judged

@@ -14,10 +14,10 @@ SCRIPTS = {"preflight.sbatch", "environment.sh"}
 
 
 def test_shellcheck_is_content(bundle, shellcheck, tmp_path):
-    for each in bundle.files:
-        if each.path in SCRIPTS:
-            path = tmp_path / each.path
-            path.write_text(each.text)
+    for file in bundle.files:
+        if file.path in SCRIPTS:
+            path = tmp_path / file.path
+            path.write_text(file.text)
             assert shellcheck(path) == ""
 
 
@@ -118,7 +118,7 @@ class TestEnvironment:
         assert "pinned to Neuron 2.28" in trn1
 
     def test_nvidia_brings_its_own(self, bundle_of, plan_of):
-        assert "environment.sh" not in [each.path for each in bundle_of(plan_of()).files]
+        assert "environment.sh" not in [file.path for file in bundle_of(plan_of()).files]
 
 
 @pytest.mark.torch

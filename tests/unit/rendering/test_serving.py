@@ -75,7 +75,7 @@ class TestEndpointFile:
     def test_what_cannot_be_is_refused_with_the_reasons(self, serving_bundle):
         with pytest.raises(ImpossibleError) as refusal:
             serving_bundle(target={"region": "eu-north-1"})
-        assert [each.code for each in refusal.value.findings] == ["image-not-in-region"]
+        assert [finding.code for finding in refusal.value.findings] == ["image-not-in-region"]
 
 
 # ------------------------------------------------------------------------------------------------------------- compile
@@ -153,7 +153,7 @@ class TestCompile:
     def test_it_compiles_the_shape_with_the_image_that_serves_it(self, compile_model):
         done, calls = compile_model()
         assert done.returncode == 0, done.stderr
-        (export,) = [each for each in calls if " export neuron " in each]
+        (export,) = [call for call in calls if " export neuron " in call]
         assert "0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04 export neuron" in export
         shape = "--tensor_parallel_size 2 --batch_size 8 --sequence_length 2048 /compile/compiled"
         assert export.endswith(f"--model /compile/model --task text-generation --instance_type inf2 {shape}")
@@ -175,12 +175,12 @@ class TestCompile:
         hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
         done, calls = compile_model(hub)
         assert done.returncode == 0, done.stderr
-        assert any("huggingface-cli" in each and "download Qwen/Qwen3-8B" in each for each in calls)
+        assert any("huggingface-cli" in call and "download Qwen/Qwen3-8B" in call for call in calls)
 
     def test_an_embedding_model_is_compiled_for_features(self, compile_model, serving_bundle):
         more = {"model": "qwen3-embedding-0.6b", "task": "embedding", "output_tokens": 0}
         _, calls = compile_model(serving_bundle(**serve(**more)))
-        assert any("--task feature-extraction" in each for each in calls)
+        assert any("--task feature-extraction" in call for call in calls)
 
     @pytest.mark.parametrize(
         "how, said",
@@ -197,7 +197,7 @@ class TestCompile:
         done, calls = compile_model(**how)
         assert done.returncode == 1
         assert said in done.stderr
-        assert not any(" s3 cp " in each for each in calls)
+        assert not any(" s3 cp " in call for call in calls)
 
     def test_it_can_be_done_again(self, compile_model):
         done, _ = compile_model(COMPILED="0", SLIPWAY_RECOMPILE="1")
@@ -205,14 +205,14 @@ class TestCompile:
 
     def test_a_gpu_needs_none(self, serving_bundle):
         files = serving_bundle("llama31-8b-g6e").files
-        assert [each.path for each in files] == [ENDPOINT_FILE]
+        assert [file.path for file in files] == [ENDPOINT_FILE]
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(compile_model, monkeypatch):
     monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 10**6)
     done, calls = compile_model()
     assert "GiB are needed" in done.stderr
-    assert not any(each.startswith("docker") for each in calls)
+    assert not any(call.startswith("docker") for call in calls)
 
 
 # ---------------------------------------------------------------------------------------------------------- Kubernetes
@@ -236,10 +236,10 @@ VARIANTS = {
 @pytest.mark.parametrize("extra", VARIANTS.values(), ids=VARIANTS)
 def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
     bundle = serving_bundle(**extra)
-    files = [each for each in bundle.files if each.path.startswith("kubernetes/")]
+    files = [file for file in bundle.files if file.path.startswith("kubernetes/")]
     assert files
-    for each in files:
-        for manifest in yaml.safe_load_all(each.text):
+    for file in files:
+        for manifest in yaml.safe_load_all(file.text):
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
@@ -312,7 +312,7 @@ class TestService:
         daemon = objects(serving_bundle("llama31-8b-eks"), NEURON_FILE)["DaemonSet"]
         (container,) = daemon["spec"]["template"]["spec"]["containers"]
         assert container["image"] == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
-        assert [each.path for each in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
+        assert [file.path for file in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
 
     def test_one_plugin_serves_the_nodes_of_every_plan(self, serving_bundle):
         def plugin(*name, **extra):
@@ -322,16 +322,16 @@ class TestService:
         assert large == small
         affinity = large["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         ((types, computes),) = [
-            each["matchExpressions"]
-            for each in affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            term["matchExpressions"]
+            for term in affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         ]
         assert {"inf2.xlarge", "inf2.48xlarge", "trn1.32xlarge"} <= set(types["values"])
-        assert not any(each.startswith(("g6e.", "p5.")) for each in types["values"])
+        assert not any(value.startswith(("g6e.", "p5.")) for value in types["values"])
         assert (computes["operator"], "auto" in computes["values"]) == ("NotIn", True)
 
     def test_several_chips_of_a_node_are_neighbours(self, serving_bundle):
         assert pod(serving_bundle("llama31-8b-eks"))["schedulerName"] == "my-scheduler"
-        text = next(each.text for each in serving_bundle("llama31-8b-eks").files if each.path == SERVICE_FILE)
+        text = next(file.text for file in serving_bundle("llama31-8b-eks").files if file.path == SERVICE_FILE)
         assert "--set scheduler.enabled=true --set devicePlugin.enabled=false" in text
 
     @pytest.mark.parametrize("alone", ["one-chip", "all-chips", "gpus"])
@@ -346,6 +346,6 @@ class TestService:
 
 @pytest.mark.parametrize("name", ["llama31-8b-eks", "llama31-8b-inf2"])
 def test_golden(golden, serving_bundle, name):
-    for each in serving_bundle(name).files:
-        like = f"rendering/trn1-eks/{each.path}" if each.path == "kubernetes/device-plugin.yaml" else None
-        golden(f"rendering/{name}/{each.path}", each.text, like)
+    for file in serving_bundle(name).files:
+        like = f"rendering/trn1-eks/{file.path}" if file.path == "kubernetes/device-plugin.yaml" else None
+        golden(f"rendering/{name}/{file.path}", file.text, like)

@@ -136,8 +136,8 @@ def test_what_a_training_job_cannot_be_is_said_with_its_key(catalog, extra, code
         found = refused.findings
     else:
         found = RENDER.findings(plan, catalog.instance_types)
-    assert (code, path) in [(each.code, each.path) for each in found]
-    assert all(each.hint for each in found if each.code == code)
+    assert (code, path) in [(finding.code, finding.path) for finding in found]
+    assert all(finding.hint for finding in found if finding.code == code)
 
 
 @pytest.fixture
@@ -165,8 +165,8 @@ class Container:
     def __init__(self, folder: Path, start: str) -> None:
         self.ml, self.root = folder / "opt" / "ml", folder / "tmp" / "slipway"
         channel, config = self.ml / "input" / "data" / "slipway", self.ml / "input" / "config"
-        for each in (channel, config, folder / "job" / "kubernetes"):
-            each.mkdir(parents=True)
+        for path in (channel, config, folder / "job" / "kubernetes"):
+            path.mkdir(parents=True)
         (folder / "job" / "kubernetes" / "start.py").write_text(start)
         (folder / "job" / "fetch_work.py").write_text("")
         with tarfile.open(channel / "job.tar.gz", "w:gz") as archive:

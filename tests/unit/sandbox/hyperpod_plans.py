@@ -59,5 +59,5 @@ ACCOUNT = Account(
     aws=Aws(),
     script="    add_setting RequeueExit 75\n",
     file_systems=frozenset({"fs-1.fsx"}),
-    training_plans={each.arn: each for each in PLANS},
+    training_plans={plan.arn: plan for plan in PLANS},
 )

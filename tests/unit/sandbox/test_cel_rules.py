@@ -141,7 +141,7 @@ def test_every_rule_of_the_vendors_definitions_can_be_read(path):
 
 def _vendor(name):
     definition = yaml.safe_load(Path(str(FOLDER), "crds", f"{name}.yaml").read_text(encoding="utf-8"))
-    return {each.version: each for each in defined(definition)}
+    return {kind.version: kind for kind in defined(definition)}
 
 
 def _said(kind, document, old=None):

@@ -31,7 +31,7 @@ class Hosts:
 
 
 HOSTS = Hosts()
-MAKE = {each.type.rpartition("::")[2]: each.make for each in Eks(HOSTS).models()}
+MAKE = {model.type.rpartition("::")[2]: model.make for model in Eks(HOSTS).models()}
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
 
 

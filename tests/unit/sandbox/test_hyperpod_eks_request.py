@@ -134,10 +134,10 @@ class TestChart:
     @pytest.mark.parametrize("nvidia, plugins", [(True, {"nvidia", "aws-efa"}), (False, {"neuron", "aws-efa"})])
     def test_a_cluster_takes_every_object_of_it(self, nvidia, plugins):
         made = list(own_objects(self.values(nvidia=nvidia, efa=True)))
-        assert [each for document in made for each in refusals(document)] == []
+        assert [refusal for document in made for refusal in refusals(document)] == []
         names = [each["metadata"]["name"] for each in made if each["kind"] == "DaemonSet"]
         assert {
-            plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in each for each in names)
+            plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in name for name in names)
         } == plugins
 
     def test_it_is_known_for_what_it_is(self):

@@ -40,7 +40,7 @@ def request_with(worker=None, **whole):
 def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
     spec = read(request_with(), ACCOUNT)
     (group,) = spec.groups
-    assert [each.name for each in spec.queues] == ["p5"]
+    assert [queue.name for queue in spec.queues] == ["p5"]
     assert group.node_names() == ("workers-1", "workers-2")
     assert (group.instance_type, group.gpus, group.capacity_type) == ("p5.48xlarge", 8, "ONDEMAND")
     assert spec.settings == (("RequeueExit", "75"),)
@@ -49,7 +49,7 @@ def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
 @pytest.mark.parametrize("name", ["p5", "later"])
 def test_a_training_plan_gives_its_instances(name):
     spec = read(request_with(on_plan(name)), ACCOUNT)
-    assert [each.max_count for each in spec.groups] == [2]
+    assert [group.max_count for group in spec.groups] == [2]
     assert any("the window of its training plan" in each for each in spec.left_out)
 
 

@@ -29,7 +29,7 @@ class TestNotEmulated:
     def test_properties_calls_and_parts_of_clusters(self):
         found = not_emulated(ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]})
 
-        assert [each.name for each in found] == [
+        assert [emulated.name for emulated in found] == [
             "AWS::EC2::VPC.Ipv4IpamPoolId",
             "call to ec2: X",
             "cluster demo: Monitoring",
@@ -38,7 +38,7 @@ class TestNotEmulated:
     def test_of_some_stacks(self):
         book = ledger({"stack": "CDKToolkit", "ignored": ["X"]}, {"stack": "net", "ignored": ["Y"]})
 
-        assert [each.name for each in not_emulated(book, {}, {"net"})] == ["AWS::EC2::VPC.Y"]
+        assert [emulated.name for emulated in not_emulated(book, {}, {"net"})] == ["AWS::EC2::VPC.Y"]
 
 
 class TestResources:

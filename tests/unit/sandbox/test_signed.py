@@ -242,7 +242,7 @@ def _changed(request, chance):
     ]
     part = chance.choice(sorted(parts))
     if part == "method":
-        return replace(request, method=chance.choice([each for each in METHODS if each != request.method]))
+        return replace(request, method=chance.choice([method for method in METHODS if method != request.method]))
     if part == "body":
         body = request.body() + bytes([chance.randrange(256)])
         return replace(request, body=lambda: body)

@@ -27,8 +27,8 @@ def shell(tmp_path: Path) -> LocalShell:
 
 def test_it_is_unpacked_where_it_belongs(shell: LocalShell, archive: Path, tmp_path: Path) -> None:
     assert shell.put(archive, "slipway/a b") == str(tmp_path / "home/slipway/a b")
-    assert [each.name for each in (tmp_path / "home/slipway/a b").iterdir()] == ["job.sbatch"]
-    assert [each.name for each in (tmp_path / "home/slipway").iterdir()] == ["a b"]
+    assert [path.name for path in (tmp_path / "home/slipway/a b").iterdir()] == ["job.sbatch"]
+    assert [path.name for path in (tmp_path / "home/slipway").iterdir()] == ["a b"]
 
 
 @pytest.mark.parametrize("source", ["cat {other}", "head -c 40 {archive}", "cat {archive} {other}", "true", "false"])

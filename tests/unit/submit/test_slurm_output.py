@@ -33,7 +33,7 @@ def test_accounting_gives_every_attempt():
 def test_the_attempt_that_runs_is_open():
     facts, attempts = accounted(RUNNING)
     assert (facts.state, facts.nodes) == (JobState.RUNNING, ("a-1",))
-    assert [each.exit_code for each in attempts] == [75, None]
+    assert [attempt.exit_code for attempt in attempts] == [75, None]
     assert attempts[1].ended_at is None
 
 

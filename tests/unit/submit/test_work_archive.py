@@ -230,7 +230,7 @@ class TestRefusals:
         (work / "link").symlink_to("/etc/passwd")
         with pytest.raises(ImpossibleError) as refused:
             packed(work, tmp_path)
-        assert [each.message.partition(" ")[0] for each in refused.value.findings] == ["link", "pipe"]
+        assert [finding.message.partition(" ")[0] for finding in refused.value.findings] == ["link", "pipe"]
 
     def test_a_name_that_is_not_utf_8(self, work, tmp_path):
         (Path(os.fsdecode(os.fsencode(work) + b"/\xff"))).write_text("x")

@@ -37,12 +37,16 @@ def topic(reading: Reading) -> None:
     checks.equal("topic", f"slipway {plan.cluster_name}", state.display_name)
     allowed = {
         service
-        for each in state.statements
-        if each["Effect"] == "Allow" and each.get("Condition")
-        for service in each.get("Principal", {}).get("Service", [])
+        for statement in state.statements
+        if statement["Effect"] == "Allow" and statement.get("Condition")
+        for service in statement.get("Principal", {}).get("Service", [])
     }
     checks.equal("services allowed to publish", PUBLISHERS, frozenset(allowed))
-    refused = [each.get("Condition", {}).get("Bool", {}) for each in state.statements if each["Effect"] == "Deny"]
+    refused = [
+        statement.get("Condition", {}).get("Bool", {})
+        for statement in state.statements
+        if statement["Effect"] == "Deny"
+    ]
     checks.holds("topic accepts TLS only", {"aws:SecureTransport": "false"} in refused)
     wanted = {each for each in plan.request.guardrails.notify if not _is_topic(each)}
     checks.equal("subscribers", frozenset(wanted), frozenset(each for _, each in state.subscribers))
@@ -52,7 +56,9 @@ def guard(reading: Reading) -> None:
     """The guard's function: what it is told, and that the rules that name it may call it."""
     checks, plan = reading.checks, reading.plan
     # A cluster's stack may have other functions beside it.
-    (name,) = (each.physical_id for each in reading.found if GUARD in each.logical_id and each.type == FUNCTION)
+    (name,) = (
+        resource.physical_id for resource in reading.found if GUARD in resource.logical_id and resource.type == FUNCTION
+    )
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)
     words = reading.main.outputs.get(OUTPUTS["word_uri"])
@@ -72,9 +78,9 @@ def guard(reading: Reading) -> None:
     checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
     checks.equal("guard tells", told(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {
-        each.arn
-        for each in (rules.describe(reading.session, id_) for id_ in _rules(reading))
-        if state.arn in each.targets
+        rule.arn
+        for rule in (rules.describe(reading.session, id_) for id_ in _rules(reading))
+        if state.arn in rule.targets
     }
     checks.holds("guard may be called by its rules", callers and callers <= state.callers)
 
@@ -86,9 +92,9 @@ def _rules(reading: Reading) -> tuple[str, ...]:
 def event_rules(reading: Reading) -> None:
     """Every rule is on; together they call on time, on what AWS takes back, and on trouble of the head node."""
     checks, plan = reading.checks, reading.plan
-    found = [rules.describe(reading.session, each) for each in _rules(reading)]
-    checks.holds("event rules are on", all(each.enabled and each.targets for each in found))
-    checks.equal("guard is called at", {"rate(5 minutes)"}, {each.schedule for each in found if each.schedule})
+    found = [rules.describe(reading.session, rule) for rule in _rules(reading)]
+    checks.holds("event rules are on", all(rule.enabled and rule.targets for rule in found))
+    checks.equal("guard is called at", {"rate(5 minutes)"}, {rule.schedule for rule in found if rule.schedule})
     row = target_of(plan.place.target).guard
     wanted = set() if row is None else set(row.events)
     if plan.place.option is PurchaseOption.SPOT and row is not None and row.spot_notices:
@@ -96,22 +102,22 @@ def event_rules(reading: Reading) -> None:
     reservation = plan.request.purchase.reservation
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK and reservation is not None:
         wanted |= {"Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning"}
-        ids = {one for each in found for one in each.pattern.get("detail", {}).get("capacity-reservation-id", [])}
+        ids = {one for rule in found for one in rule.pattern.get("detail", {}).get("capacity-reservation-id", [])}
         checks.equal("block with an end notice", {reservation.id}, ids)
-    checks.equal("events listened to", wanted, {one for each in found for one in each.pattern.get("detail-type", [])})
+    checks.equal("events listened to", wanted, {one for rule in found for one in rule.pattern.get("detail-type", [])})
 
 
 def metric_alarms(reading: Reading) -> None:
     """The alarms on silence and failure, and with a budget and a rate the one on the estimated spend."""
     checks, plan = reading.checks, reading.plan
-    found = {each.metric: each for each in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
+    found = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
     limit = plan.request.budget.max_usd
     wanted = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
     checks.equal("alarms on", wanted, set(found))
-    checks.equal("alarms tell", {told(reading)}, {each.actions for each in found.values()})
-    watched = {each.dimensions["Cluster"] for each in found.values() if each.metric != FAILED_CALLS}
+    checks.equal("alarms tell", {told(reading)}, {alarm.actions for alarm in found.values()})
+    watched = {alarm.dimensions["Cluster"] for alarm in found.values() if alarm.metric != FAILED_CALLS}
     checks.equal("alarms watch", {plan.cluster_name}, watched)
     if "EstimatedSpend" in found and limit is not None:
         checks.equal("alarm on spend at $", float(limit), found["EstimatedSpend"].threshold)
@@ -121,15 +127,15 @@ def overview(reading: Reading) -> None:
     """The dashboard shows this cluster's head node, the jobs that its controller counts, or its nodes alone."""
     (name,) = reading.ids("AWS::CloudWatch::Dashboard")
     body = alarms.dashboard(reading.session, name)
-    texts = [str(each["properties"]) for each in body.get("widgets", [])]
+    texts = [str(widget["properties"]) for widget in body.get("widgets", [])]
     head, row = reading.main.outputs.get("HeadNodeInstanceId"), target_of(reading.plan.place.target).head
     if head is not None:
-        reading.checks.holds("dashboard shows the head node", any(head in each for each in texts))
+        reading.checks.holds("dashboard shows the head node", any(head in text for text in texts))
     elif row is not None and row.metrics:
-        reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in each for each in texts))
+        reading.checks.holds("dashboard shows the queue", any(JOBS_METRIC in text for text in texts))
     else:
         wanted = reading.plan.cluster_name
-        reading.checks.holds("dashboard shows the nodes", any(wanted in each for each in texts))
+        reading.checks.holds("dashboard shows the nodes", any(wanted in text for text in texts))
 
 
 def budget(reading: Reading) -> None:

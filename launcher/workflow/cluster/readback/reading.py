@@ -90,7 +90,7 @@ class Reading:
 
     def ids(self, type_: str) -> tuple[str, ...]:
         """The physical ids of all resources of a type."""
-        return tuple(each.physical_id for each in self.found if each.type == type_)
+        return tuple(resource.physical_id for resource in self.found if resource.type == type_)
 
     @property
     def account(self) -> str:

@@ -9,7 +9,7 @@ from launcher.workflow.cluster.readback.reading import Reading
 def checkpoint_buckets(reading: Reading) -> None:
     """Every bucket private, encrypted and over TLS only; the checkpoints' tidy, and their stack protected."""
     checks, request = reading.checks, reading.plan.request
-    (name,) = {each.stack for each in reading.found if each.type == "AWS::S3::Bucket"}
+    (name,) = {resource.stack for resource in reading.found if resource.type == "AWS::S3::Bucket"}
     state = stacks.describe(reading.session, name)
     made = {each: buckets.describe(reading.session, each) for each in reading.ids("AWS::S3::Bucket")}
     for each in made.values():

@@ -22,7 +22,7 @@ def price(serve, **sections):
 def codes(serve, **sections):
     with pytest.raises(ImpossibleError) as refused:
         price(serve, **sections)
-    return {each.code: each for each in refused.value.findings if each.level == "error"}
+    return {finding.code: finding for finding in refused.value.findings if finding.level == "error"}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_time_that_is_over_is_refused(line):
     request = request_of({"slipway": 1, "name": "x", "workload": {"serve": {**GOOD, "schedule": [line]}}})
     with pytest.raises(ImpossibleError) as refused:
         price_request(Path("plan.yaml"), request, load(today=NOW.date()), NOW, PriceOptions())
-    (found,) = [each for each in refused.value.findings if each.level == "error"]
+    (found,) = [finding for finding in refused.value.findings if finding.level == "error"]
     assert (found.code, found.path) == ("schedule-past", "workload.serve.schedule[0]")
     assert found.message.endswith(" is over: today is 2026-11-20")
 
@@ -112,18 +112,20 @@ def test_several_problems_are_told_at_once():
 
 def test_a_mixture_of_experts_is_left_to_bedrock():
     found = price({**GOOD, "model": "mixtral-8x7b"})
-    assert [each.place.option.value for each in found.candidates] == ["bedrock"]
-    assert "mixture of experts" in next(each.message for each in found.findings if each.code == "no-machine")
+    assert [candidate.place.option.value for candidate in found.candidates] == ["bedrock"]
+    assert "mixture of experts" in next(finding.message for finding in found.findings if finding.code == "no-machine")
 
 
 def test_sleeping_at_zero_warns_of_the_cold_start():
-    assert "cold-start" in {each.code for each in price({**GOOD, "min_instances": 0}).findings}
+    assert "cold-start" in {finding.code for finding in price({**GOOD, "min_instances": 0}).findings}
     quiet = price({**GOOD, "min_instances": 0, "asynchronous": True}).findings
     assert "cold-start" not in {each.code for each in quiet}
 
 
 def warnings(serve, **sections):
-    return {each.path: each.message for each in price(serve, **sections).findings if each.level == "warning"}
+    return {
+        finding.path: finding.message for finding in price(serve, **sections).findings if finding.level == "warning"
+    }
 
 
 @pytest.mark.parametrize(
@@ -150,9 +152,9 @@ def test_machines_that_nothing_runs_on_are_told_of(serve, sections, path, reason
 
 def test_a_region_with_too_few_zones_is_no_candidate():
     found = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
-    regions = {each.place.region for each in found.candidates if each.place.instance_type}
+    regions = {candidate.place.region for candidate in found.candidates if candidate.place.instance_type}
     assert regions == {"us-east-1"}
-    assert "3 in us-east-2" in {each.message for each in found.findings if each.code == "too-many-zones"}.pop()
+    assert "3 in us-east-2" in {finding.message for finding in found.findings if finding.code == "too-many-zones"}.pop()
 
 
 def test_a_limit_on_tokens_names_what_is_the_fastest_between_tokens():

@@ -14,18 +14,18 @@ PINNED = {"instance_type": "inf2.48xlarge"}
 def crossing(found, option, *, kind="sagemaker-endpoint", years=None):
     """The crossover utilisation of the inf2.48xlarge bought one way."""
     rate = usd_per_request(found.hosted)
-    for each in found.crossovers:
-        place = each.candidate.place
+    for crossover in found.crossovers:
+        place = crossover.candidate.place
         same = (place.instance_type, place.option, place.term_years) == ("inf2.48xlarge", option, years)
         if same and place.target == kind:
-            assert utilisation(each.candidate, rate) == each.utilisation
-            return each
+            assert utilisation(crossover.candidate, rate) == crossover.utilisation
+            return crossover
     raise AssertionError(option)
 
 
 def test_bedrock_costs_1_54_per_million_output_tokens(priced):
     found = priced()
-    hosted = next(each for each in found.quotes if each.plan.place.option == "bedrock")
+    hosted = next(quote for quote in found.quotes if quote.plan.place.option == "bedrock")
     assert hosted.serving.usd_per_million_output_tokens == Decimal("1.5400")
     assert hosted.serving.usd_per_million_tokens == Decimal("0.2200")
 
@@ -138,7 +138,7 @@ def test_operating_time_and_port_are_counted(compared):
     assert (sides.port_usd, sides.maintenance_usd) == (Decimal(10000), Decimal(250))
     assert sides.neuron_usd == sides.neuron.usd.mid + 250
     assert sides.neuron_months is None
-    assert any("never paid back" in each for each in found.verdict.reasons)
+    assert any("never paid back" in reason for reason in found.verdict.reasons)
 
 
 def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
@@ -159,7 +159,7 @@ def test_weights_that_bedrock_lacks_are_deployed(compared):
     assert found.hosted is None
     assert found.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
     assert "Bedrock does not have these weights" in found.verdict.text
-    assert all(each.utilisation is None for each in found.crossovers)
+    assert all(crossover.utilisation is None for crossover in found.crossovers)
 
 
 def test_a_closed_model_has_bedrock_alone(compared):
@@ -187,4 +187,4 @@ def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
 )
 def test_a_region_that_no_price_names_is_told(priced, region, said):
     found = priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
-    assert said in next(each.message for each in found.findings if each.code == "bedrock-region")
+    assert said in next(finding.message for finding in found.findings if finding.code == "bedrock-region")

@@ -22,11 +22,11 @@ OWN = {"model_uri": "s3://weights/mine", "bedrock": {"import_copies": 1}}
 def hosted(priced, serve, region="us-east-1", mode=BedrockMode.ON_DEMAND):
     """The quote of a plan's Bedrock candidate of one mode."""
     found = priced(serve, target={"region": region}, purchase={"option": "bedrock"})
-    return next(each for each in found.quotes if each.serving.bedrock.mode is mode)
+    return next(quote for quote in found.quotes if quote.serving.bedrock.mode is mode)
 
 
 def line(quoted, name):
-    return next(each for each in quoted.components if name in each.name)
+    return next(component for component in quoted.components if name in component.name)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(priced):
 
 def test_a_cheaper_profile_is_named(priced):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0"}}
-    told = {each.code: each for each in hosted(priced, serve).findings}
+    told = {finding.code: finding for finding in hosted(priced, serve).findings}
     assert "global at $1.0 in and $5.0 out" in told["cheaper-profile"].message
     assert "any region of the profile us" in told["bedrock-profile"].message
 
@@ -67,7 +67,7 @@ def test_a_cheaper_profile_is_named(priced):
 def test_a_profile_of_elsewhere_is_refused(priced):
     with pytest.raises(ImpossibleError) as refused:
         priced({"bedrock": {"profile": "eu"}})
-    (told,) = [each for each in refused.value.findings if each.code == "bedrock-profile"]
+    (told,) = [finding for finding in refused.value.findings if finding.code == "bedrock-profile"]
     assert told.path == "workload.serve.bedrock.profile"
     assert "allowed: us, global, none, auto" in told.message
 
@@ -92,7 +92,7 @@ def test_the_price_of_a_region_is_used_where_it_is_its_own(priced):
     assert away.serving.bedrock.input_usd_per_million == Decimal("0.36")
     assert away.usd.mid > home.usd.mid
     both = priced(serve, target={"region": ["ap-south-1", "us-east-1"]}, purchase={"option": "bedrock"})
-    assert [each.place.region for each in both.candidates] == ["us-east-1"]
+    assert [candidate.place.region for candidate in both.candidates] == ["us-east-1"]
 
 
 def test_a_prompt_cache_takes_off_what_it_costs_less(priced):
@@ -102,7 +102,9 @@ def test_a_prompt_cache_takes_off_what_it_costs_less(priced):
     assert line(cached, "from the cache").unit_price_usd == Decimal("0.11")
     saved = Decimal("0.75") * 2000 * MONTH_S * (Decimal("1.1") - Decimal("0.11")) / 1_000_000
     assert plain.usd.mid - cached.usd.mid == pytest.approx(saved, rel=Decimal("1e-6"))
-    assert "75% of the input" in next(each.value for each in cached.assumptions if each.name == "prompt cache")
+    assert "75% of the input" in next(
+        assumption.value for assumption in cached.assumptions if assumption.name == "prompt cache"
+    )
 
 
 def test_a_cache_that_is_seldom_asked_is_written_anew(priced):
@@ -118,20 +120,22 @@ def test_a_cache_that_is_seldom_asked_is_written_anew(priced):
 def test_a_model_without_a_cache_price_pays_in_full_and_says_so(priced):
     quoted = hosted(priced, {"cached_input_fraction": 0.5})
     assert quoted.usd.mid == hosted(priced, {}).usd.mid
-    assert "no-cache-price" in {each.code for each in quoted.findings}
+    assert "no-cache-price" in {finding.code for finding in quoted.findings}
 
 
 def test_machines_say_that_the_cache_is_not_counted(priced):
     found = priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
-    assert [each.value for each in found.quote(1).assumptions if each.name == "prompt cache"] == ["not counted"]
+    assert [assumption.value for assumption in found.quote(1).assumptions if assumption.name == "prompt cache"] == [
+        "not counted"
+    ]
 
 
 def test_a_batch_is_half_the_price_where_requests_may_wait(priced):
     waiting = {"asynchronous": True}
-    plain, batch = (hosted(priced, waiting, mode=each) for each in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
+    plain, batch = (hosted(priced, waiting, mode=mode) for mode in (BedrockMode.ON_DEMAND, BedrockMode.BATCH))
     assert batch.usd.mid == plain.usd.mid / 2
-    assert "bedrock-batch" in {each.code for each in batch.findings}
-    assert BedrockMode.BATCH not in {each.serving.bedrock.mode for each in priced({}).quotes if each.serving.bedrock}
+    assert "bedrock-batch" in {finding.code for finding in batch.findings}
+    assert BedrockMode.BATCH not in {quote.serving.bedrock.mode for quote in priced({}).quotes if quote.serving.bedrock}
 
 
 def test_long_requests_cost_what_long_requests_cost(priced):
@@ -148,7 +152,7 @@ def test_imported_weights_are_billed_by_the_unit_and_the_minute(priced):
     assert run.unit_price_usd == Decimal("0.05718")
     assert run.quantity == pytest.approx(2 * 730 * 60, rel=1e-3)
     assert kept.usd == Decimal("3.90")
-    assert "other-weights" not in {each.code for each in quoted.findings}
+    assert "other-weights" not in {finding.code for finding in quoted.findings}
 
 
 def test_an_import_sleeps_between_rare_requests(priced):
@@ -162,7 +166,7 @@ def test_weights_that_bedrock_lacks_can_be_imported(priced):
     (only,) = found.quotes
     assert only.serving.bedrock.mode is BedrockMode.CUSTOM_IMPORT
     assert only.plan.place.option is PurchaseOption.BEDROCK
-    assert "import-without-uri" in {each.code for each in found.findings}
+    assert "import-without-uri" in {finding.code for finding in found.findings}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_layout_is_the_cheapest_and_not_the_fastest(priced):
 
 
 def deployment_hours(found):
-    return sum(each.quantity for each in found.components if each.name == DEPLOYMENT)
+    return sum(component.quantity for component in found.components if component.name == DEPLOYMENT)
 
 
 @pytest.mark.parametrize("wanted", [1, 8, 40])
@@ -64,7 +64,7 @@ def test_a_canary_is_given_a_layout_without_components(priced):
 def test_what_no_layout_mends_is_refused_with_the_cheapest(priced):
     sections = {"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
     found = of(priced, target=INF2, **sections)
-    assert "network-unused" in [each.code for each in found.refusals]
+    assert "network-unused" in [refusal.code for refusal in found.refusals]
     assert found.estimate.measured
 
 
@@ -93,4 +93,4 @@ def test_a_synthesis_by_hand_has_the_layout_of_the_quote(priced, serve):
     made = pinned_serving(requested(serve, **sections), catalog, BedrockCatalog(prices_as_of=None), load_serving())
     by_hand = made.request.workload.serve
     names = ("tensor_parallel", "batch_size", "sequence_length")
-    assert [getattr(by_hand, each) for each in names] == [getattr(quoted, each) for each in names]
+    assert [getattr(by_hand, name) for name in names] == [getattr(quoted, name) for name in names]

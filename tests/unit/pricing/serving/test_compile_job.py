@@ -13,17 +13,17 @@ TARGETS = [{"instance_type": "inf2.48xlarge"}, {"instance_type": "inf2.48xlarge"
 def test_an_hour_of_the_machine_on_ec2_which_is_in_no_month(priced, target):
     candidate = priced(target=target, purchase={"option": "on-demand"})
     quoted = candidate.quote(1)
-    (found,) = [each for each in quoted.assumptions if each.name == NAME]
+    (found,) = [assumption for assumption in quoted.assumptions if assumption.name == NAME]
     rate = candidate.catalog.on_demand("inf2.48xlarge", "us-east-1")
     assert found.value == f"${rate.usd:.2f}"
     assert rate.as_of.isoformat() in found.source
-    assert sum(each.usd for each in quoted.components if each.usd is not None) == quoted.usd.mid
-    assert NAME not in {each.name for each in quoted.components}
+    assert sum(component.usd for component in quoted.components if component.usd is not None) == quoted.usd.mid
+    assert NAME not in {component.name for component in quoted.components}
 
 
 def test_a_gpu_and_bedrock_compile_nothing(priced):
     for quoted in priced(target={"instance_type": "g6e.12xlarge"}).quotes:
-        assert NAME not in {each.name for each in quoted.assumptions}
+        assert NAME not in {assumption.name for assumption in quoted.assumptions}
 
 
 def test_without_a_rate_it_is_unpriced_with_the_reason(priced):

@@ -42,18 +42,20 @@ places = st.sampled_from(
 def months(target=None, **serve):
     """The month of every way to buy every type of SOME and of Bedrock that nothing is against."""
     return {
-        (each.place.instance_type, each.place.option, each.place.term_years): each.usd
-        for each in candidates(target, **serve)
-        if each.usd is not None and not each.refusals
+        (candidate.place.instance_type, candidate.place.option, candidate.place.term_years): candidate.usd
+        for candidate in candidates(target, **serve)
+        if candidate.usd is not None and not candidate.refusals
     }
 
 
 def between_deployments(**serve):
     """The same on demand, without what a deployment adds."""
     return {
-        each.place.instance_type: sum(line.usd for line in each.components if line.usd and line.name != DEPLOYMENT)
-        for each in candidates(**serve)
-        if each.usd is not None
+        candidate.place.instance_type: sum(
+            line.usd for line in candidate.components if line.usd and line.name != DEPLOYMENT
+        )
+        for candidate in candidates(**serve)
+        if candidate.usd is not None
     }
 
 
@@ -119,7 +121,11 @@ def test_it_holds_of_every_region_and_term(tight, more, rate):
             found = price_serving(Path("p.yaml"), request, CATALOG, NOW, PriceOptions(everything=True)).candidates
         except ImpossibleError:
             return {}
-        return {replace(each.place, nodes=1): each.usd for each in found if each.usd is not None and not each.refusals}
+        return {
+            replace(candidate.place, nodes=1): candidate.usd
+            for candidate in found
+            if candidate.usd is not None and not candidate.refusals
+        }
 
     strict, loose = everywhere(tight), everywhere(tight + more)
     assert set(strict) <= set(loose)

@@ -27,14 +27,14 @@ DAY = [1.0] * 12 + [8.0] * 12
 def test_the_lines_add_up_to_the_month(priced):
     for quoted in priced().quotes:
         if quoted.usd is not None:
-            assert sum(each.usd for each in quoted.components if each.usd is not None) == quoted.usd.mid
+            assert sum(component.usd for component in quoted.components if component.usd is not None) == quoted.usd.mid
             assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
             assert quoted.serving.usd_per_month == quoted.usd
 
 
 def test_idle_instances_are_shown_and_paid_for(priced):
     quoted = priced({"hourly_requests_per_s": DAY, "requests_per_s": None}, **INF2).quote(1)
-    lines = {each.name: each for each in quoted.components}
+    lines = {component.name: component for component in quoted.components}
     busy, idle = lines["ml.inf2.48xlarge on-demand, busy"], lines["ml.inf2.48xlarge on-demand, idle"]
     assert idle.usd == quoted.serving.idle_usd_per_month
     assert quoted.serving.utilisation == pytest.approx(busy.quantity / (busy.quantity + idle.quantity))
@@ -53,7 +53,7 @@ def test_zones_and_deployments_cost_more(priced):
     two = priced({"requests_per_s": 0.5, "zones": 2}, **INF2).quote(1)
     assert two.serving.instances.least == 2
     assert two.usd.mid > Decimal("1.9") * one.usd.mid
-    lines = {each.name: each for each in one.components}
+    lines = {component.name: component for component in one.components}
     assert lines["old and new version together"].quantity == pytest.approx(1.5)
 
 
@@ -63,21 +63,21 @@ def test_a_commitment_is_paid_for_whether_it_is_used_or_not(priced):
     most = quoted.serving.instances.most
     assert quoted.billed_hours == 730
     assert quoted.commitment_usd == Decimal("5.60791") * most * 8760 * 3
-    assert any(each.name == "EKS control plane" for each in quoted.components)
+    assert any(component.name == "EKS control plane" for component in quoted.components)
 
 
 def test_eks_takes_spot_plans_and_reserved_instances(priced):
     found = priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
-    options = {each.place.option.value for each in found.candidates}
+    options = {candidate.place.option.value for candidate in found.candidates}
     assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
-    spot = next(each for each in found.quotes if each.plan.place.option == "spot")
-    assert any(each.name == "starting what spot took back" for each in spot.components)
-    assert "spot-serving" in {each.code for each in spot.findings}
+    spot = next(quote for quote in found.quotes if quote.plan.place.option == "spot")
+    assert any(component.name == "starting what spot took back" for component in spot.components)
+    assert "spot-serving" in {finding.code for finding in spot.findings}
 
 
 def test_an_endpoint_takes_its_own_rate_and_plan(priced):
     found = priced(target={"instance_type": "inf2.48xlarge"})
-    ways = {each.place.option.value: each for each in found.candidates}
+    ways = {candidate.place.option.value: candidate for candidate in found.candidates}
     assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
     assert ways["on-demand"].offer.price.usd == Decimal("15.58")
     assert "no sagemaker Savings Plan rate of ml.inf2.48xlarge" in ways["savings-plan"].offer.price.reason
@@ -87,23 +87,33 @@ def test_an_asynchronous_endpoint_sleeps_and_bedrock_has_a_batch_price(priced):
     night = {"hourly_requests_per_s": [2.0] * 4 + [0.0] * 20, "requests_per_s": None}
     awake, asleep = priced({**night, "min_instances": 1}, **INF2).quote(1), priced({**night, **ASYNC}, **INF2).quote(1)
     assert asleep.usd.mid < awake.usd.mid / 4
-    modes = {each.bedrock.mode.value: each.usd for each in priced({**night, **ASYNC}).candidates if each.bedrock}
+    modes = {
+        candidate.bedrock.mode.value: candidate.usd
+        for candidate in priced({**night, **ASYNC}).candidates
+        if candidate.bedrock
+    }
     assert modes["batch"] * 2 == modes["on-demand"]
-    assert {each.bedrock.mode.value for each in priced(night).candidates if each.bedrock} == {"on-demand"}
+    assert {candidate.bedrock.mode.value for candidate in priced(night).candidates if candidate.bedrock} == {
+        "on-demand"
+    }
 
 
 def test_provisioned_throughput_is_the_users_price(priced):
     own = {"bedrock": {"provisioned_usd_per_hour": "20", "provisioned_units": 2}}
-    found = next(each for each in priced(own).candidates if each.bedrock and each.bedrock.mode == "provisioned")
+    found = next(
+        candidate
+        for candidate in priced(own).candidates
+        if candidate.bedrock and candidate.bedrock.mode == "provisioned"
+    )
     assert found.usd == Decimal(20) * 2 * 730
-    bare = next(each for each in priced({"bedrock": {"mode": "provisioned"}}).candidates if each.bedrock)
+    bare = next(candidate for candidate in priced({"bedrock": {"mode": "provisioned"}}).candidates if candidate.bedrock)
     assert bare.usd is None
     assert "AWS publishes no price" in bare.offer.price.reason
 
 
 def test_a_withdrawn_model_is_no_offer(priced):
     found = priced({"model": "llama-3.2-3b"})
-    hosted = next(each for each in found.candidates if each.bedrock)
+    hosted = next(candidate for candidate in found.candidates if candidate.bedrock)
     assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
     assert hosted.offer.price.seen.usd == Decimal("0.15")
 
@@ -111,7 +121,7 @@ def test_a_withdrawn_model_is_no_offer(priced):
 def test_prices_of_another_day(priced):
     catalog = load(prices_as_of=date(2026, 11, 1))
     found = price_serving(Path("plan.yaml"), priced().request, catalog, NOW, PriceOptions())
-    hosted = next(each for each in found.candidates if each.bedrock)
+    hosted = next(candidate for candidate in found.candidates if candidate.bedrock)
     assert hosted.usd is None
     assert hosted.offer.price.reason.endswith("is known on or before 2026-11-01")
     assert found.candidates[0].usd is not None
@@ -137,7 +147,7 @@ def test_an_answer_longer_than_an_endpoint_may_take(priced):
     slow = {"streaming": False, "output_tokens": 2000, "batch_size": 32, "tensor_parallel": 8}
     assert priced(slow, **INF2).candidates[0].refusals[0].code == "answer-too-slow"
     waiting = priced({**slow, "asynchronous": True}, **INF2).candidates[0]
-    assert [each.code for each in waiting.refusals] == ["copies-behind-a-queue"]
+    assert [refusal.code for refusal in waiting.refusals] == ["copies-behind-a-queue"]
 
 
 REFUSED = [
@@ -154,19 +164,19 @@ def test_what_cannot_be_deployed_is_told_of_the_candidate_and_refused(priced, se
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
     found = priced({"requests_per_s": 1, **serve}, **only)
     quoted = found.quote(1)
-    assert [each.code for each in found.candidates[0].refusals] == [code]
-    assert code in {each.code for each in quoted.findings if each.level is Level.ERROR}
+    assert [refusal.code for refusal in found.candidates[0].refusals] == [code]
+    assert code in {finding.code for finding in quoted.findings if finding.level is Level.ERROR}
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert found.impossible
 
 
 def test_a_place_for_the_weights_may_follow(priced):
     quoted = priced(**INF2).quote(1)
-    levels = {each.code: each.level for each in quoted.findings}
+    levels = {finding.code: finding.level for finding in quoted.findings}
     assert levels["model-without-uri"] is Level.WARNING
     assert quoted.gate.allowed
     own = priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(1)
-    assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(each.code for each in own.findings)
+    assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in own.findings)
 
 
 def test_an_open_layout_gives_whole_chips_to_a_container(priced):
@@ -179,7 +189,7 @@ def test_an_open_layout_gives_whole_chips_to_a_container(priced):
 def test_the_place_that_is_shown_has_the_image(priced):
     only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
     everything = priced(options=PriceOptions(everything=True), **only).candidates
-    assert {"image-not-in-region"} <= {each.code for candidate in everything for each in candidate.refusals}
+    assert {"image-not-in-region"} <= {refusal.code for candidate in everything for refusal in candidate.refusals}
     assert not priced(**only).candidates[0].refusals
 
 
@@ -195,7 +205,7 @@ def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
 
 def test_every_candidate_has_its_own_digest(priced):
     found = priced({**ASYNC})
-    digests = [each.digest for each in found.quotes]
+    digests = [quote.digest for quote in found.quotes]
     assert len(set(digests)) == len(digests)
 
 
@@ -206,8 +216,8 @@ def test_all_shows_every_place(priced):
 
 def test_lines_without_a_price_are_one_warning(priced):
     quoted = priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
-    unpriced = [each.name for each in quoted.components if each.unpriced]
-    (told,) = [each for each in quoted.findings if each.code == "unpriced-line"]
+    unpriced = [component.name for component in quoted.components if component.unpriced]
+    (told,) = [finding for finding in quoted.findings if finding.code == "unpriced-line"]
     assert len(unpriced) > 1
     assert told.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
 
@@ -216,11 +226,11 @@ def test_json_of_a_plan(priced):
     found = priced()
     told = answer.document(found)
     keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
-    for each in told["candidates"]:
-        assert keys <= set(each["serving"])
-        bedrock = each["purchase_option"] == "bedrock"
-        assert (each["instance_type"] is None) is bedrock
-        assert (each["serving"]["tokens_per_s"] is None) is bedrock
+    for candidate in told["candidates"]:
+        assert keys <= set(candidate["serving"])
+        bedrock = candidate["purchase_option"] == "bedrock"
+        assert (candidate["instance_type"] is None) is bedrock
+        assert (candidate["serving"]["tokens_per_s"] is None) is bedrock
     whole = quote_document(found.quote(1), 1, found.catalog.instance_types)
     assert json.loads(json.dumps(whole))["components"]
 
@@ -246,15 +256,19 @@ def test_credits_pay_first(priced):
     pools = [{"pool": "poc", "usd": 500}, {"pool": "old", "usd": 90, "expires": "2025-01-31"}]
     quoted = priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500
-    said = {each.name: (each.value, each.source) for each in quoted.assumptions if each.name.startswith("credit ")}
+    said = {
+        assumption.name: (assumption.value, assumption.source)
+        for assumption in quoted.assumptions
+        if assumption.name.startswith("credit ")
+    }
     assert said == {"credit poc": ("500.00", "of $500"), "credit old": ("0", "expired 2025-01-31")}
 
 
 def test_pods_have_none_of_an_endpoints_alarms_and_are_replaced_in_place(priced):
     eks = {"target": {"kind": "eks", "instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
-    names = {each.name for each in priced(**eks).quote(1).components if each.quantity}
-    assert not {each for each in names if "alarm" in each or each in ("dashboard", "guard and its messages")}
+    names = {component.name for component in priced(**eks).quote(1).components if component.quantity}
+    assert not {name for name in names if "alarm" in name or name in ("dashboard", "guard and its messages")}
     assert "old and new version together" not in names
     assert {"7 alarms", "dashboard", "guard and its messages"} <= {e.name for e in priced(**INF2).quote(1).components}
     watched = priced(budget={"max_usd": 90_000}, **INF2).quote(1)
-    assert {"8 alarms", "AWS Budget"} <= {each.name for each in watched.components}
+    assert {"8 alarms", "AWS Budget"} <= {component.name for component in watched.components}

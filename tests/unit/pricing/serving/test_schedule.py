@@ -55,7 +55,7 @@ def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
 
 def test_a_range_that_is_too_tight_is_refused(priced):
     found = month(priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
-    (told,) = [each for each in found.refusals if each.code == "schedule-short"]
+    (told,) = [refusal for refusal in found.refusals if refusal.code == "schedule-short"]
     assert told.level is Level.ERROR
     assert "the schedule allows 1" in told.message
     assert "raise the range" in told.hint
@@ -65,17 +65,17 @@ def test_pods_have_no_schedule(priced):
     pods = {"target": {**PINNED["target"], "kind": "eks"}, "purchase": PINNED["purchase"]}
     plain, timed = priced({}, **pods), priced({"schedule": list(DAY)}, **pods)
     assert timed.candidates[0].usd == plain.candidates[0].usd
-    assert "schedule-unused" in {each.code for each in timed.findings}
+    assert "schedule-unused" in {finding.code for finding in timed.findings}
 
 
 def test_two_time_zones_are_told(priced):
     lines = [DAY[0], f"{DAY[1]} Europe/Berlin"]
-    found = {each.code: each for each in priced({"schedule": lines, "max_instances": 9}).findings}
+    found = {finding.code: finding for finding in priced({"schedule": lines, "max_instances": 9}).findings}
     assert "priced as if all were in UTC" in found["schedule-zones"].message
 
 
 def test_the_quote_says_what_the_clock_does(priced):
     found = priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
-    (told,) = [each for each in found.assumptions if each.name == "schedule"]
+    (told,) = [assumption for assumption in found.assumptions if assumption.name == "schedule"]
     assert told.value == "0 to 0, 1 to 2 instances by the clock"
     assert "closed for 70% of the time" in told.unit

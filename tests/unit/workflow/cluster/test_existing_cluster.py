@@ -103,4 +103,4 @@ def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
 
     assert "--document-name own, there: sudo su - ec2-user" in ways["shell"]
-    assert not any("AWS-StartSSHSession" in each for each in ways.values())
+    assert not any("AWS-StartSSHSession" in way for way in ways.values())

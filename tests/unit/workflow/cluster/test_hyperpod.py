@@ -85,7 +85,7 @@ class TestTrainingPlan:
         try:
             self.look(plan, aws, answer)
         except ImpossibleError as refusal:
-            return [each.code for each in refusal.findings]
+            return [finding.code for finding in refusal.findings]
         return []
 
     @pytest.mark.parametrize("status", ["Scheduled", "Active"])

@@ -38,8 +38,8 @@ def reading(client, *types):
         tags={},
     )
     found = tuple(
-        StackResource(stack=training.name, logical_id=each, physical_id=TOPIC, type=each, status="CREATE_COMPLETE")
-        for each in types
+        StackResource(stack=training.name, logical_id=type_, physical_id=TOPIC, type=type_, status="CREATE_COMPLETE")
+        for type_ in types
     )
     return Reading(
         plan=plan,

@@ -34,7 +34,7 @@ def publisher(tmp_path, content):  # noqa: F811 - the fixture
 @pytest.fixture
 def own(publisher, pins, monkeypatch):  # noqa: F811 - the fixture
     """Pins whose files that server has."""
-    files = tuple(replace(each, url=f"{publisher[0]}/{each.name}") for each in pins.files)
+    files = tuple(replace(file, url=f"{publisher[0]}/{file.name}") for file in pins.files)
     made = replace(pins, files=files)
     monkeypatch.setattr(chart, "chart_pins", lambda: made)
     return made
@@ -50,8 +50,8 @@ def test_it_is_fetched_once_and_kept(own, environment, publisher):
     made = chart_and_layer(environment, told.append)
     assert set(made) == {own.chart_name, own.layer_name}
     assert len(told) == len(own.files)
-    for each in publisher[1].iterdir():
-        each.unlink()
+    for path in publisher[1].iterdir():
+        path.unlink()
     assert chart_and_layer(environment, told.append) == made
     assert len(told) == len(own.files)
     assert there(environment) == made
@@ -70,7 +70,7 @@ def test_a_network_that_does_not_reach_them_gets_the_command(own, environment, p
     with pytest.raises(ImpossibleError, match="nothing was deployed") as refused:
         chart_and_layer(environment, lambda _: None)
     assert "curl -fL" in refused.value.hint
-    assert all(each.url in refused.value.hint for each in own.files)
+    assert all(file.url in refused.value.hint for file in own.files)
     assert NAMED in refused.value.hint
 
 

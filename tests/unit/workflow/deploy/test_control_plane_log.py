@@ -42,7 +42,7 @@ def client(account, service):
 
 
 def names(account):
-    return {each["logGroupName"] for each in client(account, "logs").describe_log_groups()["logGroups"]}
+    return {group["logGroupName"] for group in client(account, "logs").describe_log_groups()["logGroups"]}
 
 
 def removed(account, tmp_path, *, kind="eks"):

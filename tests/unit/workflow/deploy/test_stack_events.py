@@ -26,7 +26,7 @@ class Person:
 
         class Shown(Stage):
             def now(self, words="", *, share=None, parts=()):
-                person.shown.append((words() if callable(words) else words, share, [each.words for each in parts]))
+                person.shown.append((words() if callable(words) else words, share, [part.words for part in parts]))
 
             def detail(self, text):
                 pass

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.server
 
 
 def named(found, name):
-    return [each for each in found.checks if each.name == name]
+    return [check for check in found.checks if check.name == name]
 
 
 def test_a_ready_account_is_ready(examined, plan):
     found = examined(plan())
     assert found.verdict == "ready"
-    assert {each.result for each in found.checks} <= {Outcome.OK, Outcome.ADVICE}
+    assert {check.result for check in found.checks} <= {Outcome.OK, Outcome.ADVICE}
     assert "account 123456789012" in named(found, "credentials")[0].got
 
 
@@ -250,7 +250,7 @@ def test_what_only_the_payer_may_ask_is_not_known_by_others(account, examined, p
 def test_an_account_is_examined_without_a_plan(examined):
     found = examined(None)
     assert found.name is None
-    assert {each.name for each in found.checks} == {"credentials", "region", "bootstrap", "CDK and Node", "rights"}
+    assert {check.name for check in found.checks} == {"credentials", "region", "bootstrap", "CDK and Node", "rights"}
 
 
 def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, monkeypatch):
@@ -267,8 +267,8 @@ def test_a_deployment_asks_before_it_makes_anything(account, plan, tmp_path, mon
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=False, tell=lambda text: None)
     with pytest.raises(ImpossibleError) as refusal:
         deploy_quote(priced, rank, quoted, options)
-    fixes = [each.hint for each in refusal.value.findings]
-    assert [each.split()[0:2] for each in fixes] == [["cdk", "bootstrap"], ["aws", "iam"]]
+    fixes = [finding.hint for finding in refusal.value.findings]
+    assert [fix.split()[0:2] for fix in fixes] == [["cdk", "bootstrap"], ["aws", "iam"]]
     assert refusal.value.exit_code == 5
     assert not list(tmp_path.rglob("cdk.out"))
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.server
 
 
 def named(found, name):
-    return [each for each in found.checks if each.name == name]
+    return [check for check in found.checks if check.name == name]
 
 
 def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(account, examined, plan):

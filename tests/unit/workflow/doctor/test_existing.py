@@ -46,7 +46,7 @@ def looked(examined, plan, vpc):
             f"purchase: {{option: on-demand}}\nnetwork: {{vpc_id: {vpc}, subnet_ids: [subnet-0a1b2c3d4e5f60718],\n"
             f"  security_group_ids: [{name}]}}\n"
         )
-        (found,) = (each for each in examined(plan(text)).checks if each.name == "security group")
+        (found,) = (check for check in examined(plan(text)).checks if check.name == "security group")
         return found
 
     return look
@@ -99,7 +99,9 @@ def test_a_group_that_may_not_be_asked_for_is_not_known(account, looked):
 
 
 def trusting(*services):
-    statements = [{"Effect": "Allow", "Principal": {"Service": each}, "Action": "sts:AssumeRole"} for each in services]
+    statements = [
+        {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"} for service in services
+    ]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
@@ -121,7 +123,7 @@ def roled(examined, plan):
             f"target: {{kind: {kind}, instance_type: p5.48xlarge, nodes: 2, region: {REGION}, az_id: use2-az1}}\n"
             f'purchase: {{option: on-demand}}\nsecurity: {{roles: {{{key}: "{arn}"}}}}\n'
         )
-        return [each for each in examined(plan(text)).checks if each.name == "role"]
+        return [check for check in examined(plan(text)).checks if check.name == "role"]
 
     return look
 
@@ -173,8 +175,8 @@ def test_what_a_role_lacks_is_named(account, machines, roled):
     def lacks(sent):
         words = actions_of(sent)
         decided = [
-            decision(each, "implicitDeny" if each in ("iam:CreateUser", "s3:PutObject") else "allowed")
-            for each in words
+            decision(word, "implicitDeny" if word in ("iam:CreateUser", "s3:PutObject") else "allowed")
+            for word in words
         ]
         return {"EvaluationResults": decided, "IsTruncated": False}
 

@@ -17,7 +17,7 @@ NOTHING = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
 
 
 def named(found, words):
-    return next(each for each in found.checks if words in each.name)
+    return next(check for check in found.checks if words in check.name)
 
 
 def standing(account, *names):
@@ -45,7 +45,7 @@ def running(account, tags, count, *, type_="p5.48xlarge", **more):
 def used(account, service, in_use, **changed):
     """The quotas of a service with the use of all of them as CloudWatch was told it."""
     account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
-        "Quotas": [{**each, "UsageMetric": METRIC} for each in quotas(sent["ServiceCode"], **changed)]
+        "Quotas": [{**quota, "UsageMetric": METRIC} for quota in quotas(sent["ServiceCode"], **changed)]
         if sent["ServiceCode"] == service
         else quotas(sent["ServiceCode"])
     }

@@ -51,7 +51,7 @@ def keyed(account, examined, plan):
 
     def checked(arn, kind="parallelcluster"):
         found = examined(plan(text(kind, f"storage: {{kms_key_arn: {json.dumps(arn)}}}\n")))
-        return arn, {name: [each for each in found.checks if each.name == name] for name in NAMES}
+        return arn, {name: [check for check in found.checks if check.name == name] for name in NAMES}
 
     return Keyed(new=look, of=checked)
 
@@ -105,7 +105,7 @@ def test_a_policy_that_may_not_be_read_is_not_known(account, keyed):
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
     account.canned["kms.GetKeyPolicy"] = EC2_DENIED
     found = keyed.of(arn)[1]
-    assert [found[each][0].result for each in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
+    assert [found[name][0].result for name in NAMES] == [Outcome.OK, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
 @pytest.mark.parametrize("kind, role", [("eks", SCALING), ("pcs", PCS)])
@@ -147,4 +147,4 @@ def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, exa
 
 def test_without_a_key_nothing_is_said_of_one(examined, plan):
     checks = examined(plan()).checks
-    assert [(each.name, each.result) for each in checks if each.name in NAMES] == [("volume key", Outcome.OK)]
+    assert [(check.name, check.result) for check in checks if check.name in NAMES] == [("volume key", Outcome.OK)]

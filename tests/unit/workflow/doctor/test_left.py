@@ -32,7 +32,7 @@ def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(account
         "2 stacks exist and cost $0.005 an hour and what is not known: "
         "slipway down probe --region us-east-2 removes them"
     )
-    assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in each for each in found.lines)
+    assert any("slipway-probe-network: CREATE_COMPLETE, $0.005 an hour" in line for line in found.lines)
     assert set(found.stacks) == {
         ("slipway-probe-network", "CREATE_COMPLETE"),
         ("slipway-probe-training", "CREATE_COMPLETE"),

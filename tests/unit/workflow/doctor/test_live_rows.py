@@ -53,7 +53,7 @@ def test_a_block_on_offer_is_a_row_at_its_fee(asked):
     assert "cb-00000000000000001" in one.note
     assert f"from {BEGINS:%Y-%m-%d %H:%M} UTC" in one.note
     assert len(after.candidates) == len(before.candidates) + 2
-    totals = [each.usd for each in after.candidates if each.usd is not None]
+    totals = [candidate.usd for candidate in after.candidates if candidate.usd is not None]
     assert totals == sorted(totals)
     assert told[-1].startswith("2 current offers")
     text = " ".join(" ".join(page(after, 120, everything=True, called=True)).split())
@@ -77,7 +77,7 @@ def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(asked, offering
 def test_a_comparison_counts_them(asked):
     _, after, _ = asked(story=compare, live=compared_live)
     assert live_rows(after.priced)
-    cheapest = min(each.usd for each in after.priced.candidates if each.usd is not None)
+    cheapest = min(candidate.usd for candidate in after.priced.candidates if candidate.usd is not None)
     assert after.gpu.usd.mid >= cheapest
 
 

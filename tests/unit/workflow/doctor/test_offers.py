@@ -42,9 +42,9 @@ def blocks(sent):
     hours, first = int(sent["CapacityDurationHours"]), datetime.fromisoformat(sent["StartDateRange"])
     last = datetime.fromisoformat(sent["EndDateRange"])
     found = [
-        each
-        for each in offers
-        if each["CapacityBlockDurationHours"] == hours and first <= each["StartDate"] and each["EndDate"] <= last
+        offer
+        for offer in offers
+        if offer["CapacityBlockDurationHours"] == hours and first <= offer["StartDate"] and offer["EndDate"] <= last
     ]
     return {"CapacityBlockOfferings": found[:1]}
 
@@ -76,7 +76,7 @@ def found(offering, tmp_path):
 
 
 def of(found, kind):
-    return [each for each in found.offers if each.offer.kind is kind]
+    return [offer for offer in found.offers if offer.offer.kind is kind]
 
 
 def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(found):
@@ -108,7 +108,7 @@ def test_a_block_of_other_types_too_is_left_out(offering, found):
 
 def test_a_deadline_leaves_only_what_ends_before_it(found):
     offers = of(found(PLAN + "purchase: {deadline_h: 60}\n"), OfferKind.CAPACITY_BLOCK)
-    assert [each.offer.id for each in offers] == ["cb-00000000000000002"]
+    assert [offer.offer.id for offer in offers] == ["cb-00000000000000002"]
 
 
 def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering, found):
@@ -186,4 +186,4 @@ def test_the_document_has_the_keys_of_the_contract(found):
     keys = {"kind", "id", "region", "az_id", "instance_type", "count", "starts_at", "ends_at", "lead_time_h"}
     keys |= {"usd_fee", "usd_total", "purchase_command"}
     assert told["schema"] == "slipway.capacity/1"
-    assert all(keys <= set(each) for each in told["offers"])
+    assert all(keys <= set(offer) for offer in told["offers"])

@@ -28,7 +28,7 @@ PCS = CLUSTER.replace("parallelcluster", "pcs").replace("TYPE", "p5.48xlarge").r
 
 
 def of(found, words):
-    return [each for each in found.checks if each.name.startswith("quota") and words in each.name]
+    return [check for check in found.checks if check.name.startswith("quota") and words in check.name]
 
 
 def needs(plan):

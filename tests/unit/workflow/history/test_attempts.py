@@ -52,7 +52,7 @@ def test_the_last_one_without_a_word_ended_when_its_scheduler_says() -> None:
         signal=9,
         nodes=("n1",),
     )
-    assert [each.hours for each in closed(ran, known)] == [120 / 3600, 2.0]
+    assert [attempt.hours for attempt in closed(ran, known)] == [120 / 3600, 2.0]
     assert closed(ran[:1], known) == ran[:1], "its agent has said when"
     assert closed(ran, replace(known, ended_at=None)) == closed(ran, None) == ran
     assert closed((), known) == ()

@@ -32,9 +32,9 @@ CENT = Decimal("0.01")
 def rows_of(place, tag=TAG, period=ALL, resources=()):
     reader = RowReader(tag=tag, period=period, resources=resources)
     found = []
-    for each in export_files(str(place), {}, "us-east-1"):
-        with opened(each) as lines:
-            found += reader.rows(lines, each.name)
+    for export_file in export_files(str(place), {}, "us-east-1"):
+        with opened(export_file) as lines:
+            found += reader.rows(lines, export_file.name)
     return found
 
 
@@ -45,7 +45,7 @@ def test_a_generated_report_is_reconciled_to_the_cent(quotes):
     covered = [each for each in own if each["lineItem/LineItemType"] == "SavingsPlanCoveredUsage"]
     others = [each for each in own if each not in covered]
     billed = sum(Decimal(each["lineItem/UnblendedCost"]) for each in own)
-    spread = sum(Decimal(each["lineItem/UnblendedCost"]) for each in others)
+    spread = sum(Decimal(other["lineItem/UnblendedCost"]) for other in others)
     spread += sum(Decimal(each["savingsPlan/SavingsPlanEffectiveCost"]) for each in covered)
     lines, rows = quoted_lines(quotes()), rows_of(NISE)
     assert len(rows) == len(own) == 72
@@ -53,7 +53,7 @@ def test_a_generated_report_is_reconciled_to_the_cent(quotes):
     assert (paid.usd, paid.credits_usd, paid.tax_usd) == (billed, 0, 0)
     assert reconcile(lines, rows, Upfront.SPREAD).usd == spread
     assert billed.quantize(CENT) == Decimal("102.92")
-    head = next(each for each in paid.lines if each.line.names == ("head node m6i.xlarge",))
+    head = next(line for line in paid.lines if line.line.names == ("head node m6i.xlarge",))
     assert (head.quantity, head.usd) == (24, Decimal("4.608"))
     assert {each.usage_type for each in paid.unquoted} >= {"Requests-Tier2", "USE1-EBS:VolumeUsage"}
 
@@ -160,7 +160,7 @@ def written(path, *changes, columns=FOCUS):
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**columns, **each} for each in changes or ({},))
+    writer.writerows({**columns, **change} for change in changes or ({},))
     data = text.getvalue().encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.name.endswith(".gz"):

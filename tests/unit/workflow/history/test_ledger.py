@@ -91,9 +91,9 @@ def run(tmp_path, monkeypatch):
         folder = run_folder.create(name, datetime(2026, 11, 20, hour, tzinfo=UTC), tmp_path)
         folder.write_json("plan.json", {"tags": {"team": "speech"}})
         folder.write_json("quote.json", QUOTE)
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in EVENTS))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
         (folder.path / "job").mkdir()
-        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in METRICS))
+        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(metric) + "\n" for metric in METRICS))
         folder.write_json("report.json", report(**changes))
         return folder
 
@@ -280,7 +280,7 @@ class TestIndex:
         assert folder_ledger(tmp_path) == first
         assert opened == []
         changed.write_json("report.json", report(status="failed"))
-        assert {each.name: each.status for each in folder_ledger(tmp_path).entries} == {
+        assert {entry.name: entry.status for entry in folder_ledger(tmp_path).entries} == {
             "tiny": "failed",
             "other": "succeeded",
         }

@@ -100,9 +100,9 @@ def run(tmp_path, monkeypatch):
             ("report.json", REPORT | {"simulated": simulated}),
         ):
             folder.write_json(name, document)
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in EVENTS))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
         (folder.path / "job").mkdir()
-        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in metrics))
+        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(metric) + "\n" for metric in metrics))
         return folder
 
     return make
@@ -134,7 +134,7 @@ class TestFromRun:
 
     def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, run):
         folder = run(lines(100_000))
-        told = [dict(each) for each in EVENTS]
+        told = [dict(event) for event in EVENTS]
         told[2] |= {"event": "read-back", "seconds": 33.0}
         folder.events.write_text("".join(json.dumps(each) + "\n" for each in told))
         found = measurement_of("tiny", folder, CATALOG)
@@ -165,7 +165,7 @@ class TestFromRun:
             {"time": "2026-11-20T20:35:00Z", "event": "attempt-started", "attempt": 3},
             {**EVENTS[-1], "attempt": 3},
         ]
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
         found = measurement_of("tiny", folder, CATALOG)
         assert (found.interruptions, found.restarts) == (2, 2)
         assert found.restart_s == (600 + 1200) / 2 + 40
@@ -176,7 +176,7 @@ class TestFromRun:
         folder = run(lines(100_000))
         begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
         events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
         found = measurement_of("tiny", folder, CATALOG)
         assert (found.interruptions, found.restarts, found.restart_s) == (1, 0, None)
         assert found.running_h == pytest.approx(11)
@@ -281,7 +281,7 @@ class TestKept:
         slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
         for each in (measured(), measured(run="b/1", tokens_per_s=slow)):
             add_measurement(tmp_path / FILE, each)
-        codes = [each["code"] for each in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
+        codes = [finding["code"] for finding in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
 
     def test_what_runs_met_is_in_the_quote(self, tmp_path, slipway, monkeypatch):
@@ -291,7 +291,7 @@ class TestKept:
 
         def quoted():
             found = json.loads(slipway("quote", "plan.json", "--json")[1])
-            return found, {each["name"]: each for each in found["assumptions"]}
+            return found, {assumption["name"]: assumption for assumption in found["assumptions"]}
 
         before, assumed = quoted()
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
@@ -331,7 +331,7 @@ class TestKept:
         add_measurement(tmp_path / FILE, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
         add_measurement(tmp_path / FILE, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
         findings = json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]
-        (message,) = [each["message"] for each in findings if each["code"] == "measurements-contradict"]
+        (message,) = [finding["message"] for finding in findings if finding["code"] == "measurements-contradict"]
         assert message.startswith("own runs contradict each other on interruptions")
         assert "storm/1" in message
 

@@ -47,13 +47,18 @@ def line(usage_type, quantity, usd, *, services=("AmazonEC2",), **more):
 
 def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quotes):
     lines = quoted_lines(quotes())
-    exact = [each for each in lines if each.usage_type]
-    rows = [row(f"USE2-{each.usage_type}", each.quantity, each.usd, service=each.services[0]) for each in exact]
+    exact = [quoted_line for quoted_line in lines if quoted_line.usage_type]
+    rows = [
+        row(f"USE2-{quoted_line.usage_type}", quoted_line.quantity, quoted_line.usd, service=quoted_line.services[0])
+        for quoted_line in exact
+    ]
     told = reconcile(lines, rows, Upfront.PAID)
     assert len(exact) > 8
     assert told.unquoted == ()
-    assert {each.difference_usd for each in told.lines if each.line in exact} == {Decimal(0)}
-    assert {each.of_quantity_usd for each in told.lines if each.line in exact} == {Decimal(0)}
+    assert {compared_line.difference_usd for compared_line in told.lines if compared_line.line in exact} == {Decimal(0)}
+    assert {compared_line.of_quantity_usd for compared_line in told.lines if compared_line.line in exact} == {
+        Decimal(0)
+    }
 
 
 def test_more_hours_at_a_lower_rate_are_told_apart(quotes):
@@ -76,7 +81,7 @@ def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
         row("USE2-BoxUsage:p5.48xlarge", 10, 100, spread=60),
         row("USE2-BoxUsage:p5.48xlarge", 10, -100, spread=0, kind=ChargeKind.DISCOUNT),
     ]
-    paid, spread = (reconcile((own,), rows, each).lines[0] for each in Upfront)
+    paid, spread = (reconcile((own,), rows, upfront).lines[0] for upfront in Upfront)
     assert (paid.quantity, paid.usd, paid.of_rate_usd) == (10, 0, -100)
     assert (spread.quantity, spread.usd, spread.of_rate_usd) == (10, 60, -40)
 
@@ -89,7 +94,10 @@ def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_wh
         row("USE2-EBS:SnapshotUsage", 1, 2),
     ]
     told = reconcile((system, block), rows, Upfront.PAID)
-    assert [(each.usd, each.of_quantity_usd) for each in told.lines] == [(40, None), (1000, None)]
+    assert [(compared_line.usd, compared_line.of_quantity_usd) for compared_line in told.lines] == [
+        (40, None),
+        (1000, None),
+    ]
     (left,) = told.unquoted
     assert (left.usage_type, left.usd) == ("USE2-EBS:SnapshotUsage", 2)
 
@@ -99,7 +107,7 @@ def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
     billed = [("DataProcessing-Bytes", 1), ("EU-VendedLog-Bytes", 8), ("CW:GMD-Metrics", 4), ("DashboardsUsageHour", 2)]
     rows = [row(name, usd, usd, service="AmazonCloudWatch") for name, usd in (*billed, ("CW:Canary-runs", 16))]
     told = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
-    usd = {name: each.usd for each in told.lines for name in each.line.names}
+    usd = {name: compared_line.usd for compared_line in told.lines for name in compared_line.line.names}
     assert (usd["CloudWatch logs"], usd["CloudWatch requests"], usd["dashboard"]) == (9, 4, 2)
     assert [each.usage_type for each in told.unquoted] == ["CW:Canary-runs"]
 
@@ -112,7 +120,7 @@ def test_one_usage_type_of_two_services_goes_to_the_own_one():
         row("USE2-TimedStorage-ByteHrs", 5, 1, service="AmazonECR"),
     ]
     told = reconcile((stored, logs), rows, Upfront.PAID)
-    assert [each.usd for each in told.lines] == [2, 0]
+    assert [compared_line.usd for compared_line in told.lines] == [2, 0]
     assert [each.service for each in told.unquoted] == ["AmazonECR"]
 
 
@@ -139,9 +147,9 @@ def test_every_dollar_is_in_exactly_one_place(rows, upfront):
     )
     told = reconcile(lines, rows, upfront)
     assert told.usd + told.credits_usd + told.tax_usd == sum(each.dollars(upfront) for each in rows)
-    for each in told.lines:
-        if each.of_quantity_usd is not None:
-            assert each.of_quantity_usd + each.of_rate_usd == each.difference_usd
+    for compared_line in told.lines:
+        if compared_line.of_quantity_usd is not None:
+            assert compared_line.of_quantity_usd + compared_line.of_rate_usd == compared_line.difference_usd
 
 
 @given(st.integers(0, 200), st.sampled_from([1, 24]), st.integers(1, 150), st.integers(0, 59))
@@ -150,7 +158,7 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
     one = row("x", 1, 1, hours=span, at=begin)
     change = BEGAN + timedelta(hours=edge, minutes=minutes)
     periods = Period(BEGAN, change), Period(change, BEGAN + timedelta(days=60))
-    held = [each.holds(one) for each in periods]
+    held = [period.holds(one) for period in periods]
     # The hour or day in which the next run began is that run's, unless the first one has no other.
     assert sum(held) == 1 or (held == [True, True] and edge < span)
 
@@ -164,7 +172,11 @@ def test_every_line_of_the_examples_quotes_is_known(path):
         shown.setdefault((each.place.target, each.place.option), rank)
     for rank in shown.values():
         quoted = priced.quote(rank)
-        unknown |= {each.name for each in quoted.components if each.group != "compute" and billed_as(each.name) is None}
-        machines = [each.name for each in quoted.components if each.group == "compute"]
+        unknown |= {
+            component.name
+            for component in quoted.components
+            if component.group != "compute" and billed_as(component.name) is None
+        }
+        machines = [component.name for component in quoted.components if component.group == "compute"]
         unknown |= {machines[0]} if machines and billed_as(machines[0]) is None else set()
     assert unknown == set()

@@ -47,8 +47,8 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(acco
     assert first["Filter"]["And"][0] == second["Filter"]["And"][0] == tagged
     assert (found["billed_usd"], found["credits_usd"], found["tax_usd"]) == ("1102", "-100", "90")
     machines = found["lines"][0]
-    components = [each for each in quotes()["components"] if each["group"] == "compute"]
-    assert Decimal(machines["quoted"]["usd"]) == sum(Decimal(each["usd"]) for each in components)
+    components = [component for component in quotes()["components"] if component["group"] == "compute"]
+    assert Decimal(machines["quoted"]["usd"]) == sum(Decimal(component["usd"]) for component in components)
     assert machines["billed"] == {"quantity": 20.0, "usd": "1100"}
     parts = Decimal(machines["of_quantity_usd"]) + Decimal(machines["of_rate_usd"])
     assert parts == Decimal(machines["difference_usd"]) == 1100 - Decimal(machines["quoted"]["usd"])
@@ -182,7 +182,7 @@ def test_the_fee_of_a_block_is_the_machines_line(billed_run, slipway, tmp_path):
     found = billed(slipway, "--export", "e.csv")["billed"]
     assert found["lines"][0]["names"][0] == "2 x p5.48xlarge capacity-block"
     assert found["lines"][0]["billed"]["usd"] == "900"
-    assert any("not confirmed" in each for each in found["notes"])
+    assert any("not confirmed" in note for note in found["notes"])
 
 
 def export(path, rows, *, tags=True, fee=None):

@@ -33,7 +33,7 @@ def plan(tmp_path, monkeypatch):
 
 def products(sent):
     """The Price List: the machines by their type, a NAT gateway in its family, nothing else."""
-    wanted = {each["Field"]: each["Value"] for each in sent["Filters"]}
+    wanted = {filter_["Field"]: filter_["Value"] for filter_ in sent["Filters"]}
     assert wanted["regionCode"] == "us-east-2"
     if name := wanted.get("instanceType"):
         entries = [ec2_product(name, "us-east-2", term("1"), usagetype=f"USE2-BoxUsage:{name}")]
@@ -41,7 +41,7 @@ def products(sent):
         entries = [ec2_product("", "us-east-2", term("1"), usagetype=NAT, operation="NatGateway")]
     else:
         entries = []
-    return {"PriceList": [json.dumps(each) for each in entries], "FormatVersion": "aws_v1"}
+    return {"PriceList": [json.dumps(entry) for entry in entries], "FormatVersion": "aws_v1"}
 
 
 class Calculator:
@@ -84,7 +84,9 @@ class Calculator:
 
 def rates_of(slipway, path):
     """The quoted rates of the lines that are asked about."""
-    rows = {each["name"]: each for each in json.loads(slipway("quote", path, "--json").out)["components"]}
+    rows = {
+        component["name"]: component for component in json.loads(slipway("quote", path, "--json").out)["components"]
+    }
     names = {P5: "2 x p5.48xlarge on-demand", HEAD: "head node m6i.xlarge", NAT: "NAT gateway"}
     return {usage: float(rows[name]["unit_price_usd"]) for usage, name in names.items()}
 
@@ -99,11 +101,11 @@ def test_a_quote_that_aws_prices_alike_holds(account, plan, slipway, monkeypatch
     found = json.loads(ended.out)["verified"]
     assert (found["holds"], found["rate_type"]) == (True, "AFTER_DISCOUNTS")
     assert found["apart"] < 1e-4
-    priced = [each["names"][0] for each in found["lines"] if each["aws_usd"] is not None]
+    priced = [line["names"][0] for line in found["lines"] if line["aws_usd"] is not None]
     assert priced == ["2 x p5.48xlarge on-demand", "NAT gateway", "head node m6i.xlarge"]
     assert calculator.deleted == [ESTIMATE]
     assert len(waits) >= 2
-    reasons = {each["names"][0]: each["reason"] for each in found["lines"]}
+    reasons = {line["names"][0]: line["reason"] for line in found["lines"]}
     assert "no such usage type" in reasons["S3 checkpoints" if "S3 checkpoints" in reasons else "NAT data"]
     assert reasons["guard and its messages"] == "its usage type is unknown"
 
@@ -124,7 +126,7 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(account
 
     account.canned["pricing.GetProducts"] = two
     found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
-    gateway = next(each for each in found["lines"] if each["names"][0] == "NAT gateway")
+    gateway = next(line for line in found["lines"] if line["names"][0] == "NAT gateway")
     assert gateway["aws_usd"] is None
     assert f"{NAT} NatGateway, {NAT} RegionalNatGateway, with different prices" in gateway["reason"]
 
@@ -143,7 +145,7 @@ def test_more_than_one_percent_apart_ends_with_5(account, plan, slipway, apart, 
 def test_one_line_does_not_make_up_for_another(account, plan, slipway, quotes):
     path = plan()
     rates = rates_of(slipway, path)
-    hours = {each["name"]: each["quantity"] for each in quotes()["components"]}
+    hours = {component["name"]: component["quantity"] for component in quotes()["components"]}
     change = rates[P5] * 0.02
     shift = change * sum(hours[each] for each in ("2 x p5.48xlarge on-demand", "start-up of the machines", "idle tail"))
     Calculator(account, rates | {P5: rates[P5] + change, NAT: rates[NAT] - shift / hours["NAT gateway"]})
@@ -157,7 +159,7 @@ def test_spot_is_not_asked_about_and_the_rest_is(account, plan, slipway):
     Calculator(account, {HEAD: 0.192})
     found = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
     assert "AWS's calculator uses list prices" in found["lines"][0]["reason"]
-    (head,) = [each for each in found["lines"] if each["aws_usd"] is not None]
+    (head,) = [line for line in found["lines"] if line["aws_usd"] is not None]
     assert head["names"] == ["head node m6i.xlarge"]
 
 
@@ -231,7 +233,9 @@ def test_credits_of_the_account_pay_before_cash(account, plan, slipway):
     assert Decimal(after["cash_after_credits_usd"]) == Decimal(before["cash_usd"]) - 100
     assert after["digest"] == before["digest"]
     assert before["cash_after_credits_usd"] is None
-    left_out = [each["source"] for each in after["assumptions"] if each["name"] == "credit not counted"]
+    left_out = [
+        assumption["source"] for assumption in after["assumptions"] if assumption["name"] == "credit not counted"
+    ]
     assert [each.split(": ")[0] for each in left_out] == [f"Promotion {number}" for number in (3, 4, 5, 6)]
     (_, sent) = account.asked[-1]
     assert (sent["accountId"], sent["payerAccountFlag"]) == ("123456789012", True)

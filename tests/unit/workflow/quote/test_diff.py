@@ -104,13 +104,13 @@ def test_another_choice_is_told_from_another_price(repository):
 def test_what_prices_did_shows_when_the_old_side_is_priced_of_another_day(repository):
     assert changed("main").plans == ()
     found = changed("main", prices_as_of=date(2025, 1, 1))
-    assert all(not any("before" in why and why.startswith("workload") for why in each.why) for each in found.plans)
-    assert {each.file for each in found.plans} == {"chat.yaml", "jobs/job.yaml"}
+    assert all(not any("before" in why and why.startswith("workload") for why in plan.why) for plan in found.plans)
+    assert {plan.file for plan in found.plans} == {"chat.yaml", "jobs/job.yaml"}
 
 
 def test_plans_come_and_go(repository):
     (repository / "chat.yaml").rename(repository / "talk.yaml")
-    found = {each.file: each for each in changed("main").plans}
+    found = {plan.file: plan for plan in changed("main").plans}
     assert found["chat.yaml"].why == ("the plan was removed",)
     assert found["talk.yaml"].why == ("the plan was added",)
     assert found["chat.yaml"].old_usd == found["talk.yaml"].new_usd

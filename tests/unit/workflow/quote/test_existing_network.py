@@ -61,7 +61,7 @@ def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(ec2):
     before = pinned_plan(request_of(PLAN), catalog)
     plan = pinned_plan(request, catalog)
     assert plan.digest == before.digest
-    found = {each.code for each in network_findings(plan.request, plan.place, catalog)}
+    found = {finding.code for finding in network_findings(plan.request, plan.place, catalog)}
     assert found == {"public-subnet", "too-few-addresses"}
 
 

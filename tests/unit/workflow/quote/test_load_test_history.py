@@ -108,7 +108,7 @@ def plan(instance_type="inf2.48xlarge", **serve):
 
 
 def unused(found):
-    return [each.message for each in found.findings if each.code.startswith("load-test")]
+    return [finding.message for finding in found.findings if finding.code.startswith("load-test")]
 
 
 class TestUsed:
@@ -130,7 +130,7 @@ class TestUsed:
 
     def test_the_quote_says_measured_with_its_source(self, keep, priced):
         keep(measured())
-        lines = {each.name: each for each in priced().quote(1).assumptions}
+        lines = {assumption.name: assumption for assumption in priced().quote(1).assumptions}
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
     def test_it_goes_before_a_published_row(self, keep, priced):
@@ -261,7 +261,7 @@ class TestCommands:
         (candidate,) = json.loads(run("plan", "--json"))["candidates"]
         assert candidate["serving"]["tokens_per_s"] == quoted["serving"]["tokens_per_s"]
         options = json.loads(run("compare", "--json"))["options"]
-        own = [each for each in options if each["serving"]["basis"] == "measured"]
+        own = [option for option in options if option["serving"]["basis"] == "measured"]
         assert {each["instance_type"] for each in own} == {"inf2.48xlarge"}
         assert run("portfolio")
 

@@ -25,7 +25,7 @@ def request_of(tmp_path):
 
 
 def told(questions):
-    return {(each.kind, each.names, each.regions, each.count) for each in questions}
+    return {(question.kind, question.names, question.regions, question.count) for question in questions}
 
 
 def test_a_pinned_spot_plan_takes_three_questions(request_of, catalog):
@@ -46,13 +46,13 @@ def test_a_block_is_asked_for_in_its_size(request_of, catalog):
 
 def test_a_zone_narrows_the_regions(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, az_id: use2-az1, nodes: 1}}", "{option: [spot, on-demand]}")
-    assert {each.regions for each in for_plan(request, catalog)} == {("us-east-2",)}
+    assert {question.regions for question in for_plan(request, catalog)} == {("us-east-2",)}
 
 
 def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 1}}", "{option: savings-plan}")
     found = for_plan(request, catalog)
-    assert {each.names: each.reserved for each in found if each.kind == "on-demand"} == {
+    assert {question.names: question.reserved for question in found if question.kind == "on-demand"} == {
         (P5,): True,
         ("m6i.xlarge",): False,
     }
@@ -73,24 +73,24 @@ def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog)
         "{option: on-demand}",
         "{login_nodes: 1}",
     )
-    names = {each.names[0] for each in for_plan(request, catalog) if each.kind == "on-demand"}
+    names = {question.names[0] for question in for_plan(request, catalog) if question.kind == "on-demand"}
     assert names == {P5, "p5en.48xlarge", "m6i.2xlarge", "m6i.large"}
 
 
 def test_an_open_plan_asks_for_accelerators_where_they_are_known(request_of, catalog):
     found = for_plan(request_of("{}"), catalog)
-    types = {name for each in found if each.kind == "spot" for name in each.names}
+    types = {name for question in found if question.kind == "spot" for name in question.names}
     assert {"trn1.32xlarge", P5} <= types
     assert all(catalog.instance_types[name].accelerator for name in types)
     assert ("capacity-block", (P5,), ("us-east-1",), 1) in told(found)
-    assert not any("u-p6e" in name for each in found for name in each.names)
+    assert not any("u-p6e" in name for question in found for name in question.names)
 
 
 def test_names_that_nobody_knows_are_findings_all_at_once(request_of, catalog):
     request = request_of("{instance_type: [p5.48xlrge, p9.48xlarge], region: us-eest-1}")
     with pytest.raises(ImpossibleError) as caught:
         for_plan(request, catalog)
-    assert [each.path for each in caught.value.findings] == ["target.instance_type"] * 2 + ["target.region"]
+    assert [finding.path for finding in caught.value.findings] == ["target.instance_type"] * 2 + ["target.region"]
     assert caught.value.findings[0].hint == f"did you mean {P5}?"
 
 
@@ -130,18 +130,18 @@ def test_an_endpoint_has_no_head_node(catalog):
         option=PurchaseOption.ON_DEMAND,
     )
     for found in (for_place(place, request), for_plan(request, catalog)):
-        assert {name for each in found for name in each.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
+        assert {name for question in found for name in question.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
 
 
 def test_everything_has_every_kind_and_no_question_twice(catalog):
     found = for_everything(catalog)
-    assert {each.kind for each in found} == {
+    assert {question.kind for question in found} == {
         *("on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "sagemaker")
     }
-    assert len({each.key for each in found}) == len(found)
+    assert len({question.key for question in found}) == len(found)
     assert ("capacity-block", ("u-p6e-gb200x72",), ("us-east-1",), 1) in told(found)
 
 
 def test_questions_can_be_narrowed_to_regions(catalog):
     found = within(for_everything(catalog), ("us-east-2",))
-    assert {each.regions for each in found} == {("us-east-2",)}
+    assert {question.regions for question in found} == {("us-east-2",)}

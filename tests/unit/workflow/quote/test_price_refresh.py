@@ -318,7 +318,7 @@ class TestForPlans:
         refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
         known = catalog()
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
-        assert [str(known.bill_item(each, "us-east-2").usd) for each in names] == ["0.55", "0.012", "0.012"]
+        assert [str(known.bill_item(name, "us-east-2").usd) for name in names] == ["0.55", "0.012", "0.012"]
 
     def test_of_what_is_sent_to_other_regions_the_dearest_counts_and_a_pair_has_its_own(
         self, aws, path, tmp_path, catalog
@@ -337,7 +337,7 @@ class TestForPlans:
         known = catalog()
         ends = ("us-east-1", "eu-west-1")
         assert [str(known.transfer("us-east-2", each).usd) for each in ends] == ["0.01", "0.03"]
-        assert "transfer.to-us-east-2" not in {each.item for each in report.unmatched}
+        assert "transfer.to-us-east-2" not in {unmatched.item for unmatched in report.unmatched}
 
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
         environment = aws.environment(tmp_path)

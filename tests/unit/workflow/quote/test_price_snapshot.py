@@ -45,7 +45,9 @@ def snapshot(tmp_path):
 
 def price(home):
     wanted = PriceFilter(instance_type="p5.48xlarge", region="us-east-1", option="on-demand")
-    (found,) = (each for each in show(known_catalog(home, NOW), wanted, NOW, history=False) if not each.zone)
+    (found,) = (
+        price_row for price_row in show(known_catalog(home, NOW), wanted, NOW, history=False) if not price_row.zone
+    )
     return found
 
 
@@ -54,7 +56,7 @@ def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home):
     before = price(home)
     report = take_snapshot(path, None, home, NOW)
     assert (report.prices, report.snapshot) == (1, digest)
-    assert [(each.key.name, each.after) for each in report.jumped] == [("p5.48xlarge", 40)]
+    assert [(move.key.name, move.after) for move in report.jumped] == [("p5.48xlarge", 40)]
     assert report.jumped[0].before == before.usd != price(home).usd
     assert take_snapshot(path, digest.upper(), home, NOW).jumped == ()
 

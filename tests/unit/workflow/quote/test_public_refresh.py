@@ -361,7 +361,7 @@ def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, run, tmp_
     folder = cache_folder(site.environment(tmp_path)).parent / "feeds"
     kept = json.loads((folder / f"AmazonEC2-{REGION}.json").read_text())
     assert len(kept["products"]) == 4
-    large = {each.name for each in folder.glob("*.part") if each.stat().st_size == len(site.files[EC2])}
+    large = {path.name for path in folder.glob("*.part") if path.stat().st_size == len(site.files[EC2])}
     assert large == set()
 
 

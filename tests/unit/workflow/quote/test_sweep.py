@@ -32,15 +32,15 @@ def plan(tmp_path):
 
 def test_every_point_is_the_plan_with_its_values(plan):
     found = sweep(plan, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
-    assert [tuple(each.values.values()) for each in found.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
+    assert [tuple(point.values.values()) for point in found.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
     plan.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
     assert price(plan, NOW, PriceOptions()).quote(1).usd == found.points[-1].best.usd
-    assert found.cheapest.best.usd.mid == min(each.best.usd.mid for each in found.points)
+    assert found.cheapest.best.usd.mid == min(point.best.usd.mid for point in found.points)
 
 
 def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
     found = sweep(plan, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
-    assert [each.best is None for each in found.points] == [False, True]
+    assert [point.best is None for point in found.points] == [False, True]
     for width in (80, 120):
         lines = page(found, width)
         assert max(len(line) for line in lines) <= width
@@ -64,7 +64,7 @@ def test_a_point_that_cannot_be_is_a_row_with_its_reason(plan):
 def test_a_sweep_that_is_none_is_refused(plan, wanted, said):
     with pytest.raises(UnreadableInputError) as caught:
         sweep(plan, wanted, NOW, PriceOptions())
-    told = [caught.value.message, *(each.message for each in caught.value.findings)]
+    told = [caught.value.message, *(finding.message for finding in caught.value.findings)]
     assert any(said in each for each in told), told
 
 
@@ -85,5 +85,5 @@ def test_the_command_prints_one_table_or_json(plan, monkeypatch, capsys):
         "slipway.sweep/1",
         ["target.nodes", "workload.train.sequence_length"],
     )
-    assert [each["candidate"]["nodes"] for each in document["points"]] == [1, 1, 2, 2]
+    assert [point["candidate"]["nodes"] for point in document["points"]] == [1, 1, 2, 2]
     assert Path(plan).read_text(encoding="utf-8") == PLAN

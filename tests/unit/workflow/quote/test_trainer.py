@@ -95,4 +95,4 @@ def test_a_script_that_git_ignores_is_told_from_one_that_is_not_there(tmp_path):
 def test_a_quote_warns_of_what_a_launch_will_refuse(tmp_path, run, code):
     request = plan_file.loads(PLAN)
     request = replace(request, run=replace(request.run, **{"command": ("python", "train.py"), **run}))
-    assert [each.code for each in missing_trainer(tmp_path / "plan.yaml", request)] == ([code] if code else [])
+    assert [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)] == ([code] if code else [])

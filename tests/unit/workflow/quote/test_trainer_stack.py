@@ -51,7 +51,7 @@ def test_the_stack_is_told_from_the_command_and_the_imports(tmp_path, command, f
     found = priced(tmp_path, command, files)
     written = document(found.quote(1).plan.request)["workload"]["train"]["stack"]
     assert written == (stack.value if stack else "auto")
-    said = [each.message for each in found.findings if each.code == "stack-inferred"]
+    said = [finding.message for finding in found.findings if finding.code == "stack-inferred"]
     assert [message.startswith(f"auto is {stack} here") for message in said] == ([True] if stack else [])
 
 
@@ -64,7 +64,7 @@ def test_a_named_stack_stays_and_the_digest_holds_the_word_alone(tmp_path):
 
 def test_the_key_that_would_narrow_the_range_is_named(tmp_path):
     def asked(files=()):
-        return [each.path for each in priced(tmp_path, ["python", "train.py"], files, "lora").findings]
+        return [finding.path for finding in priced(tmp_path, ["python", "train.py"], files, "lora").findings]
 
     assert "workload.train.stack" in asked()
     assert asked({"train.py": "import peft"}) == ["workload.train.stack"]  # what it was told from, and no question

@@ -29,4 +29,4 @@ def test_what_is_said(tmp_path, text, mode, found):
     if text is not None:
         (tmp_path / "job" / "sft.py").write_text(text)
     request = request_of(laid_over(BASE, {"checkpoint": {"mode": mode}}))
-    assert [each.code for each in trainer_findings(tmp_path / "plan.yaml", request)] == found
+    assert [finding.code for finding in trainer_findings(tmp_path / "plan.yaml", request)] == found

@@ -36,7 +36,7 @@ def priced(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def places(priced):
-    return [each.place for each in priced.candidates]
+    return [candidate.place for candidate in priced.candidates]
 
 
 def test_one_after_the_other_until_none_is_left(priced, places):
@@ -62,10 +62,10 @@ def test_what_the_gate_refuses_is_passed_over(priced):
 
 class TestCovered:
     def test_the_same_place_is(self, places):
-        assert all(covered(each, each) for each in places)
+        assert all(covered(place, place) for place in places)
 
     def test_another_type_zone_or_way_of_buying_is_not(self, places):
-        spot = next(each for each in places if each.option is PurchaseOption.SPOT and each.az_id)
+        spot = next(place for place in places if place.option is PurchaseOption.SPOT and place.az_id)
         assert not covered(replace(spot, instance_type="p5.48xlarge"), spot)
         assert not covered(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
         assert not covered(replace(spot, az_id="use2-az9"), spot)
@@ -101,7 +101,7 @@ class TestObstacles:
         fallback = self.fallback(priced, told, obstacle)
         assert fallback._another()
         assert fallback._another()
-        best = next(each for each in places if each.option is PurchaseOption.ON_DEMAND)
+        best = next(place for place in places if place.option is PurchaseOption.ON_DEMAND)
         before = places[: places.index(best)]
         assert judged == [*before, best]
         assert sum("is left out: its network stays in use2-az1" in line for line in told) == len(before)

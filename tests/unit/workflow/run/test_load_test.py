@@ -116,8 +116,8 @@ class TestRequests:
 
     def test_no_two_begin_alike(self):
         texts = [prompt(20, each) for each in range(200)]
-        assert len({each.split()[0] for each in texts}) == 200
-        assert len({" ".join(each.split()[1:]) for each in texts}) > 50
+        assert len({text.split()[0] for text in texts}) == 200
+        assert len({" ".join(text.split()[1:]) for text in texts}) > 50
 
     def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, session):
         runtime.usage = False
@@ -163,7 +163,7 @@ class TestLoad:
         ask = loader(endpoint, session, SHORT)
         runtime.refuse = 503
         with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
-            load(endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, tell=lambda each: None)
+            load(endpoint, session, ask, SHORT, most=2, seconds=1, root=tmp_path, now=NOW, tell=lambda load_step: None)
 
     def test_it_stands_beside_the_quote_and_is_kept(self, session, tmp_path, folder):
         told = []

@@ -44,7 +44,7 @@ def run(tmp_path):
         folder.write_json("quote.json", quote)
         folder.write_json("plan.json", {"budget": {"max_usd": budget}})
         (folder.path / "job").mkdir()
-        (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+        (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         # The first attempt's lines come before; a million tokens a step, twenty seconds each, one in three slower.
         lines = [{"step": 300, "tokens": 3e8, "seconds": 5000.0}]
         seconds = 100.0

@@ -69,7 +69,7 @@ def test_two_that_look_at_once_bring_each_line_once(mirror, job, tmp_path):
             file.write(steps(first, first + 20))
         at_once(lookers)
         assert copy.read_bytes() == metrics.read_bytes()
-        assert [each.step for each in last_points(copy)[0]] == list(range(first + 20))
+        assert [point.step for point in last_points(copy)[0]] == list(range(first + 20))
 
 
 def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, job, tmp_path):
@@ -113,7 +113,7 @@ def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_t
     with pytest.raises(UnreachableError):
         mirror(again).sync()
     assert asked == [steps(0, 50)] * LOOKERS
-    assert [each.name for each in copy.parent.iterdir()] == [METRICS]
+    assert [path.name for path in copy.parent.iterdir()] == [METRICS]
     at_once([mirror(), mirror()])
     assert copy.read_text() == steps(70, 90)
-    assert [each.name for each in copy.parent.iterdir()] == [METRICS]
+    assert [path.name for path in copy.parent.iterdir()] == [METRICS]

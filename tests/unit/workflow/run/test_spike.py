@@ -74,7 +74,7 @@ class TestPlans:
 
         now = datetime(2026, 11, 20, tzinfo=UTC)
         types = [CATALOG.instance_types[name] for name in plans().types(now, PriceOptions())]
-        families = [CATALOG.accelerators[each.accelerator].family for each in types]
+        families = [CATALOG.accelerators[type_.accelerator].family for type_ in types]
         assert families == ["nvidia", "neuron"]
         pinned = plans(target={"instance_type": ["p5.48xlarge", "trn1.32xlarge"]})
         assert list(pinned.types(now, PriceOptions())) == ["p5.48xlarge", "trn1.32xlarge"]
@@ -144,8 +144,8 @@ class TestShown:
             def look(*, minute, steps, events=()):
                 minutes[0] = minute
                 lines = [{"step": step, "seconds": float(step)} for step in range(5, steps + 1, 5)]
-                (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-                told = [{"event": each, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for each in events]
+                (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+                told = [{"event": event, "time": "2026-11-20T12:00:00Z", "attempt": 1, "step": 5} for event in events]
                 (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
                 return enough(folder)
 
