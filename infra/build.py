@@ -58,11 +58,11 @@ def build_app(
         app = App(
             context=dict(context) if context is not None else None, outdir=str(outdir) if outdir is not None else None
         )
-    tags = {each.key: each.value for each in tags_of(plan)}
+    tags = {tag.key: tag.value for tag in tags_of(plan)}
     builder.build(app, plan=plan, catalog=catalog, account=account, tags=tags, limits=_limits(app, plan))
     if plan.request.storage.kms_key_arn is not None:
         # A network that several clusters share is made of its own part of the plan alone.
-        own = (each for each in app.node.children if not (isinstance(each, NetworkStack) and each.shared))
+        own = (child for child in app.node.children if not (isinstance(child, NetworkStack) and child.shared))
         encrypt(own, plan.request.storage.kms_key_arn)
     return app
 
@@ -72,7 +72,7 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
     if name is None:
         return ()
     message = f"{name} exists; its jobs go there and nothing is provisioned"
-    return (error("nothing-to-build", "target.cluster", message, "drop target.cluster to build one"),)
+    return (error("nothing-to-build", "target.cluster", message, "remove target.cluster to build one"),)
 
 
 def _limits(app: App, plan: Plan) -> Limits:

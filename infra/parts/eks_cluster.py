@@ -110,7 +110,9 @@ class EksCluster(Construct):
             upgrade_policy=eks.CfnCluster.UpgradePolicyProperty(support_type="STANDARD"),
             logging=eks.CfnCluster.LoggingProperty(
                 cluster_logging=eks.CfnCluster.ClusterLoggingProperty(
-                    enabled_types=[eks.CfnCluster.LoggingTypeConfigProperty(type=each) for each in context.log_types]
+                    enabled_types=[
+                        eks.CfnCluster.LoggingTypeConfigProperty(type=log_type) for log_type in context.log_types
+                    ]
                 )
             ),
             encryption_config=None if key_arn is None else [_secrets_with(key_arn)],
@@ -141,10 +143,10 @@ class EksCluster(Construct):
         self.admit(self, "AccessEntry", role)
         return role
 
-    def lends(self, role_arn: str) -> None:
-        """Have whoever puts jobs into the cluster lend a role to their pods, in this cluster alone.
+    def lets_grant(self, role_arn: str) -> None:
+        """Let whoever puts jobs into the cluster grant a role to their pods, in this cluster alone.
 
-        Which job may do what is in the role's own policy, by the account that it is lent to.
+        Which job may do what is in the role's own policy, by the service account that it is granted to.
         """
         arn = self.resource.attr_arn
         associations = f"arn:{Aws.PARTITION}:eks:{Aws.REGION}:{Aws.ACCOUNT_ID}:podidentityassociation/{self.name}/*"
@@ -192,9 +194,9 @@ class EksCluster(Construct):
     def add_ons(self, nodes: Sequence[Construct]) -> list[eks.CfnAddon]:
         """Every add-on in its version; those that run on nodes come after some."""
         made = []
-        for each in self._context.addons:
-            addon = self._add_on(each)
-            if each.key in NEEDS_NODES:
+        for tag in self._context.addons:
+            addon = self._add_on(tag)
+            if tag.key in NEEDS_NODES:
                 addon.node.add_dependency(*nodes)
             made.append(addon)
         return made

@@ -89,7 +89,7 @@ class EndpointRole(Construct):
 
     @staticmethod
     def _key(arn: str) -> list[iam.PolicyStatement]:
-        """Reading and writing with the key, and lending it to SageMaker for the volumes of its instances."""
+        """Reading and writing with the key, and granting it to SageMaker for the volumes of its instances."""
         return [
             iam.PolicyStatement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[arn]),
             iam.PolicyStatement(

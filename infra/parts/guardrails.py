@@ -108,10 +108,10 @@ class Guardrails(Construct):
 
     def _alarms(self, limits: Limits) -> None:
         """The alarms there are; the bill counts them by the same function."""
-        for each in alarms(budgeted=limits.max_usd is not None, rated=limits.usd_per_node_hour is not None):
-            if each is Alarm.SILENT:
+        for alarm in alarms(budgeted=limits.max_usd is not None, rated=limits.usd_per_node_hour is not None):
+            if alarm is Alarm.SILENT:
                 self._silence_alarm()
-            elif each is Alarm.FAILING:
+            elif alarm is Alarm.FAILING:
                 self._failure_alarm()
             elif limits.max_usd is not None:
                 self._spend_alarm(limits.max_usd)
@@ -353,52 +353,52 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     if settings.ttl_h is None:
         said.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
-        said.append(f"a warning before {settings.ttl_h:g} h are over")
+        said.append(f"a warning before {settings.ttl_h:g} h have passed")
     else:
         said.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
     if serve is not None and serve.min_instances:
-        never = "no alarm on idleness (guardrails.idle_minutes: 0)"
+        never = "no alarm on idle time (guardrails.idle_minutes: 0)"
         said.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
     elif guard.idle and not prepaid:
         never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
         said.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
     elif serve is None and not prepaid:
-        said.append("nothing looks for idle nodes")
+        said.append("idle nodes are not detected")
     if limits.max_usd is None:
-        said.append("no alarm on money (budget.max_usd)")
+        said.append("no spending alarm (budget.max_usd)")
     elif limits.usd_per_node_hour is None:
         said.append(
-            f"AWS Budget of ${limits.max_usd:f} a month; no estimate, the rate was not given (-c usd_per_hour=)"
+            f"AWS Budget of ${limits.max_usd:f} a month; no alarm on estimated spend without a rate (-c usd_per_hour=)"
         )
     else:
-        said.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of as much a month")
+        said.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of the same amount a month")
     said.append(_stop_words(plan))
     if not settings.notify:
-        said.append("nobody is told (guardrails.notify)")
+        said.append("no recipient of notifications (guardrails.notify)")
     return said
 
 
 def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
     if is_prepaid(plan.place.option):
-        told = f"; where they do nothing for {minutes:g} minutes, or none is there, people are told once a day"
+        told = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
         return [
             f"the {bought} is prepaid: its nodes are never stopped{told if minutes and guard_of(plan).idle else ''}"
         ]
     if minutes and _reserved(plan) is not None:
-        return ["where none of the reserved machines is there, people are told once a day"]
+        return ["a daily notification while no reserved node runs"]
     return []
 
 
 def _stop_words(plan: Plan) -> str:
     asked = plan.request.budget.stop_at_usd
     if asked is None:
-        return "nothing is stopped at a sum (budget.stop_at_usd)"
+        return "no spending limit that stops it (budget.stop_at_usd)"
     why = exempt(plan.request, plan.place.option)
     if why is not None:
-        return f"nothing is stopped at ${words(asked)}: {why}"
+        return f"no stop at ${words(asked)}: {why}"
     serve = plan.request.workload.serve
     if serve is not None:
-        ends = "goes to no instance" if serve.min_instances == 0 else "is deleted"
-        return f"the endpoint {ends} before ${words(asked)} are spent"
-    return f"the job saves and its nodes end before ${words(asked)} are spent"
+        ends = "scales to zero" if serve.min_instances == 0 else "is deleted"
+        return f"the endpoint {ends} before it has cost ${words(asked)}"
+    return f"the job saves and its nodes stop before they have cost ${words(asked)}"

@@ -90,7 +90,7 @@ class HyperPodRole(Construct):
         self, node_policy: iam.CfnManagedPolicy | None, session_log_arn: str | None, *, nodes: bool
     ) -> list[iam.IManagedPolicy]:
         names = (SERVICE_POLICY, *((PULL_POLICY,) if nodes else ()))
-        found = [iam.ManagedPolicy.from_aws_managed_policy_name(each) for each in names]
+        found = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in names]
         if node_policy is not None:
             found.append(iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", node_policy.ref))
         if session_log_arn is not None:
@@ -98,7 +98,7 @@ class HyperPodRole(Construct):
         return found
 
     def _of_nodes(self, subnet_id: str, eks_arn: str) -> list[iam.PolicyStatement]:
-        """What the network plugin does on a node for its pods' addresses, and the agent that lends pods their roles.
+        """What the network plugin does on a node for its pods' addresses, and the agent that gives pods their roles.
 
         As the policy of EKS's own nodes, limited to the cluster's subnet (developer guide, IAM for HyperPod with EKS).
         """
@@ -149,7 +149,7 @@ class HyperPodRole(Construct):
         """The machines run in SageMaker's account; their network interfaces in this one (developer guide, HyperPod).
 
         EC2 can allow none of its descriptions by resource. An interface has no name before it is made, but it knows its
-        subnet: what is lent and deleted has to be in the cluster's (service authorization reference, EC2:
+        subnet: what is granted and deleted has to be in the cluster's (service authorization reference, EC2:
         `ec2:Subnet` holds for each of these actions on an interface, and not on an instance).
         """
         interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")
@@ -169,7 +169,11 @@ class HyperPodRole(Construct):
             iam.PolicyStatement(
                 sid="MakeInterfaces",
                 actions=["ec2:CreateNetworkInterface"],
-                resources=[interfaces, subnet, *(self._arn(f"security-group/{each}") for each in security_group_ids)],
+                resources=[
+                    interfaces,
+                    subnet,
+                    *(self._arn(f"security-group/{group_id}") for group_id in security_group_ids),
+                ],
             ),
             iam.PolicyStatement(
                 sid="LendInterfaces",

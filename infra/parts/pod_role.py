@@ -1,4 +1,4 @@
-"""The role that EKS lends the pods of a cluster's jobs, and to whom: Pod Identity."""
+"""The role that EKS grants to the pods of a cluster's jobs by Pod Identity."""
 
 from collections.abc import Sequence
 
@@ -24,27 +24,27 @@ def pod_role(scope: Construct, id_: str, *, cluster: str, policy: iam.CfnManaged
     return role
 
 
-def lend(
+def grant(
     scope: Construct, *, cluster: eks.CfnCluster, role_arn: str, namespaces: Sequence[str], account: str
 ) -> list[eks.CfnPodIdentityAssociation]:
-    """Lend a role to a service account in some namespaces; they need not exist yet."""
+    """Grant a role to a service account in some namespaces; they need not exist yet."""
     return [
-        lend_to(
+        grant_to(
             scope,
-            f"Lend{''.join(part.capitalize() for part in each.split('-'))}",
+            f"Lend{''.join(part.capitalize() for part in namespace.split('-'))}",
             cluster=cluster,
             role_arn=role_arn,
-            namespace=each,
+            namespace=namespace,
             account=account,
         )
-        for each in namespaces
+        for namespace in namespaces
     ]
 
 
-def lend_to(
+def grant_to(
     scope: Construct, id_: str, *, cluster: eks.CfnCluster, role_arn: str, namespace: str, account: str
 ) -> eks.CfnPodIdentityAssociation:
-    """Lend a role to one service account."""
+    """Grant a role to one service account."""
     return eks.CfnPodIdentityAssociation(
         scope,
         id_,

@@ -14,7 +14,7 @@ from infra.parts.eks_guard import EksGuard
 from infra.parts.eks_nodes import NodeGroup, node_role
 from infra.parts.eks_pods import PodCounter, pod_statements
 from infra.parts.node_policy import OWN_PATH, NodePolicy
-from infra.parts.pod_role import lend, pod_role
+from infra.parts.pod_role import grant, pod_role
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog.load import Catalog
@@ -60,12 +60,12 @@ class EksStack(ClusterStack):
         groups = self._groups(plan, context, network, group, self._plan_tags)
         self.workers = groups[WORKERS]
         addons = self.cluster.add_ons([groups[SYSTEM]])
-        before = [each for each in addons if not each.node.dependencies]
-        for each in groups.values():
-            each.node.add_dependency(*group.rules, *before)
+        before = [addon for addon in addons if not addon.node.dependencies]
+        for node_group in groups.values():
+            node_group.node.add_dependency(*group.rules, *before)
         policy, role_arn = pods_policy(self, plan, catalog, network)
-        lend(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES, account=plan.name)
-        self.cluster.lends(role_arn)
+        grant(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES, account=plan.name)
+        self.cluster.lets_grant(role_arn)
         self._outputs(plan, network, group_id=group_id, policy=policy.arn, pods_role=role_arn)
         counter = PodCounter(
             self, "Pods", cluster=self.cluster, subnet_id=network.subnet_id, security_group_id=group_id
@@ -88,17 +88,17 @@ class EksStack(ClusterStack):
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         return {
-            each.name: NodeGroup(
+            node_group_context.name: NodeGroup(
                 self,
-                f"{each.name.capitalize()}Nodes",
-                context=each,
+                f"{node_group_context.name.capitalize()}Nodes",
+                context=node_group_context,
                 cluster=self.cluster.resource,
                 role_arn=role_arn,
                 subnet_id=network.subnet_id,
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
                 tags=lasting,
             )
-            for each in context.groups
+            for node_group_context in context.groups
         }
 
     def _outputs(self, plan: Plan, network: ClusterNetwork, *, group_id: str, policy: str, pods_role: str) -> None:
@@ -120,7 +120,7 @@ class EksStack(ClusterStack):
             value=self.cluster.access_role.role_arn,
             description="What jobs are put into the cluster with",
         )
-        CfnOutput(self, "PodRoleArn", value=pods_role, description="What is lent to the pods of each job")
+        CfnOutput(self, "PodRoleArn", value=pods_role, description="The role of the pods of each job")
         CfnOutput(self, "Region", value=region)
         CfnOutput(
             self,
@@ -148,13 +148,13 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: Clu
         return list(asked.subnet_ids)
     if asked.name is not None:
         return list(network.zone_subnets.values())
-    cidrs = [str(each) for each in control_ranges(ranges(asked.cidr))]
+    cidrs = [str(control_range) for control_range in control_ranges(ranges(asked.cidr))]
     zones = control_zones(zone(plan.place, catalog))
     return ControlSubnets(scope, "ControlSubnets", vpc_id=network.vpc_id, cidrs=cidrs, zones=zones).ids
 
 
 def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:
-    """What jobs may do, and the ARN of the role that EKS lends their pods: the plan's, or one that is made."""
+    """What jobs may do, and the ARN of the role that EKS grants their pods: the plan's, or one that is made."""
     compiles = keeps_compiled_programs(catalog.instance_types[plan.place.instance_type])
     owner = plan.name if plan.request.checkpoint.store_uri is not None else None
     policy = NodePolicy(

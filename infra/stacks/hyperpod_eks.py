@@ -27,7 +27,7 @@ from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.pinned_asset import pinned_asset
-from infra.parts.pod_role import lend, lend_to, trusted_by_pods
+from infra.parts.pod_role import grant, grant_to, trusted_by_pods
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from infra.stacks.eks import control_subnets, pods_policy
@@ -163,14 +163,14 @@ class HyperPodEksStack(ClusterStack):
         # Named by their keys, the scripts of a cluster that exists are no garbage to `cdk gc`.
         self.cluster.resource.add_metadata("slipway:lifecycle", list(lifecycle.keys))
         self._in_order(group, chart)
-        lend(
+        grant(
             self,
             cluster=self.control.resource,
             role_arn=role_arn,
             namespaces=namespaces_of(plan),
             account=plan.name,
         )
-        self.control.lends(role_arn)
+        self.control.lets_grant(role_arn)
         self._outputs(plan, names, role_arn)
         self._watch(HyperPodEksGuard(chart.function.attr_arn), hyperpod_eks_widgets(plan, self.cluster.cluster_id))
 
@@ -220,7 +220,7 @@ class HyperPodEksStack(ClusterStack):
     def _in_order(self, group: NodeSecurityGroup, chart: HyperPodChart) -> None:
         nodes = self.cluster.resource
         addons = {each.addon_name: each for each in self.control.add_ons([nodes])}
-        before = [each for each in addons.values() if not each.node.dependencies]
+        before = [addon for addon in addons.values() if not addon.node.dependencies]
         chart.resource.node.add_dependency(*group.rules)
         chart.function.node.add_dependency(*group.rules)
         nodes.node.add_dependency(*group.rules, *before, chart.resource)
@@ -230,7 +230,7 @@ class HyperPodEksStack(ClusterStack):
             TaskGovernance(self, "Governance", requests=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
 
     def _operator(self) -> eks.CfnPodIdentityAssociation:
-        """The role of HyperPod's training operator, lent by a resource of its own.
+        """The role of HyperPod's training operator, granted by a resource of its own.
 
         Inside the add-on it was refused (awslabs/awsome-distributed-ai#1075).
         """
@@ -241,7 +241,7 @@ class HyperPodEksStack(ClusterStack):
             description="HyperPod's training operator",
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_OPERATOR_POLICY)],
         )
-        return lend_to(
+        return grant_to(
             self,
             "LendOperator",
             cluster=self.control.resource,
@@ -251,17 +251,17 @@ class HyperPodEksStack(ClusterStack):
         )
 
     def _outputs(self, plan: Plan, names: ClusterNames, pods_role: str) -> None:
-        for each in fields(ClusterNames):
-            value = getattr(names, each.name)
+        for field in fields(ClusterNames):
+            value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[each.name], value=value)
+                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value=value)
         region, name, access = plan.place.region, cluster_name(plan), self.control.access_role.role_arn
         CfnOutput(self, "ClusterName", value=self.control.resource.ref, description="In EKS, and in SageMaker")
         CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)
         CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
         CfnOutput(self, "ClusterEndpoint", value=self.control.resource.attr_endpoint, description="Its API")
         CfnOutput(self, "AccessRoleArn", value=access, description="What jobs are put into the cluster with")
-        CfnOutput(self, "PodRoleArn", value=pods_role, description="What is lent to the pods of each job")
+        CfnOutput(self, "PodRoleArn", value=pods_role, description="The role of the pods of each job")
         CfnOutput(self, "Region", value=region)
         connect = f"aws eks update-kubeconfig --region {region} --name {name} --role-arn {access}"
         CfnOutput(self, "Connect", value=connect, description="Has kubectl reach the cluster")

@@ -123,7 +123,7 @@ class Session:
         job = spec.name if place.parts == 1 else f"{spec.name}-part{place.part}"
         life = f"{place.session} on {place.parts}"
         self._layouts = layouts_of(spec.checkpoint)
-        self._data = [replace(each, path=expand(each.path, environment)) for each in spec.data]
+        self._data = [replace(data_spec, path=expand(data_spec.path, environment)) for data_spec in spec.data]
         self._scratch = Scratch(
             paths["scratch"],
             job=job,

@@ -50,27 +50,27 @@ def names(session: Session) -> tuple[str, ...]:
     """The clusters that there are."""
     with translated("list EKS clusters"):
         pages = session.client("eks").get_paginator("list_clusters").paginate()
-        return tuple(str(each) for page in pages for each in page["clusters"])
+        return tuple(str(cluster) for page in pages for cluster in page["clusters"])
 
 
 def granted_roles(session: Session, cluster: str, namespace: str, account: str) -> tuple[str, ...]:
-    """The associations by which Pod Identity lends roles to the pods of a service account, by their ids."""
-    with translated(f"list what roles EKS cluster {cluster} lends to pods"):
+    """The associations by which Pod Identity grants roles to the pods of a service account, by their ids."""
+    with translated(f"list the roles that EKS cluster {cluster} grants to pods"):
         pages = (
             session.client("eks")
             .get_paginator("list_pod_identity_associations")
             .paginate(clusterName=cluster, namespace=namespace, serviceAccount=account)
         )
-        return tuple(str(each["associationId"]) for page in pages for each in page["associations"])
+        return tuple(str(association["associationId"]) for page in pages for association in page["associations"])
 
 
 def grant(session: Session, cluster: str, namespace: str, account: str, role_arn: str) -> None:
-    """Have Pod Identity lend a role to the pods of a service account, with its session tags, which are on by default.
+    """Have Pod Identity grant a role to the pods of a service account, with its session tags, which are on by default.
 
     Raises:
-        AwsError: one is lent already, or the call failed.
+        AwsError: one is granted already, or the call failed.
     """
-    with translated(f"lend {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
+    with translated(f"grant {role_arn} to pods of {namespace}/{account} in EKS cluster {cluster}"):
         session.client("eks").create_pod_identity_association(
             clusterName=cluster, namespace=namespace, serviceAccount=account, roleArn=role_arn
         )
@@ -79,7 +79,7 @@ def grant(session: Session, cluster: str, namespace: str, account: str, role_arn
 def revoke(session: Session, cluster: str, association: str) -> None:
     """End an association; one that is gone is left alone."""
     call = session.client("eks").delete_pod_identity_association
-    what, absent = f"end that EKS cluster {cluster} lends a role", {"ResourceNotFoundException"}
+    what, absent = f"revoke a role of pods in EKS cluster {cluster}", {"ResourceNotFoundException"}
     unless_absent(call, what, absent, clusterName=cluster, associationId=association)
 
 
@@ -102,7 +102,7 @@ def access_policies(session: Session, cluster: str, principal_arn: str) -> tuple
             .get_paginator("list_associated_access_policies")
             .paginate(clusterName=cluster, principalArn=principal_arn)
         )
-        found = [each for page in pages for each in page["associatedAccessPolicies"]]
+        found = [policy for page in pages for policy in page["associatedAccessPolicies"]]
     return tuple(str(each["policyArn"]).rpartition("/")[2] for each in found)
 
 
@@ -113,11 +113,11 @@ def assumed(session: Session, role_arn: str) -> Session:
         AwsError: these credentials may not assume it.
     """
     with translated(f"assume {role_arn}"):
-        lent = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
+        credentials = session.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="slipway-job")["Credentials"]
     own = {
-        "AWS_ACCESS_KEY_ID": lent["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": lent["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": lent["SessionToken"],
+        "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
     return Session(environment={**session.environment, **own}, region=session.region)
 

@@ -134,6 +134,8 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
         command.short_help = SUMMARIES.get(str(command.name))
     for group in app.registered_groups:
         group.short_help = SUMMARIES.get(str(group.name))
+        for command in group.typer_instance.registered_commands if group.typer_instance else ():
+            command.short_help = (command.callback.__doc__ or "").partition("\n")[0] if command.callback else None
     return app
 
 

@@ -116,14 +116,14 @@ def _jobs_down(
     if checkpoints:
         message = f"--checkpoints deletes the store of a cluster, and {plan.cluster_name} stays"
         raise UnreadableInputError(
-            message, hint="drop it; slipway down NAME shows how to delete a plan's own checkpoints"
+            message, hint="remove it; slipway down NAME shows how to delete a plan's own checkpoints"
         )
     question = f"delete the jobs of {plan.name} on {plan.cluster_name}"
     if not dry_run:
         refuse_without_terminal(question, yes=yes, flags="--yes")
     found = survey_jobs(plan, environment)
     removal = found.removal
-    if not dry_run and (found.jobs or found.lent):
+    if not dry_run and (found.jobs or found.granted):
         for line in answer.page(removal, output.terminal_width()):
             output.say(line)
         confirm(question, yes=yes)

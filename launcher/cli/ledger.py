@@ -41,7 +41,7 @@ def ledger(
     if json + csv + focus > 1:
         raise UnreadableInputError("--json, --csv and --focus exclude each other", hint="ask for one")
     if by is not None and (csv or focus):
-        raise UnreadableInputError("--by does not work with --csv or --focus", hint="drop one")
+        raise UnreadableInputError("--by does not work with --csv or --focus", hint="remove one")
     gc.disable()
     try:
         found = _found()
@@ -67,7 +67,7 @@ def ledger(
         from launcher.records.focus import covered, focus_csv
 
         sys.stdout.write(focus_csv(found.entries))
-        bare = sum(not covered(each) for each in found.entries)
+        bare = sum(not covered(entry) for entry in found.entries)
         if bare:
             output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
     elif target is None:

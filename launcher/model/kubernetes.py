@@ -6,9 +6,9 @@ from typing import NamedTuple
 from launcher.model.enums import Operator
 
 SERVICE_ACCOUNT = "slipway-jobs"
-"""Of jobs on clusters that Slipway has not made: somebody lends it a role, once for all of them."""
+"""Of jobs on clusters that Slipway has not made: its administrator grants it a role, once for all of them."""
 ACCOUNT_TAG = "kubernetes-service-account"
-"""The session tag by which EKS Pod Identity says whose pods a role is lent to (EKS user guide, pod-id-abac). On a
+"""The session tag by which EKS Pod Identity says whose pods get a role (EKS user guide, pod-id-abac). On a
 cluster of Slipway's own a job's account is called as its plan, and so is the folder that the role writes to."""
 ACCOUNT_KEY = f"aws:PrincipalTag/{ACCOUNT_TAG}"
 """The same as IAM's condition key, and in `${}` as a variable of a policy."""

@@ -207,7 +207,7 @@ class RoleRequest:
     head_node: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's head node")
     login_nodes: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's login nodes")
     control_plane: str | None = setting(None, Nullable(item=ROLE_ARN), "of an EKS control plane")
-    pods: str | None = setting(None, Nullable(item=ROLE_ARN), "lent to the pods of jobs on Kubernetes")
+    pods: str | None = setting(None, Nullable(item=ROLE_ARN), "granted to the pods of jobs on Kubernetes")
 
 
 @record

@@ -84,10 +84,18 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 def _type_hint(name: str, catalog: Catalog) -> str:
     family, dot, size = name.partition(".")
     # Another family of another size is no misspelling: p3.16xlarge is a type of EC2's, and not p5.4xlarge.
-    near = [each for each in catalog.instance_types if not dot or family in each or each.endswith(f".{size}")]
+    near = [
+        instance_type
+        for instance_type in catalog.instance_types
+        if not dot or family in instance_type or instance_type.endswith(f".{size}")
+    ]
     if hint := nearest_name(name, near) if dot else "":
         return hint
-    chips = {each.name: each.chip.name.lower() for each in catalog.instance_types.values() if each.chip is not None}
+    chips = {
+        instance_type.name: instance_type.chip.name.lower()
+        for instance_type in catalog.instance_types.values()
+        if instance_type.chip is not None
+    }
     if types := [each for each in chips if each.partition(".")[0] == family.lower()]:
         return f"types of {family}: {', '.join(types[:4])}"
     if types := [each for each, chip in chips.items() if chip.startswith(name.lower())]:
@@ -288,7 +296,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     if options == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         yield spot_without_checkpoints()
     if options == (PurchaseOption.BEDROCK,) and request.workload.serve is None:
-        ways = ", ".join(each for each in PurchaseOption if each is not PurchaseOption.BEDROCK)
+        ways = ", ".join(option for option in PurchaseOption if option is not PurchaseOption.BEDROCK)
         message = f"Bedrock serves models and trains none of yours, allowed: {ways}"
         yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
     yield from _unsold(request, catalog)
@@ -355,7 +363,7 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
             "spot-with-reservation",
             "purchase.reservation",
             "a reservation cannot be used by spot instances",
-            "set purchase.option to capacity-block, or drop the reservation",
+            "set purchase.option to capacity-block, or remove the reservation",
         )
     if request.target.placement_group:
         yield error(

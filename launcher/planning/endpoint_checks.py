@@ -45,7 +45,7 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
     if not served.managed:
         found.append(error("not-an-endpoint", "target.kind", f"{served.plan.place.target} is no SageMaker endpoint"))
     # Where the weights are changes nothing of what follows.
-    if any(each.level is Level.ERROR and each.code != WITHOUT_URI for each in found):
+    if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in found):
         return tuple(found)
     found += _bought(served)
     found += layout_findings(served)
@@ -67,7 +67,7 @@ def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Fin
     What it costs is asked before they are copied to S3; without them a deployment is refused.
     """
     found = deployment_findings(served, facts)
-    return tuple(replace(each, level=Level.WARNING) if each.code == WITHOUT_URI else each for each in found)
+    return tuple(replace(finding, level=Level.WARNING) if finding.code == WITHOUT_URI else finding for finding in found)
 
 
 def deployment_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
@@ -89,7 +89,7 @@ def container_findings(served: ServingDeployment) -> tuple[Finding, ...]:
     found = list(_layout(served))
     if plan.cluster_name.endswith("-") or plan.name.endswith("-"):
         message = f"endpoints and pods have names that end in a letter or a digit, got {plan.name}"
-        found.append(error("name-with-dash", "name", message, "drop the dash at its end"))
+        found.append(error("name-with-dash", "name", message, "remove the dash at its end"))
     if not found:
         found += _image(served)
         found += _model(served)
@@ -106,7 +106,7 @@ def _layout(served: ServingPlan) -> Iterator[Finding]:
         return
     chip, facts = served.chip, served.facts
     cores = parts(facts, chip)
-    allowed = [each for each in chip.serving_groups if each <= cores]
+    allowed = [group for group in chip.serving_groups if group <= cores]
     path = f"{PATH}.tensor_parallel"
     if degree not in allowed:
         message = f"must be one of {', '.join(map(str, allowed))} on {facts.name}, got {degree}"
@@ -196,7 +196,7 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
     if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
         path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
         message = "an endpoint runs in SageMaker's own network and uses none of yours"
-        yield error("network-unused", path, message, "drop it: isolated containers reach no network at all")
+        yield error("network-unused", path, message, "remove it: isolated containers reach no network at all")
     yield from security_findings(plan.request, plan.place)
 
 
@@ -206,7 +206,7 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
         return
     if served.neuron and copies > 1:
         message = f"{copies} copies an instance are components, which take nothing from a queue"
-        whole = max(each for each in served.chip.serving_groups if each <= copies * (serve.tensor_parallel or 1))
+        whole = max(group for group in served.chip.serving_groups if group <= copies * (serve.tensor_parallel or 1))
         hint = f"set it to {whole}, or take a smaller type: one copy an instance"
         yield error("copies-behind-a-queue", f"{PATH}.tensor_parallel", message, hint)
     if serve.data_capture:

@@ -24,11 +24,11 @@ def key_findings(request: PlanRequest) -> Iterator[Finding]:
         ("run.operator", request.run.operator),
         ("run.volumes", request.run.volumes or None),
     )
-    allowed = target.kind is None or any(target_of(each).pods for each in target.kind)
+    allowed = target.kind is None or any(target_of(target_kind).pods for target_kind in target.kind)
     for path, value in keys:
         if value is not None and not allowed:
             message = f"has no effect on {', '.join(target.kind or ())}"
-            yield error("kubernetes-key", path, message, f"drop it; it is for {' and '.join(titles)}")
+            yield error("kubernetes-key", path, message, f"remove it; it is for {' and '.join(titles)}")
     if target.priority is not None and target.queue is None:
         message = f"a priority orders the jobs of a queue, and none is named: got {target.priority}"
         yield error("priority-without-queue", "target.priority", message, "name target.queue")
@@ -43,18 +43,18 @@ def _range_findings(request: PlanRequest) -> Iterator[Finding]:
     """Ranges of `network.api_cidrs` that are none, that nobody calls from, or that let in much of the internet."""
     path = "network.api_cidrs"
     hint = "the addresses that your machines have on the internet, such as [YOUR.ADDRESS/32]; behind NAT or a VPN, its"
-    for each in request.network.api_cidrs:
+    for cidr in request.network.api_cidrs:
         try:
-            network = IPv4Network(each)
+            network = IPv4Network(cidr)
         except (AddressValueError, NetmaskValueError, ValueError) as problem:
-            yield error("bad-range", path, f"{each} is not a network: {problem}", "a.b.c.d/n, with no bits below n")
+            yield error("bad-range", path, f"{cidr} is not a network: {problem}", "a.b.c.d/n, with no bits below n")
             continue
         if any(network.overlaps(other) for other in _DOCUMENTATION if network.prefixlen >= other.prefixlen):
-            yield error("documentation-range", path, f"{each} is a documentation range (RFC 5737)", hint)
+            yield error("documentation-range", path, f"{cidr} is a documentation range (RFC 5737)", hint)
         elif not network.is_global:
-            yield error("private-range", path, f"{each} is not of the internet, from which the API is reached", hint)
+            yield error("private-range", path, f"{cidr} is not of the internet, from which the API is reached", hint)
         elif network.prefixlen < _WIDEST:
-            message = f"{each} lets {network.num_addresses:,} addresses reach the Kubernetes API; IAM alone guards it"
+            message = f"{cidr} lets {network.num_addresses:,} addresses reach the Kubernetes API; IAM alone guards it"
             yield warning("wide-range", path, message, f"ranges of /{_WIDEST} or narrower")
 
 

@@ -27,7 +27,7 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
     if len(groups) > MOST_GROUPS:
         message = f"must be at most {MOST_GROUPS}, got {len(groups)}: an interface has five, two are the cluster's own"
         yield error("too-many-groups", path, message, "drop some, or put their rules into one")
-    twice = sorted({each for each in groups if groups.count(each) > 1})
+    twice = sorted({group for group in groups if groups.count(group) > 1})
     if twice:
         yield error("group-twice", path, f"{', '.join(twice)} named twice", "name each once")
 
@@ -41,15 +41,15 @@ def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.target.cluster is not None:
         return
     row = target_of(place.target)
-    uses = [each.key for each in row.roles]
-    for each in fields(request.security.roles):
-        if getattr(request.security.roles, each.name) is not None and each.name not in uses:
+    uses = [role.key for role in row.roles]
+    for field in fields(request.security.roles):
+        if getattr(request.security.roles, field.name) is not None and field.name not in uses:
             message = f"{row.title} has no such role, it takes: {', '.join(uses)}"
-            yield error("role-unused", f"{ROLES}.{each.name}", message, "drop it")
+            yield error("role-unused", f"{ROLES}.{field.name}", message, "remove it")
     if request.security.roles.login_nodes is not None and not request.storage.has_login_pool and "login_nodes" in uses:
-        yield error("role-unused", f"{ROLES}.login_nodes", "the plan has no login nodes", "drop it")
+        yield error("role-unused", f"{ROLES}.login_nodes", "the plan has no login nodes", "remove it")
     named = named_roles(request, row)
-    accounts = sorted({each.account for each in named})
+    accounts = sorted({role.account for role in named})
     if len(accounts) > 1:
         message = f"roles are of the account that is deployed to, got {' and '.join(accounts)}"
         yield error("roles-of-accounts", ROLES, message, "name roles of one account")
@@ -75,9 +75,9 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.security.session_log and not row.logs_sessions:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.logs_sessions)
         message = f"sessions on {row.title} cannot be logged by a document of the stack's own"
-        hint = f"target.kind: {able}, or drop it: these nodes cannot be entered"
+        hint = f"target.kind: {able}, or remove it: these nodes cannot be entered"
         yield error("sessions-unlogged", "security.session_log", message, hint)
     if request.network.security_group_ids and not row.joins_groups:
         able = " or ".join(kind.value for kind, each in TARGETS.items() if each.joins_groups)
         message = f"the machines of {row.title} take no security group: they are in a network of the service's own"
-        yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or drop it")
+        yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or remove it")

@@ -1,4 +1,4 @@
-"""Findings for guardrails that may end a candidate's job early: a stop sum, a time to live, a time limit, retries."""
+"""Findings for limits that may end a job early: budget.stop_at_usd, a time to live, a time limit, retries."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -39,8 +39,8 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
         if hours.high > left_h:
             spread = f"{hours.low:,.1f} to {hours.high:,.1f}"
             message = (
-                f"{what}, and it takes {hours.mid:,.1f} h ({spread}), {start_h:.1f} h of start-up before:"
-                f" {chance_above(hours, left_h):.0%} to be cut off"
+                f"{what}, and the job takes {hours.mid:,.1f} h ({spread}) after {start_h:.1f} h of start-up:"
+                f" a {chance_above(hours, left_h):.0%} risk of being cut off"
             )
             yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")
 
@@ -57,7 +57,7 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
     if not kept and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < ENOUGH:
         message = (
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, and without checkpoints the second"
-            f" ends the job: a chance of {chance_of_at_most(failures, 1):.1%} to finish without another launch"
+            f" ends the job: a {chance_of_at_most(failures, 1):.1%} chance of finishing without another launch"
         )
         yield warning("no-checkpoints-to-retry-from", "checkpoint.mode", message, "agent")
         return
@@ -67,13 +67,13 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
     if chance < ENOUGH:
         message = (
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, run.retries is {retries}:"
-            f" a chance of {chance:.1%} to finish without another launch"
+            f" a {chance:.1%} chance of finishing without another launch"
         )
         yield warning("too-few-retries", "run.retries", message, f"auto, or {enough_retries(failures)}")
 
 
 def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None) -> Iterator[Finding]:
-    """What the sum means for a candidate.
+    """Findings for budget.stop_at_usd and a candidate.
 
     Args:
         plan: the candidate's.
@@ -85,37 +85,39 @@ def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None
         return
     why = exempt(plan.request, plan.place.option)
     if why is not None:
-        yield warning("stop-exempt", PATH, f"nothing is stopped at ${cents(limit)}: {why}", "drop it")
+        yield warning("stop-exempt", PATH, f"the job is not stopped at ${cents(limit)}: {why}", "remove it")
         return
     if is_joined(plan.request):
         name = plan.request.target.cluster or plan.request.target.ssh_host
-        message = f"{name} exists: its guard counts for all of its jobs, and not up to ${cents(limit)}"
-        yield error("stop-without-guard", PATH, message, "drop it, or drop target.cluster to have a cluster of its own")
+        message = f"{name} exists already: its guard counts all jobs there and cannot stop one at ${cents(limit)}"
+        yield error(
+            "stop-without-guard", PATH, message, "remove it, or remove target.cluster to build a cluster for this job"
+        )
         return
     if usd_per_hour is None:
         return
     reserve = reserve_usd(plan.request, usd_per_hour)
     if limit <= reserve:
         message = (
-            f"${cents(limit)} is used up before the job begins: the guard keeps ${cents(reserve)} back,"
-            f" {reserve_minutes(plan.request)} minutes of all machines, to end it in good order"
+            f"${cents(limit)} leaves nothing for the job: the guard reserves ${cents(reserve)},"
+            f" {reserve_minutes(plan.request)} minutes of all nodes, to save and shut down"
         )
         hint = f"more than {cents(reserve)}, or a smaller checkpoint.grace_seconds"
         yield error("stop-below-reserve", PATH, message, hint)
     elif usd is not None and limit - reserve < usd.low and plan.request.workload.train is not None:
         message = (
-            f"the job needs ${cents(usd.low)} at least: it is stopped at about ${cents(limit - reserve)},"
-            " saves, and does not finish"
+            f"the job needs at least ${cents(usd.low)}: the guard stops it at about ${cents(limit - reserve)},"
+            " after a save, and it does not finish"
         )
         yield warning("stop-below-estimate", PATH, message, RAISE)
     elif usd is not None and limit - reserve < usd.high and plan.request.workload.train is not None:
         span = Range(low=float(usd.low), mid=float(usd.mid), high=float(usd.high))
         message = (
             f"the guard stops the job at about ${cents(limit - reserve)}, and the job may cost up to"
-            f" ${cents(usd.high)}: {chance_above(span, float(limit - reserve)):.0%} to be stopped before it is done"
+            f" ${cents(usd.high)}: a {chance_above(span, float(limit - reserve)):.0%} risk of a stop before the end"
         )
         yield warning("stop-within-estimate", PATH, message, RAISE)
     highest = plan.request.budget.max_usd
     if highest is not None and limit > highest:
-        message = f"${cents(limit)} is above budget.max_usd, ${cents(highest)}: the budget does not end the job"
+        message = f"${cents(limit)} is above budget.max_usd, ${cents(highest)}: nothing ends the job at budget.max_usd"
         yield warning("stop-above-budget", PATH, message, "at most budget.max_usd, where that is what may be spent")

@@ -25,7 +25,7 @@ HUGE_PAGES_MIB = 5120
 """Of 2 MiB each: libfabric's; EKS's accelerated images set 5,128 pages aside (EKS user guide, machine learning with
 EFA)."""
 _HANDED_ON = "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1"
-OF_ELASTIC_AGENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
+ELASTIC_AGENT_ENVIRONMENT = {"TORCHELASTIC_SIGNALS_TO_HANDLE": _HANDED_ON}
 """hyperpodrun has no option for it, and a SIGUSR1 that it does not handle ends it before its trainers hear of it
 (hyperpod-elastic-agent 1.1.3, driven over HTTP by tests/sandbox/kubernetes/test_elastic_agent.py)."""
 TO_THE_STORE_S = 30
@@ -152,7 +152,7 @@ def environment(
         "SLIPWAY_MEETING": meeting,
         "SLIPWAY_EFA": str(facts.efa_interfaces),
         **dict(_rendezvous(plan, facts)),
-        **(OF_ELASTIC_AGENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
+        **(ELASTIC_AGENT_ENVIRONMENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),
     }
     found |= {volume_variable(number): each.path for number, each in enumerate(plan.request.run.volumes)}

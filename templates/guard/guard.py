@@ -107,7 +107,7 @@ class Settings:
         ends = variables.get("ENDS_AT")
         return cls(
             cluster=variables["CLUSTER"],
-            name=next(variables[each] for each in SERVICES if variables.get(each)),
+            name=next(variables[service] for service in SERVICES if variables.get(service)),
             stack=variables["STACK"],
             topics=tuple(variables["TOPICS"].split()),
             region=variables["AWS_REGION"],
@@ -193,7 +193,7 @@ class Guard:
         self.attempt("report its metrics", lambda: self.report(values))
         self.tell_failures()
         if self.failures:
-            raise GuardError("; ".join(each.words for each in self.failures))
+            raise GuardError("; ".join(failure.words for failure in self.failures))
 
     def attempt(self, what: str, act: Callable[[], T]) -> T | None:
         """Do one step of a look; None where it fails, which is kept for people and keeps no other step from its turn.
@@ -211,7 +211,7 @@ class Guard:
 
     def tell_failures(self) -> None:
         """Tell people what this look could not do: each call once a day, since it is tried again at every look."""
-        fresh = [each for each in self.failures if each.call not in self.told]
+        fresh = [failure for failure in self.failures if failure.call not in self.told]
         self.told |= {each.call for each in fresh}
         words = [
             each.words for each in fresh if first_within(self.cloudwatch, self.settings.cluster, each.call, self.now)
@@ -257,9 +257,9 @@ class Guard:
     def watch_job(self, beats: list[Beat], count: int, folder: Folder | None) -> None:
         """Leave the nodes of a job that is at work; one that stands still on all of them is told of and stopped."""
         hung = self.settings.hung
-        if not hung or any(each.still_s < hung.total_seconds() for each in beats):
+        if not hung or any(beat.still_s < hung.total_seconds() for beat in beats):
             return
-        jobs = ", ".join(sorted({each.job for each in beats if each.job})) or self.others
+        jobs = ", ".join(sorted({beat.job for beat in beats if beat.job})) or self.others
         words = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
         if not self.settings.prepaid:
             self.end(words, count)
@@ -285,7 +285,7 @@ class Guard:
             Period=int(FRESH.total_seconds()),
             Statistics=["Minimum"],
         )
-        return [Beat("", timedelta(minutes=each["Minimum"]).total_seconds()) for each in answer["Datapoints"]]
+        return [Beat("", timedelta(minutes=datapoint["Minimum"]).total_seconds()) for datapoint in answer["Datapoints"]]
 
     def tell_idle(self, folder: Folder, idle: str, count: int) -> None:
         """Tell people of machines that are paid for and do nothing, with what they cost an hour, once a day."""
@@ -313,7 +313,7 @@ class Guard:
             return began
         went_well = False
         pages = self.cloudformation.get_paginator("describe_stack_events").paginate(StackName=self.settings.stack)
-        for event in (each for page in pages for each in page["StackEvents"]):
+        for event in (stack_event for page in pages for stack_event in page["StackEvents"]):
             if event["PhysicalResourceId"] == event["StackId"]:
                 went_well = went_well or event["ResourceStatus"] in WENT_WELL
                 if went_well and event["ResourceStatus"] in BEGAN:
@@ -362,8 +362,8 @@ class Guard:
     def node_hours(self, began: datetime) -> float:
         """Node-hours of the looks since the deployment."""
         periods = counted(self.cloudwatch, self.settings.cluster, "RunningNodes", began, self.look)
-        self.ran_until = max((each.end for each in periods if each.average > 0), default=None)
-        return sum(each.total for each in periods) * (EVERY / HOUR)
+        self.ran_until = max((period.end for period in periods if period.average > 0), default=None)
+        return sum(period.total for period in periods) * (EVERY / HOUR)
 
     def total(self, metric: str, began: datetime) -> float:
         """A metric of the cluster's, its looks added up since a moment."""

@@ -3,7 +3,7 @@
 
 What fails is tried as often as run.retries says, here and not by the operator: some start an init container again and
 again, and where the store takes no record nobody counts. Then the pod ends for good, and its last word says why.
-Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS lends the pod (Pod
+Standard library alone: nothing is known of the image but a Python. Credentials are those that EKS gives the pod (Pod
 Identity, or a web identity of the service account), or the environment's.
 """
 
@@ -68,8 +68,8 @@ def credentials() -> tuple[str, str, str]:
         found = answer(
             urllib.request.Request(own["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})
         )
-        lent = json.loads(found)
-        return lent["AccessKeyId"], lent["SecretAccessKey"], lent["Token"]
+        credentials = json.loads(found)
+        return credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["Token"]
     if own.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         words = {
             "Action": "AssumeRoleWithWebIdentity",
@@ -82,8 +82,8 @@ def credentials() -> tuple[str, str, str]:
         request = urllib.request.Request(
             address, urllib.parse.urlencode(words).encode(), {"Accept": "application/json"}
         )
-        lent = json.loads(answer(request))["AssumeRoleWithWebIdentityResponse"]["AssumeRoleWithWebIdentityResult"]
-        made = lent["Credentials"]
+        response = json.loads(answer(request))["AssumeRoleWithWebIdentityResponse"]
+        made = response["AssumeRoleWithWebIdentityResult"]["Credentials"]
         return made["AccessKeyId"], made["SecretAccessKey"], made["SessionToken"]
     raise UnfetchedError(
         "slipway: the pod has no credentials: its service account needs a Pod Identity association (docs/kubernetes.md)"

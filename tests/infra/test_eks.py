@@ -29,7 +29,7 @@ purchase: {{option: on-demand}}
 """
 
 
-LENT = "AWS::EKS::PodIdentityAssociation"
+ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 
 
 def statements(assembly):
@@ -59,7 +59,10 @@ def spot(synthesised, plan_at):
 
 
 def groups(assembly):
-    return {each["NodegroupName"]: each for each in assembly.resources("training", "AWS::EKS::Nodegroup").values()}
+    return {
+        resource["NodegroupName"]: resource
+        for resource in assembly.resources("training", "AWS::EKS::Nodegroup").values()
+    }
 
 
 def templates_of(assembly):
@@ -89,10 +92,10 @@ class TestControlPlane:
             "AuthenticationMode": "API",
             "BootstrapClusterCreatorAdminPermissions": False,
         }
-        types = {each["Type"] for each in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
+        types = {enabled_type["Type"] for enabled_type in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
         assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
         logs = block.resources("training", "AWS::Logs::LogGroup").values()
-        assert any(each.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for each in logs)
+        assert any(log.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for log in logs)
 
     def test_only_the_ranges_that_are_named_reach_its_api(self, synthesised):
         made = synthesised(EKS_FILES["trn1-spot"].read_text() + "network: {api_cidrs: [52.94.76.0/24]}\n")
@@ -105,9 +108,9 @@ class TestControlPlane:
         whole = Synthesised.read(synthesised(plan_at(path)).folder)
         part = control_part(whole, tmp_path / "part")
         assert part.digests == whole.digests
-        (name,) = (each for each in part.stacks if each.endswith("-training"))
-        first, all_ = (json.loads(each.templates[name].read_text()) for each in (part, whole))
-        types = {each["Type"] for each in first["Resources"].values()}
+        (name,) = (stack for stack in part.stacks if stack.endswith("-training"))
+        first, all_ = (json.loads(assembly.templates[name].read_text()) for assembly in (part, whole))
+        types = {resource["Type"] for resource in first["Resources"].values()}
         assert {"AWS::EKS::Cluster", "AWS::EKS::AccessEntry"} <= types
         assert not types & {"AWS::EKS::Nodegroup", "AWS::SageMaker::Cluster", "AWS::EKS::Addon"}
         assert first["Resources"].items() <= all_["Resources"].items()
@@ -139,8 +142,8 @@ class TestControlPlane:
         made, told = cluster.only("training", "AWS::EKS::Cluster"), file["Cluster"]
         assert (told["Name"], told["Version"]) == (made["Name"], made["Version"])
         addons = cluster.resources("training", "AWS::EKS::Addon").values()
-        assert {(each["AddonName"], each["AddonVersion"]) for each in file["Addons"]} == {
-            (each["AddonName"], each["AddonVersion"]) for each in addons
+        assert {(addon["AddonName"], addon["AddonVersion"]) for addon in file["Addons"]} == {
+            (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
         for told in file["NodeGroups"]:
             group, data = groups(cluster)[told["NodegroupName"]], templates_of(cluster)[told["NodegroupName"]]
@@ -149,8 +152,8 @@ class TestControlPlane:
             assert told["InstanceType"] == data["InstanceType"]
             assert told["RootVolumeGib"] == data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
             made = [
-                {key: each[key] for key in ("NetworkCardIndex", "DeviceIndex", "InterfaceType")}
-                for each in data.get("NetworkInterfaces", [])
+                {key: interface[key] for key in ("NetworkCardIndex", "DeviceIndex", "InterfaceType")}
+                for interface in data.get("NetworkInterfaces", [])
             ]
             assert told.get("NetworkInterfaces", []) == made
 
@@ -199,13 +202,15 @@ class TestNodes:
         region = "us-west-2" if name == "p6-b300.48xlarge" else "us-east-2"
         made = synthesised(BASE.format(region=region, type=name, nodes=1 if name == "g5.xlarge" else 2) + image)
         data = templates_of(made)["workers"]
-        kinds = Counter(each["InterfaceType"] for each in data.get("NetworkInterfaces", []))
+        kinds = Counter(interface["InterfaceType"] for interface in data.get("NetworkInterfaces", []))
         assert (kinds["efa-only"], kinds["interface"]) == (interfaces, addresses)
-        places = [(each["NetworkCardIndex"], each["DeviceIndex"]) for each in data.get("NetworkInterfaces", [])]
+        places = [
+            (interface["NetworkCardIndex"], interface["DeviceIndex"]) for interface in data.get("NetworkInterfaces", [])
+        ]
         assert len(set(places)) == len(places)
-        assert all("SubnetId" not in each for each in data.get("NetworkInterfaces", []))
-        for each in data.get("NetworkInterfaces", [{"Groups": data.get("SecurityGroupIds")}]):
-            assert len(each["Groups"]) == 2, "EKS's own group lets nodes reach the control plane"
+        assert all("SubnetId" not in interface for interface in data.get("NetworkInterfaces", []))
+        for interface in data.get("NetworkInterfaces", [{"Groups": data.get("SecurityGroupIds")}]):
+            assert len(interface["Groups"]) == 2, "EKS's own group lets nodes reach the control plane"
         together = made.resources("training", "AWS::EC2::PlacementGroup")
         assert [each["Strategy"] for each in together.values()] == (["cluster"] if interfaces else [])
 
@@ -238,13 +243,13 @@ class TestNodes:
 
 class TestRights:
     def test_pods_have_a_role_of_their_own(self, cluster):
-        lent = cluster.resources("training", "AWS::EKS::PodIdentityAssociation").values()
-        assert {(each["Namespace"], each["ServiceAccount"]) for each in lent} == {
+        associations = cluster.resources("training", ASSOCIATION).values()
+        assert {(each["Namespace"], each["ServiceAccount"]) for each in associations} == {
             ("slipway", cluster.plan.name),
             ("hyperpod-slipway", cluster.plan.name),
         }
         roles = cluster.resources("training", "AWS::IAM::Role")
-        (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in lent}
+        (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in associations}
         (trust,) = roles[name]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
@@ -282,9 +287,9 @@ class TestRights:
         outputs = cluster.template("training")["Outputs"]
         (access,) = outputs["AccessRoleArn"]["Value"]["Fn::GetAtt"][:1]
         (lends,) = (
-            each["PolicyDocument"]
-            for each in cluster.resources("training", "AWS::IAM::Policy").values()
-            if {"Ref": access} in each["Roles"]
+            resource["PolicyDocument"]
+            for resource in cluster.resources("training", "AWS::IAM::Policy").values()
+            if {"Ref": access} in resource["Roles"]
         )
         (key,) = cluster.resources("training", "AWS::EKS::Cluster")
         found = {each["Sid"]: each for each in lends["Statement"]}
@@ -312,7 +317,7 @@ class TestRights:
             **compiled,
         }
         assert last(found["ReadCheckpoints"]["Resource"]) == "/jobs/*"
-        tags = {each.get("DisableSessionTags") for each in cluster.resources("training", LENT).values()}
+        tags = {resource.get("DisableSessionTags") for resource in cluster.resources("training", ASSOCIATION).values()}
         assert tags == {None}, "without session tags nothing could be written"
 
     def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
@@ -338,7 +343,7 @@ class TestRights:
     def test_the_guard_sets_one_node_group_to_none(self, spot, block):
         told = variables(spot)
         assert (told["EKS"], told["PREPAID"], told["USD_PER_NODE_HOUR"]) == ("slipway-trn1-eks", "false", "2.950000")
-        handlers = {each["Handler"] for each in spot.resources("training", "AWS::Lambda::Function").values()}
+        handlers = {resource["Handler"] for resource in spot.resources("training", "AWS::Lambda::Function").values()}
         assert handlers == {"eks.handler", "chart.handler"}
         assert set(rules(spot)) == {"Schedule", "Notices"}
         assert set(rules(block)) == {"Schedule", "BlockEnds"}
@@ -349,11 +354,11 @@ class TestRights:
 
 class TestOthersRules:
     def test_every_finding_is_accepted_for_a_reason(self, cluster):
-        found = [each for each in cluster.violations if accepted(CLUSTERS, *each) is None]
+        found = [violation for violation in cluster.violations if accepted(CLUSTERS, *violation) is None]
         assert [each for each in found if accepted(EKS, *each) is None] == []
 
     def test_nothing_is_accepted_that_does_not_occur(self, block, spot):
-        found = {accepted(EKS, *each) for made in (block, spot) for each in made.violations}
+        found = {accepted(EKS, *violation) for made in (block, spot) for violation in made.violations}
         assert found - {None} == set(range(len(EKS)))
 
     def test_cfn_lint_finds_nothing(self, cluster):
@@ -372,7 +377,7 @@ class TestRefusals:
     def test_what_has_no_place_on_it(self, synthesised, extra, code):
         with pytest.raises(ImpossibleError) as refusal:
             synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + extra + "\n")
-        assert [each.code for each in refusal.value.findings] == [code]
+        assert [finding.code for finding in refusal.value.findings] == [code]
 
     def test_a_shared_network_lends_its_subnets(self, synthesised):
         shared = "network: {name: team, az_ids: [use2-az1, use2-az2]}\n"

@@ -37,7 +37,7 @@ def planned(synthesised, plan_at):
 
 
 def groups(assembly):
-    return {each["InstanceGroupName"]: each for each in assembly.only("training", CLUSTER)["InstanceGroups"]}
+    return {group["InstanceGroupName"]: group for group in assembly.only("training", CLUSTER)["InstanceGroups"]}
 
 
 def functions(assembly):
@@ -49,7 +49,7 @@ def functions(assembly):
 class TestShown:
     def test_the_nodes_are_those_that_were_shown(self, pod, catalog):
         told, made = yaml.safe_load(shown(pod, catalog)["hyperpod.yaml"]), pod.only("training", CLUSTER)
-        tags = [{each["Key"]: each["Value"] for each in side.pop("Tags")} for side in (told, made)]
+        tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (told, made)]
         assert tags[0].items() <= {**tags[1], "SageMaker": "true"}.items()
         assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
         assert with_words(made, told) == told
@@ -58,8 +58,8 @@ class TestShown:
         told, made = yaml.safe_load(shown(pod, catalog)["cluster.yaml"]), pod.only("training", "AWS::EKS::Cluster")
         assert (told["Cluster"]["Name"], told["Cluster"]["Version"]) == (made["Name"], made["Version"])
         addons = pod.resources("training", "AWS::EKS::Addon").values()
-        assert {(each["AddonName"], each["AddonVersion"]) for each in told["Addons"]} == {
-            (each["AddonName"], each["AddonVersion"]) for each in addons
+        assert {(addon["AddonName"], addon["AddonVersion"]) for addon in told["Addons"]} == {
+            (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
         assert "NodeGroups" not in told
         assert pod.resources("training", "AWS::EKS::Nodegroup") == {}
@@ -84,10 +84,10 @@ class TestNodes:
         assert groups(pod)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
 
     def test_each_group_stands_in_one_zone_with_a_script(self, pod):
-        for each in groups(pod).values():
-            assert len(each["OverrideVpcConfig"]["Subnets"]) == 1
-            assert each["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
-            assert each["KubernetesConfig"]["Labels"] == {"slipway/group": each["InstanceGroupName"]}
+        for group in groups(pod).values():
+            assert len(group["OverrideVpcConfig"]["Subnets"]) == 1
+            assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
+            assert group["KubernetesConfig"]["Labels"] == {"slipway/group": group["InstanceGroupName"]}
 
     def test_spot_and_a_training_plan(self, spot, planned):
         assert groups(spot)["workers"]["CapacityRequirements"] == {"Spot": {}}
@@ -139,9 +139,9 @@ class TestOrder:
     def test_the_operator_waits_for_certificates_and_for_its_role(self, pod):
         before = behind(pod, key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0]))
         assert key_of(pod, "AWS::EKS::Addon", AddonName=eks.CERTIFICATES[0]) in before
-        lent = key_of(pod, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
-        assert lent in before
-        association = pod.resources("training", "AWS::EKS::PodIdentityAssociation")[lent]
+        key = key_of(pod, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
+        assert key in before
+        association = pod.resources("training", "AWS::EKS::PodIdentityAssociation")[key]
         assert association["ServiceAccount"] == "hp-training-operator-controller-manager"
         addon = pod.resources("training", "AWS::EKS::Addon")[key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0])]
         assert "PodIdentityAssociations" not in addon, "the add-on refuses it inside"
@@ -151,13 +151,13 @@ class TestChart:
     def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, pod):
         pins, file = chart_pins(), f"slipway-{pod.plan.cluster_name}-training.assets.json"
         assets = json.loads((pod.folder / file).read_text())["files"]
-        paths = {each["source"]["path"] for each in assets.values()}
+        paths = {asset["source"]["path"] for asset in assets.values()}
         assert {pins.chart_name, pins.layer_name} <= paths
         assert not (pod.folder / pins.chart_name).exists()
         keys = {
-            place["objectKey"]: each["source"]["path"]
-            for each in assets.values()
-            for place in each["destinations"].values()
+            place["objectKey"]: asset["source"]["path"]
+            for asset in assets.values()
+            for place in asset["destinations"].values()
         }
         assert keys[f"{pins.sha256}.zip"] == pins.chart_name
         assert keys[f"{pins.layer_sha256}.zip"] == pins.layer_name
@@ -192,7 +192,7 @@ class TestChart:
 
     def test_a_change_of_its_values_is_a_change_of_the_resource(self, spot, planned):
         values = [each.only("training", CHART)["Values"] for each in (spot, planned)]
-        assert len({hashlib.sha256(each.encode()).hexdigest() for each in values}) == 2
+        assert len({hashlib.sha256(value.encode()).hexdigest() for value in values}) == 2
 
 
 class TestRights:
@@ -201,7 +201,7 @@ class TestRights:
             for document in role.get("Policies", ()):
                 for statement in document["PolicyDocument"]["Statement"]:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-                    assert not [each for each in actions if "*" in each]
+                    assert not [action for action in actions if "*" in action]
                     if statement["Resource"] == "*":
                         known = ("Look", "LookAtNetwork", "LookAtMachines", "Report", "StandInSubnet")
                         assert statement["Sid"] in known
@@ -214,7 +214,7 @@ class TestRights:
         assert found["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
         assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(pod, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
-        assert "NodePolicy" not in jobs, "what jobs may do is lent to their pods alone"
+        assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
     def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, spot):
         key = key_of(spot, "AWS::Lambda::Function", Handler="chart.handler")
@@ -245,11 +245,11 @@ class TestRights:
 
 class TestOthersRules:
     def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [each for each in pod.violations if accepted(CLUSTERS, *each) is None]
+        found = [violation for violation in pod.violations if accepted(CLUSTERS, *violation) is None]
         assert [each for each in found if accepted(HYPERPOD_EKS, *each) is None] == []
 
     def test_nothing_is_accepted_that_does_not_occur(self, spot, planned):
-        found = {accepted(HYPERPOD_EKS, *each) for made in (spot, planned) for each in made.violations}
+        found = {accepted(HYPERPOD_EKS, *violation) for made in (spot, planned) for violation in made.violations}
         assert found - {None} == set(range(len(HYPERPOD_EKS)))
 
     def test_cfn_lint_finds_nothing(self, pod):
@@ -259,8 +259,8 @@ class TestOthersRules:
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])
 def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
     commands = start_commands("us-west-2", "slipway-x", nodes)
-    assert [int(each.rpartition("=")[2]) for each in commands] == added
-    assert all("--nodes-to-add InstanceGroupName=workers," in each for each in commands)
+    assert [int(command.rpartition("=")[2]) for command in commands] == added
+    assert all("--nodes-to-add InstanceGroupName=workers," in command for command in commands)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path
     plan["target"] = {**target, **extra.get("target", {})}
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(plan), catalog), outdir=tmp_path)
-    assert code in {each.code for each in refusal.value.findings}
+    assert code in {finding.code for finding in refusal.value.findings}
     assert list(tmp_path.iterdir()) == []
 
 

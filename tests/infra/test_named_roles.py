@@ -50,7 +50,7 @@ AWS = {
 
 def request(kind, *, named=True, **more):
     """A plan of a kind, with all the roles that the kind takes."""
-    roles = {each.key: ROLES[each.key] for each in TARGETS[TargetKind(kind)].roles} if named else {}
+    roles = {role.key: ROLES[role.key] for role in TARGETS[TargetKind(kind)].roles} if named else {}
     return {
         "slipway": 1,
         "name": "named",
@@ -96,9 +96,11 @@ def test_machines_of_a_parallelcluster_get_them(stacks):
     configuration = made.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
     assert configuration["HeadNode"]["Iam"] == {"InstanceRole": ROLES["head_node"]}
     assert configuration["LoginNodes"]["Pools"][0]["Iam"] == {"InstanceRole": ROLES["login_nodes"]}
-    assert [each["Iam"] for each in configuration["Scheduling"]["SlurmQueues"]] == [{"InstanceRole": ROLES["nodes"]}]
+    assert [queue["Iam"] for queue in configuration["Scheduling"]["SlurmQueues"]] == [{"InstanceRole": ROLES["nodes"]}]
     # What the provider's own policies lack: they reach roles below /parallelcluster/ alone.
-    documents = [each["PolicyDocument"] for each in made.resources("training", "AWS::IAM::ManagedPolicy").values()]
+    documents = [
+        resource["PolicyDocument"] for resource in made.resources("training", "AWS::IAM::ManagedPolicy").values()
+    ]
     for key in ("head_node", "login_nodes", "nodes"):
         assert allows(documents, "iam:PassRole", ROLES[key], PassedToService="ec2.amazonaws.com")
         assert not allows(documents, "iam:PassRole", ROLES[key], PassedToService="lambda.amazonaws.com")
@@ -108,7 +110,7 @@ def test_machines_of_a_parallelcluster_get_them(stacks):
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
 def test_machines_of_hyperpod_get_it(stacks, kind):
     groups = stacks(kind).only("training", "AWS::SageMaker::Cluster")["InstanceGroups"]
-    assert {each["ExecutionRole"] for each in groups} == {ROLES["nodes"]}
+    assert {group["ExecutionRole"] for group in groups} == {ROLES["nodes"]}
     assert "ExecutionRole" in schemas()["AWS::SageMaker::Cluster"]["definitions"]["ClusterInstanceGroup"]["properties"]
 
 
@@ -116,10 +118,10 @@ def test_machines_of_hyperpod_get_it(stacks, kind):
 def test_control_plane_and_pods_get_them(stacks, kind):
     made = stacks(kind)
     assert made.only("training", "AWS::EKS::Cluster")["RoleArn"] == ROLES["control_plane"]
-    lent = made.resources("training", "AWS::EKS::PodIdentityAssociation")
-    assert [each["RoleArn"] for key, each in lent.items() if "Operator" not in key] == [ROLES["pods"]] * 2
+    associations = made.resources("training", "AWS::EKS::PodIdentityAssociation")
+    assert [each["RoleArn"] for key, each in associations.items() if "Operator" not in key] == [ROLES["pods"]] * 2
     nodes = made.resources("training", "AWS::EKS::Nodegroup").values()
-    assert {each["NodeRole"] for each in nodes} <= {ROLES["nodes"]}
+    assert {node["NodeRole"] for node in nodes} <= {ROLES["nodes"]}
 
 
 # --------------------------------------------------------------------------------------------------- who may give them
@@ -172,7 +174,7 @@ def test_whoever_launches_may_have_hyperpods_workers_made_again():
 def wanted(kind, key, **more):
     """The actions that a role of a plan has to allow."""
     asked = request_of(request(kind, **more))
-    (role,) = (each for each in named_roles(asked, TARGETS[TargetKind(kind)]) if each.use.key == key)
+    (role,) = (named_role for named_role in named_roles(asked, TARGETS[TargetKind(kind)]) if named_role.use.key == key)
     return {action for found, _ in needed_actions(PERMISSIONS, asked, role, FREE) for action in found}
 
 
@@ -191,7 +193,7 @@ def granted(assembly, prefix):
             documents.append(template[each["Ref"]]["Properties"]["PolicyDocument"])
         else:
             managed |= AWS[json.dumps(each).rpartition("/")[2].rstrip('"}]')]
-    return {action for each in documents for action in actions(each)}, managed
+    return {action for document in documents for action in actions(document)}, managed
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_policies_stay_short_enough_with_the_longest_names_of_roles():
 
 
 def test_each_part_has_a_name_of_its_own():
-    names = [each.name for each in PERMISSIONS.policies]
+    names = [facts.name for facts in PERMISSIONS.policies]
     assert len(set(names)) == len(names)
 
 
@@ -290,7 +292,9 @@ def test_each_policy_is_one_that_iam_takes(kind):
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_a_named_role_for_pods_is_bound_to_folders_as_the_stacks_own_is(stacks, kind):
     asked = request_of(request(kind))
-    (role,) = (each for each in named_roles(asked, TARGETS[TargetKind(kind)]) if each.use.key == "pods")
+    (role,) = (
+        named_role for named_role in named_roles(asked, TARGETS[TargetKind(kind)]) if named_role.use.key == "pods"
+    )
     document = json.loads(render_role(PERMISSIONS, asked, role, FREE).text)
     made = stacks(kind, named=False).resources("training", "AWS::IAM::ManagedPolicy").values()
     (own,) = (each["PolicyDocument"] for each in made if "checkpoints" in each["Description"])

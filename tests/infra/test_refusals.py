@@ -36,7 +36,7 @@ BAD = {
     "spot-with-reservation": (
         {"purchase": {**BLOCK, "option": "spot"}},
         "spot-with-reservation",
-        "capacity-block, or drop the reservation",
+        "capacity-block, or remove the reservation",
     ),
     "placement-with-reservation": (
         {"target": {"placement_group": True}, "purchase": BLOCK},
@@ -45,7 +45,7 @@ BAD = {
     ),
     "red-hat-without-an-image": ({"target": {"os": "rhel9"}}, "os-without-agent", "target.ami"),
     "rocky-without-an-image": ({"target": {"os": "rocky8"}}, "os-without-agent", "amazon-ssm-agent"),
-    "existing-cluster": ({"target": {"cluster": "shared"}}, "nothing-to-build", "drop target.cluster"),
+    "existing-cluster": ({"target": {"cluster": "shared"}}, "nothing-to-build", "remove target.cluster"),
     "unreachable-address": ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
 }
 
@@ -60,7 +60,7 @@ def request_of(extra):
 def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code, said):
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(extra), catalog), outdir=tmp_path)
-    found = {each.code: each for each in refusal.value.findings}
+    found = {finding.code: finding for finding in refusal.value.findings}
     assert code in found
     assert found[code].path
     assert said in f"{found[code].message} {found[code].hint}"

@@ -82,7 +82,7 @@ class Account:
 
     def events(self):
         names = stacks.names(self.session)
-        return {each: len(stacks.resources(self.session, each)) for each in names}
+        return {name: len(stacks.resources(self.session, name)) for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     found = survey_jobs(plan, environment)
     ((name, state),) = found.removal.jobs
     assert (name.startswith("slipway/going-"), state) == (True, "completed")
-    kept = {each.kind for each in found.removal.kept}
+    kept = {retained.kind for retained in found.removal.kept}
     assert kept == {RetainedKind.CLUSTER, RetainedKind.NAMESPACE, RetainedKind.CHECKPOINTS}
     cluster = "slipway-team", "slipway"
     assert len(granted_roles(account.session, *cluster, "going")) == 1
@@ -146,9 +146,9 @@ def test_the_doctor_asks_the_cluster_what_the_launch_will(account):
     plan = joined_plan("examined", account.root, load())
     environment = account.sandbox.process_environment({})
     subject = subject_of(plan, REGION, catalog=load(), environment=environment, now=datetime.now(UTC))
-    found = {each.name: each for each in existing_cluster(subject)}
+    found = {check.name: check for check in existing_cluster(subject)}
     assert found["cluster"].got.startswith("EKS cluster slipway-team, Kubernetes v1.")
-    assert {each.result for each in found.values()} == {Outcome.OK}
+    assert {check.result for check in found.values()} == {Outcome.OK}
     own = f"s3://{store_of(account)}/jobs/examined"
     assert found["pods' role"].got == f"the role is granted, for {own} only"
 
@@ -162,9 +162,9 @@ def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(acc
     told = []
     folder, _ = account.launch("first", ["true"], told=told)
     account.launch("first", ["true"], told=(again := []))
-    lending = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
-    assert lending in told
-    assert lending not in again, "it is lent already"
+    granting = "granting the cluster's role to pods of slipway/first; EKS needs some seconds"
+    assert granting in told
+    assert granting not in again, "it is granted already"
     job = yaml.safe_load((folder.path / "rendered/kubernetes/job.yaml").read_text().split("---")[-1])
     assert job["spec"]["template"]["spec"]["serviceAccountName"] == "first"
     accounts = list(yaml.safe_load_all((folder.path / "rendered/kubernetes/namespace.yaml").read_text()))
@@ -197,7 +197,7 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ac
 def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(account, target, run, said):
     with pytest.raises(ImpossibleError) as refused:
         account.launch("unfit", ["true"], run=run, **target)
-    told = [refused.value.message, *(each.message for each in refused.value.findings)]
+    told = [refused.value.message, *(finding.message for finding in refused.value.findings)]
     if said == "no cluster teem":
         assert "checkpoint.uri" in told[0]
         assert "slipway deploy FILE --sandbox of the plan of teem" in refused.value.hint

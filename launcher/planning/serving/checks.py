@@ -46,7 +46,7 @@ def _target(request: PlanRequest) -> Iterator[Finding]:
         yield error(
             "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
         )
-    wrong = [each for each in request.target.kind or () if each not in serving_targets()]
+    wrong = [target_kind for target_kind in request.target.kind or () if target_kind not in serving_targets()]
     if wrong:
         some_left = len(wrong) < len(request.target.kind or ())
         message = f"{', '.join(wrong)} serves nothing, allowed: {', '.join(serving_targets())}"
@@ -131,7 +131,7 @@ def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) 
         elif found.timezone is not None and not is_timezone(found.timezone):
             yield error("schedule-zone", path, f"no time zone has the name {found.timezone}", SCHEDULE_FORM)
         elif today is not None and _is_over(found.when, today):
-            yield error("schedule-past", path, f"{found.when} is over: today is {today}", "drop it, or set it anew")
+            yield error("schedule-past", path, f"{found.when} is over: today is {today}", "remove it, or set it anew")
     zones = timezones(serve.schedule)
     if zones and not hours_of_day(serve.schedule):
         message = f"none of its times ever comes, got {', '.join(serve.schedule)}"
@@ -142,10 +142,10 @@ def _schedule(request: PlanRequest, serve: ServingWorkload, today: date | None) 
     if (
         serve.schedule
         and request.target.kind is not None
-        and not any(target_of(each).managed for each in request.target.kind)
+        and not any(target_of(target_kind).managed for target_kind in request.target.kind)
     ):
         message = "not used: pods of a cluster have no schedule, and run at all hours"
-        yield warning("schedule-unused", f"{PATH}.schedule", message, "drop it, or target.kind sagemaker-endpoint")
+        yield warning("schedule-unused", f"{PATH}.schedule", message, "remove it, or target.kind sagemaker-endpoint")
 
 
 def _is_over(when: str, today: date) -> bool:
@@ -165,20 +165,23 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
     chips = [catalog.accelerators[each] for each in dict.fromkeys(named) if each is not None]
     wanted = serve.tensor_parallel
     if wanted is not None:
-        taken = {each.name: each.serving_groups for each in chips} or _degrees(catalog)
+        taken = {chip.name: chip.serving_groups for chip in chips} or _degrees(catalog)
         if not any(wanted in each for each in taken.values()):
             allowed = "; ".join(f"{', '.join(map(str, each))} on {name}" for name, each in taken.items())
             message = f"{wanted} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
-    refused = [reason for each in chips if (reason := unserved_precision(serve.precision, each))]
+    refused = [reason for chip in chips if (reason := unserved_precision(serve.precision, chip))]
     if refused and len(refused) == len(chips):
         yield error("precision", f"{PATH}.precision", refused[0])
 
 
 def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
     """The degrees of tensor parallelism of every chip that serves; GPUs have the same."""
-    known = (each for each in catalog.accelerators.values() if each.serves)
-    return {each.name if each.family == "neuron" else "GPUs": each.serving_groups for each in known}
+    known = (accelerator for accelerator in catalog.accelerators.values() if accelerator.serves)
+    return {
+        accelerator.name if accelerator.family == "neuron" else "GPUs": accelerator.serving_groups
+        for accelerator in known
+    }
 
 
 def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
@@ -197,11 +200,11 @@ def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Cat
     }
     for key, value in named.items():
         if value is not None:
-            hint = "drop it" if closed else "drop it, or open purchase.option"
+            hint = "remove it" if closed else "remove it, or open purchase.option"
             yield warning("machines-unused", f"target.{key}", f"not used: {reason}", hint)
     for kind in request.target.kind or ():
         if kind in serving_targets()[1:]:
-            yield warning("machines-unused", "target.kind", f"{kind} is not used: {reason}", "drop it")
+            yield warning("machines-unused", "target.kind", f"{kind} is not used: {reason}", "remove it")
 
 
 def few_zones(serve: ServingWorkload, region: str, catalog: Catalog) -> int | None:
@@ -230,7 +233,7 @@ def _purchase(
     if not known and options and PurchaseOption.BEDROCK not in options:
         message = f"{serve.model} is a closed model, which only Bedrock has, got {', '.join(options)}"
         yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
-    for option in (each for each in options if each in NEVER):
+    for option in (purchase_option for purchase_option in options if purchase_option in NEVER):
         say = error if len(options) == 1 else warning
         yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint runs on and on")
     yield from _sold_elsewhere(request)
@@ -252,7 +255,7 @@ def _hosted(
             hint = "name one in workload.serve.bedrock.model, or import yours: workload.serve.bedrock.import_copies"
             yield error("not-on-bedrock", "purchase.option", message, hint)
     regions = request.target.region or ()
-    usable = {each: profiles_of(each) for each in regions}
+    usable = {region: profiles_of(region) for region in regions}
     wanted = asked.profile
     if wanted not in (None, BedrockProfile.NONE) and regions and not any(wanted in each for each in usable.values()):
         known_here = ", ".join(dict.fromkeys(name for each in usable.values() for name in each))
@@ -266,11 +269,11 @@ def _hosted(
 def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
     """Ways of buying that another target has, and none of the plan's."""
     options, served = request.purchase.option or (), serving_targets()
-    kinds = [each for each in request.target.kind or () if each in served] or served[:1]
+    kinds = [target_kind for target_kind in request.target.kind or () if target_kind in served] or served[:1]
     other = {
-        each: [kind for kind in served if each in target_of(kind).serves]
-        for each in options
-        if not any(each in target_of(kind).serves for kind in kinds)
+        option: [kind for kind in served if option in target_of(kind).serves]
+        for option in options
+        if not any(option in target_of(kind).serves for kind in kinds)
     }
     away = [each for each, having in other.items() if having]
     if away:

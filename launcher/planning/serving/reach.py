@@ -18,14 +18,14 @@ def _beyond_chip(accelerator: Accelerator) -> str | None:
     if accelerator.serves:
         return None
     if accelerator.family == "neuron":
-        return f"no serving estimate on {name}: its few published rows contradict the model that holds on Inferentia2"
+        return f"no serving estimate on {name}: its few published rows disagree with the estimate that fits Inferentia2"
     return f"no published serving row on {name} or on a chip of its generation was found"
 
 
 def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bool) -> str | None:
     if model.mixture:
         where = "Neuron" if accelerator.family == "neuron" else "GPUs"
-        return f"{model.name} is a mixture of experts: the estimate on {where} was measured on dense models only"
+        return f"{model.name} is a mixture of experts: the estimate on {where} covers dense models only"
     if model.latent:
         return f"{model.name} has latent attention, which no measured row has"
     if model.architecture not in (DECODER, ENCODER):

@@ -5,7 +5,7 @@ loopback, with a node for each machine that its groups are to have; of the other
 Refused is what EKS refuses (EKS user guide and API reference, 2026-11): a control plane in one zone, a node group whose
 launch template has what is the group's own, one for a Capacity Block without its reservation, an add-on's version that
 is none. The calls that moto lacks, and a group's size that is changed later, are in eks_calls.py. Not emulated:
-who may reach the API, that pods get the roles that they are lent.
+who may reach the API, that pods get the roles that they are granted.
 """
 
 import re
@@ -123,7 +123,7 @@ def _make_cluster(wanted: Requested) -> Created:
             "publicAccessCidrs": network.get("PublicAccessCidrs", []),
         },
         version=wanted.get("Version"),
-        tags={each["Key"]: each["Value"] for each in wanted.get("Tags", [])},
+        tags={tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])},
     )
     return Created(
         physical_resource_id=cluster.name,
@@ -142,15 +142,15 @@ def _subnet(wanted: Requested, subnet_id: str) -> Any:
 
 def _refuse_one_zone(wanted: Requested, subnets: list[str]) -> None:
     """Refuse a control plane whose subnets are not in two zones."""
-    if len({_subnet(wanted, each).availability_zone for each in subnets}) < 2:  # noqa: PLR2004 - two
+    if len({_subnet(wanted, subnet).availability_zone for subnet in subnets}) < 2:  # noqa: PLR2004 - two
         raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
 
 
 def _change_cluster(wanted: Requested, made: Created) -> Created:
     cluster, network = _eks(wanted).clusters[made.physical_resource_id], dict(wanted.need("ResourcesVpcConfig"))
-    for each in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
-        if each.needs is Needs.NEW_CLUSTER:
-            raise ResourceRefusedError(f"Unsupported Kubernetes minor version update from {each.old} to {each.new}")
+    for change in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
+        if change.needs is Needs.NEW_CLUSTER:
+            raise ResourceRefusedError(f"Unsupported Kubernetes minor version update from {change.old} to {change.new}")
     cluster.version = str(wanted.get("Version"))
     cluster.resources_vpc_config |= {
         "endpointPublicAccess": _flag(network.get("EndpointPublicAccess", True)),
@@ -199,9 +199,9 @@ def _template(wanted: Requested, template_id: str) -> Mapping[str, Any]:
 
 
 def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
-    own = [each for each in _OWN_OF_GROUPS if each in data]
+    own = [group for group in _OWN_OF_GROUPS if group in data]
     interfaces = data.get("NetworkInterfaces", [])
-    if own or any("SubnetId" in each for each in interfaces):
+    if own or any("SubnetId" in interface for interface in interfaces):
         raise ResourceRefusedError(f"Launch template must not specify {', '.join(own) or 'subnets of interfaces'}")
     if interfaces and data.get("SecurityGroupIds"):
         raise ResourceRefusedError("Network interfaces and an instance-level security groups may not be specified")
@@ -235,9 +235,9 @@ def _make_addon(wanted: Requested) -> Created:
 
 def _make_entry(wanted: Requested) -> Created:
     cluster, principal = _cluster(wanted), wanted.need("PrincipalArn")
-    for each in wanted.get("AccessPolicies", []):
-        if not _ACCESS_POLICY.fullmatch(each["PolicyArn"]):
-            raise ResourceRefusedError(f"The policyArn parameter format is not valid: {each['PolicyArn']}")
+    for policy in wanted.get("AccessPolicies", []):
+        if not _ACCESS_POLICY.fullmatch(policy["PolicyArn"]):
+            raise ResourceRefusedError(f"The policyArn parameter format is not valid: {policy['PolicyArn']}")
     if principal in parts_of(cluster).entries:
         raise ResourceRefusedError("The specified access entry resource is already in use on this cluster.")
     parts_of(cluster).entries[principal] = list(wanted.get("AccessPolicies", []))
@@ -250,9 +250,9 @@ def _make_association(wanted: Requested) -> Created:
     cluster = _cluster(wanted)
     name = f"{wanted.need('Namespace')}/{wanted.need('ServiceAccount')}"
     place = wanted.need("Namespace"), wanted.need("ServiceAccount")
-    if place in parts_of(cluster).lent:
+    if place in parts_of(cluster).pod_roles:
         raise ResourceRefusedError("Association already exists")
-    parts_of(cluster).lent[place] = wanted.need("RoleArn")
+    parts_of(cluster).pod_roles[place] = wanted.need("RoleArn")
     return Created(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
 
 
@@ -337,7 +337,7 @@ def _machines(wanted: Requested, group: str) -> Machines:
     data = _template(wanted, wanted.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
     subnet = _subnet(wanted, wanted.need("Subnets")[0])
-    efa = sum(each.get("InterfaceType") in _EFA for each in data.get("NetworkInterfaces", []))
+    efa = sum(interface.get("InterfaceType") in _EFA for interface in data.get("NetworkInterfaces", []))
     return Machines(
         group=group,
         count=int(wanted.need("ScalingConfig")["DesiredSize"]),

@@ -36,12 +36,12 @@ _PATHS = (
 class Parts:
     """What belongs to a cluster beside its nodes.
 
-    `addons` are versions by name, `entries` access policies by principal, `lent` roles by namespace and account.
+    `addons` are versions by name, `entries` access policies by principal, `pod_roles` by namespace and account.
     """
 
     addons: dict[str, str] = field(default_factory=dict)
     entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    lent: dict[tuple[str, str], str] = field(default_factory=dict)
+    pod_roles: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 _PARTS: dict[str, Parts] = {}
@@ -62,8 +62,8 @@ def forget(cluster: Cluster, account: str, region: str) -> None:
 
 def install(hosts: Resizable) -> None:
     """Give the calls to moto's EKS, over what runs the clusters' machines."""
-    for each in _PATHS:
-        urls.url_paths[each] = urls.response.dispatch
+    for path in _PATHS:
+        urls.url_paths[path] = urls.response.dispatch
     for call in (
         describe_addon,
         describe_access_entry,
@@ -163,13 +163,13 @@ def _principal(response: Any, cluster: Cluster, parts: Parts) -> str:
 
 
 def list_pod_identity_associations(response: Any) -> ActionResult:
-    """What roles pods are lent, of a namespace and a service account where they are named."""
+    """The roles granted to pods, of a namespace and a service account where they are named."""
     cluster, parts = _asked(response)
     namespace = response._get_param("namespace")  # noqa: SLF001  the same
     account = response._get_param("serviceAccount")  # noqa: SLF001  the same
     shown = [
         _association(cluster, of, name)
-        for of, name in sorted(parts.lent)
+        for of, name in sorted(parts.pod_roles)
         if namespace in (None, of) and account in (None, name)
     ]
     return ActionResult({"associations": shown})
@@ -188,18 +188,18 @@ def _association(cluster: Cluster, namespace: str, account: str) -> dict[str, st
 
 
 def create_pod_identity_association(response: Any) -> ActionResult:
-    """Lend a role to the pods of a service account, once."""
+    """Grant a role to the pods of a service account, once."""
     cluster, parts = _asked(response)
     namespace, account, role = (
         str(response._get_param(each))  # noqa: SLF001  the same
         for each in ("namespace", "serviceAccount", "roleArn")
     )
-    if (namespace, account) in parts.lent:
+    if (namespace, account) in parts.pod_roles:
         text = f"Association already exists: {_association(cluster, namespace, account)['associationId']}"
         raise ResourceInUseException(
             clusterName=cluster.name, nodegroupName=None, fargateProfileName=None, addonName=None, message=text
         )
-    parts.lent[namespace, account] = role
+    parts.pod_roles[namespace, account] = role
     return ActionResult({"association": {**_association(cluster, namespace, account), "roleArn": role}})
 
 
@@ -207,9 +207,9 @@ def delete_pod_identity_association(response: Any) -> ActionResult:
     """End it."""
     cluster, parts = _asked(response)
     wanted = response._get_param("associationId")  # noqa: SLF001  the same
-    for namespace, account in parts.lent:
+    for namespace, account in parts.pod_roles:
         found = _association(cluster, namespace, account)
         if found["associationId"] == wanted:
-            role = parts.lent.pop((namespace, account))
+            role = parts.pod_roles.pop((namespace, account))
             return ActionResult({"association": {**found, "roleArn": role}})
     raise _missing(cluster.name, f"The associationId: {wanted} is not found.")

@@ -2,8 +2,8 @@
 
 Emulated: a cluster in moto's EKS with a Kubernetes of its own; as many machines as the job wants, of its type, in its
 zone, bought as planned, which show their chips and EFA interfaces; the operator, the queue with room for all of them,
-the priority and the claims that the plan names; a role lent to the job's pods. Not emulated: whatever else the person's
-own cluster holds, who else works there, and HyperPod's side of one.
+the priority and the claims that the plan names; a role granted to the job's pods. Not emulated: what else the real
+cluster holds, who else works there, and HyperPod's side of one.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def make_existing(region: str, wanted: ExistingCluster, hosts: Hosts) -> bool:
         name=wanted.name, role_arn=role, resources_vpc_config={"subnetIds": subnets[:2], "securityGroupIds": []}
     )
     cluster.endpoint, cluster.certificate_authority = hosts.host(wanted.name, region), {}
-    parts_of(cluster).lent[wanted.namespace, SERVICE_ACCOUNT] = role
+    parts_of(cluster).pod_roles[wanted.namespace, SERVICE_ACCOUNT] = role
     hosts.join(wanted.name, _machines(region, wanted))
     hosts.install(wanted.name, wanted.operators, (), "")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wanted.namespace}}

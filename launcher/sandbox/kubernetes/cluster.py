@@ -55,11 +55,11 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
     lines = path.read_bytes().splitlines(keepends=True)
     if query.get("sinceTime"):
         since = datetime.fromisoformat(query["sinceTime"])
-        lines = [each for each in lines if _time(each) >= since]
+        lines = [line for line in lines if _time(line) >= since]
     if query.get("tailLines"):
         lines = lines[-int(query["tailLines"]) :] if int(query["tailLines"]) else []
     if query.get("timestamps") not in ("1", "true", "True"):
-        lines = [each.partition(b" ")[2] for each in lines]
+        lines = [line.partition(b" ")[2] for line in lines]
     found = b"".join(lines)
     return found[: int(query["limitBytes"])] if query.get("limitBytes") else found
 
@@ -99,8 +99,8 @@ class KubernetesCluster:
         """
         self.name = name
         self.api = Api()
-        for each in shipped(operators):
-            self.api.kinds.add(each)
+        for kind in shipped(operators):
+            self.api.kinds.add(kind)
         self.tokens = Tokens(name, keys)
         self.server = Server(self.api, allows=self.tokens.allows, kubelets=self)
         self._cluster = Cluster(self.api)
@@ -135,10 +135,10 @@ class KubernetesCluster:
         self.server.stop()
         with self._lock:
             runs = list(self._runs.values())
-        for each in runs:
-            each.lose()
-        for each in runs:
-            each.join()
+        for run in runs:
+            run.lose()
+        for run in runs:
+            run.join()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add_node(
@@ -165,7 +165,7 @@ class KubernetesCluster:
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-            "spec": {"taints": [dict(each) for each in taints]} if taints else {},
+            "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
         }
         kind = self._cluster.kind("", "nodes")
         made = self.api.create(kind, "", node)
@@ -198,9 +198,9 @@ class KubernetesCluster:
     def drain(self, name: str) -> None:
         """Have a node's pods leave, as `kubectl drain` and the spot handling of managed node groups do."""
         self.cordon(name)
-        for each in self.pods(name):
-            if each.get("status", {}).get("phase") in ("Pending", "Running"):
-                self.api.evict(each["metadata"]["namespace"], each["metadata"]["name"], {})
+        for pod in self.pods(name):
+            if pod.get("status", {}).get("phase") in ("Pending", "Running"):
+                self.api.evict(pod["metadata"]["namespace"], pod["metadata"]["name"], {})
 
     def taint(self, name: str, key: str, *, value: str = "", effect: str = "NoExecute") -> None:
         """Taint a node; with NoExecute, pods that do not tolerate it leave."""
@@ -217,12 +217,12 @@ class KubernetesCluster:
         with self._lock:
             # Its kubelet dies first: nothing reports the end of what ran there.
             runs = [
-                self._runs[each["metadata"]["uid"]] for each in self.pods(name) if each["metadata"]["uid"] in self._runs
+                self._runs[pod["metadata"]["uid"]] for pod in self.pods(name) if pod["metadata"]["uid"] in self._runs
             ]
-        for each in runs:
-            each.lose()
-        for each in runs:
-            each.join()
+        for run in runs:
+            run.lose()
+        for run in runs:
+            run.join()
         shutil.rmtree(self._folder / name, ignore_errors=True)
         self.api.objects.remove(self._cluster.kind("", "nodes"), "", name)
 
@@ -279,13 +279,13 @@ class KubernetesCluster:
             if "deletionTimestamp" not in each["metadata"]:
                 self._quietly(lambda of=of, where=where: self.api.delete(of, where[0], where[1], {}))
         if not left:
-            without = [each for each in found["metadata"]["finalizers"] if each != "foregroundDeletion"]
+            without = [finalizer for finalizer in found["metadata"]["finalizers"] if finalizer != "foregroundDeletion"]
             apply = lambda each: {**each, "metadata": {**each["metadata"], "finalizers": without}}  # noqa: E731
             self._quietly(lambda: self.api.objects.update(kind, place[0], apply, place[1]))
 
     def _clean_nodes(self) -> None:
         """The pods of a node that is gone fail and go (PodGC); those that do not tolerate a taint leave."""
-        nodes = {each["metadata"]["name"]: each for each in self.nodes()}
+        nodes = {node["metadata"]["name"]: node for node in self.nodes()}
         for pod in self.pods():
             where, metadata = pod["spec"].get("nodeName"), pod["metadata"]
             if where is None:
@@ -296,7 +296,7 @@ class KubernetesCluster:
             if where not in nodes or (run is not None and run.lost):
                 self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
                 continue
-            evicting = [each for each in nodes[where]["spec"].get("taints", ()) if each["effect"] == "NoExecute"]
+            evicting = [taint for taint in nodes[where]["spec"].get("taints", ()) if taint["effect"] == "NoExecute"]
             if any(not placing.tolerates(pod, each) for each in evicting) and "deletionTimestamp" not in metadata:
                 text = "Taint manager: deleting due to NoExecute taint"
                 self._quietly(lambda place=place, text=text: self._evicted(place, text))
@@ -347,7 +347,7 @@ class KubernetesCluster:
     def _unplaced(self, pod: Object, why: str) -> None:
         """Say why a pod is nowhere, once as long as the reason is the same."""
         conditions = pod["status"].get("conditions", [])
-        if any(each["type"] == "PodScheduled" and each.get("message") == why for each in conditions):
+        if any(condition["type"] == "PodScheduled" and condition.get("message") == why for condition in conditions):
             return
         status = conditioned(pod["status"], "PodScheduled", held=False, reason="Unschedulable", message=why)
         self._cluster.set_status("", "pods", pod, status)
@@ -389,8 +389,8 @@ class KubernetesCluster:
         """End what runs on for pods that the API has no more: they were deleted by force."""
         with self._lock:
             orphans = [run for uid, run in self._runs.items() if uid not in known and run.is_alive()]
-        for each in orphans:
-            each.terminate(FORCED_GRACE_S)
+        for orphan in orphans:
+            orphan.terminate(FORCED_GRACE_S)
 
     def _let_go(self, namespace: str, name: str) -> None:
         def apply(found: Object) -> Object:
@@ -424,7 +424,7 @@ class KubernetesCluster:
             environment={**self._environment, **boot},
             mark=self._mark,
             find=find,
-            services=frozenset(each["metadata"]["name"] for each in services),
+            services=frozenset(service["metadata"]["name"] for service in services),
             report=report,
             fail=lambda problem: self.server.fail(f"kubelet of pod {name}", problem),
             event=lambda kind, reason, text: self._cluster.event(pod, kind, reason, text, source="kubelet"),

@@ -82,8 +82,8 @@ def of_code(code: int) -> str:
 def last_word(pods: Iterable[Mapping[str, Any]]) -> str:
     """Why a pod has ended for good by its own decision; empty where none has."""
     for pod in pods:
-        for each in pod.get("status", {}).get("containerStatuses", ()):
-            message = str((each.get("state", {}).get("terminated") or {}).get("message", ""))
+        for status in pod.get("status", {}).get("containerStatuses", ()):
+            message = str((status.get("state", {}).get("terminated") or {}).get("message", ""))
             if message.startswith(GAVE_UP):
                 return f"pod {pod['metadata']['name']}: {_plain(message.removeprefix(GAVE_UP))}"
     return ""
@@ -94,7 +94,7 @@ def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
 
     A pod that saved and left because another one failed is no reason, unless there is no other.
     """
-    found = [each for pod in pods for each in _ends(pod)]
+    found = [end for pod in pods for end in _ends(pod)]
     if not found:
         return ""
     _, _, said = max(found)
@@ -103,7 +103,7 @@ def of_pods(pods: Sequence[Mapping[str, Any]]) -> str:
 
 def of_events(events: Iterable[Mapping[str, Any]]) -> str:
     """The newest word on the end of a pod that is gone; empty where there is none."""
-    found = [each for each in events if each.get("reason") in _EVENTS]
+    found = [event for event in events if event.get("reason") in _EVENTS]
     if not found:
         return ""
     last = max(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
@@ -129,9 +129,9 @@ def _whole(status: Mapping[str, Any], node: str) -> str:
     """What ended a pod as a whole; empty where its containers have to say it."""
     disrupted: Mapping[str, Any] = next(
         (
-            each
-            for each in status.get("conditions", ())
-            if each["type"] == "DisruptionTarget" and each["status"] == "True"
+            condition
+            for condition in status.get("conditions", ())
+            if condition["type"] == "DisruptionTarget" and condition["status"] == "True"
         ),
         {},
     )
@@ -185,7 +185,7 @@ LOG = "log.txt"
 _CHUNK = 4_000_000
 _FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
 _PATHS = {
-    **{each.kind: each.path for each in JOB_KINDS.values()},
+    **{kind.kind: kind.path for kind in JOB_KINDS.values()},
     "Service": "/api/v1/namespaces/{namespace}/services",
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
@@ -226,8 +226,8 @@ class KubernetesJobs:
         Raises:
             UnreachableError: the last try ended like the first; the job may have been taken.
         """
-        for each in documents:
-            self._patiently(lambda each=each: self._create(each))  # type: ignore[misc]  # called at once
+        for document in documents:
+            self._patiently(lambda each=document: self._create(each))  # type: ignore[misc]  # called at once
         name = str(documents[-1]["metadata"]["name"])
         found = self.connection.ask("GET", f"{self._path()}/{name}")
         if found["metadata"].get("annotations", {}).get(RUN_ANNOTATION) != key:
@@ -248,7 +248,7 @@ class KubernetesJobs:
             return None
         pods = self.pods(job.job)
         ended = _ended(found, _ENDS)
-        running = [each for each in pods if each.get("status", {}).get("phase") == "Running"]
+        running = [pod for pod in pods if pod.get("status", {}).get("phase") == "Running"]
         nodes = tuple(sorted({str(each["spec"]["nodeName"]) for each in running}))
         given_up = last_word(pods)
         code = self._failed_for_good() if ended is not None or given_up else None
@@ -260,7 +260,7 @@ class KubernetesJobs:
             state, word = _ENDS[ended["type"]], str(ended.get("reason") or ended["type"])
             reason = self._why_failed(job.job, ended, pods) if state is JobState.FAILED else ""
         else:
-            all_run = bool(running) and not any(words.waiting(each) for each in pods)
+            all_run = bool(running) and not any(words.waiting(pod) for pod in pods)
             state = JobState.RUNNING if all_run else JobState.PENDING
             word, reason = ("Running", "") if all_run else ("Pending", self._why(found, pods))
         attempt = _attempt(pods)
@@ -294,9 +294,9 @@ class KubernetesJobs:
     def nodes(self, job: Submitted) -> PodNodes:
         """The nodes of a job that runs, reached through its pods."""
         running_on(self.facts(job), job.job)
-        pods = [each for each in self.pods(job.job) if each.get("status", {}).get("phase") == "Running"]
+        pods = [pod for pod in self.pods(job.job) if pod.get("status", {}).get("phase") == "Running"]
         pods.sort(key=lambda each: [int(part) if part.isdigit() else 0 for part in each["metadata"]["name"].split("-")])
-        places = tuple((str(each["spec"]["nodeName"]), str(each["metadata"]["name"])) for each in pods)
+        places = tuple((str(pod["spec"]["nodeName"]), str(pod["metadata"]["name"])) for pod in pods)
         return PodNodes(connection=self.connection, namespace=self.namespace, pods=places)
 
     def release(self, job: Submitted) -> None:
@@ -354,7 +354,7 @@ class KubernetesJobs:
         found = self.connection.find(f"{self._path()}/{job.job}")
         pods = self.pods(job.job)
         holding = found["metadata"].get("finalizers", ()) if found is not None else ()
-        names = [f"pod {each['metadata']['name']}" for each in pods]
+        names = [f"pod {pod['metadata']['name']}" for pod in pods]
         return (*names, *(f"{self.kind} {job.job}: finalizer {each}" for each in holding))
 
     def _create(self, document: Mapping[str, Any]) -> None:
@@ -396,13 +396,13 @@ class KubernetesJobs:
 
     def _failed_for_good(self) -> int | None:
         """The exit code with which the job has failed by its agents' own count; None where they say no such thing."""
-        if self.kept is None or not any(each.key == LIFE for each in self.kept.found(below=LIFE)):
+        if self.kept is None or not any(piece.key == LIFE for piece in self.kept.found(below=LIFE)):
             return None
         life = parse_attempt_state(self.kept.read(LIFE).decode(errors="replace"))
         return None if life is None else life.failed
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
-        reasons = [reason for each in pods if (reason := words.waiting(each))]
+        reasons = [reason for pod in pods if (reason := words.waiting(pod))]
         reasons.sort(key=words.ON_ITS_WAY.__contains__)  # one that waits for machines says more
         if reasons:
             more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
@@ -418,7 +418,7 @@ class KubernetesJobs:
         if not of_pods(pods):
             query = {"fieldSelector": "involvedObject.kind=Pod"}
             found = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
-            events = [each for each in found["items"] if str(each["involvedObject"]["name"]).startswith(f"{name}-")]
+            events = [item for item in found["items"] if str(item["involvedObject"]["name"]).startswith(f"{name}-")]
         return of_job(condition, pods, events)
 
     def _workload(self, job: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -446,20 +446,24 @@ def served(connection: Connection) -> tuple[Operator, ...]:
     for operator in (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB):
         kind = JOB_KINDS[operator]
         there = connection.find(f"/apis/{kind.group}/{kind.version}") or {}
-        if any(each["name"] == kind.plural for each in there.get("resources", ())):
+        if any(resource["name"] == kind.plural for resource in there.get("resources", ())):
             found.append(operator)
     return (*found, Operator.JOB)
 
 
 def _ended(job: Mapping[str, Any], types: Collection[str]) -> Mapping[str, Any] | None:
     conditions = job.get("status", {}).get("conditions", ())
-    return next((each for each in conditions if each["type"] in types and each["status"] == "True"), None)
+    return next(
+        (condition for condition in conditions if condition["type"] in types and condition["status"] == "True"), None
+    )
 
 
 def _restarts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
     """How often the job began again, as far as Kubernetes counts it."""
     own = int(job.get("status", {}).get("restartCount", 0))
-    counts = [int(each["restartCount"]) for pod in pods for each in pod.get("status", {}).get("containerStatuses", ())]
+    counts = [
+        int(status["restartCount"]) for pod in pods for status in pod.get("status", {}).get("containerStatuses", ())
+    ]
     return max([own, *counts])
 
 
@@ -477,13 +481,14 @@ def _attempt(pods: Sequence[Mapping[str, Any]]) -> Attempt | None:
     ended = state.get("terminated")
     code = None if ended is None else int(ended["exitCode"])
     return Attempt(
-        number=1 + max((each["restartCount"] for each in pod["status"]["containerStatuses"]), default=0),
+        number=1
+        + max((container_status["restartCount"] for container_status in pod["status"]["containerStatuses"]), default=0),
         started_at=_moment((ended or state["running"])["startedAt"]),
         ended_at=None if ended is None else _moment(ended["finishedAt"]),
         exit_code=code,
         signal=0,
         nodes=(str(pod["spec"].get("nodeName", "")),),
-        node_lost=any(each["type"] == "DisruptionTarget" for each in pod["status"].get("conditions", ())),
+        node_lost=any(condition["type"] == "DisruptionTarget" for condition in pod["status"].get("conditions", ())),
     )
 
 

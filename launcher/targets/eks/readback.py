@@ -46,7 +46,7 @@ def templates(reading: Reading) -> None:
         return
     found = node_groups.describe_template(reading.session, state.template)
     facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
-    planned = Counter(each.kind for each in eks.interfaces(facts, plan.request.target.efa_layout))
+    planned = Counter(interface.kind for interface in eks.interfaces(facts, plan.request.target.efa_layout))
     checks.equal("machines", plan.place.instance_type, found.instance_type)
     checks.equal("network interfaces", planned, Counter(found.interfaces))
     checks.equal("reservation", reserved.id if reserved is not None else None, found.reservation_id)
@@ -68,12 +68,12 @@ def entries(reading: Reading) -> None:
     reading.checks.equal("access entry of the jobs' role", ("AmazonEKSClusterAdminPolicy",), found)
 
 
-def lent(reading: Reading) -> None:
-    """The role that pods of the jobs are lent, in each namespace."""
+def pod_roles(reading: Reading) -> None:
+    """The role granted to the jobs' pods, in each namespace."""
     for namespace in namespaces_of(reading.plan):
         name = reading.main.outputs["ClusterName"]
         found = access.granted_roles(reading.session, name, namespace, reading.plan.name)
-        reading.checks.equal(f"role lent to pods in {namespace}", 1, len(found))
+        reading.checks.equal(f"role granted to pods in {namespace}", 1, len(found))
 
 
 def _machines(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Machines]:
@@ -86,7 +86,7 @@ CONTROL_PLANE: Readers = (
     (cluster, ("AWS::EKS::Cluster",)),
     (addons, ("AWS::EKS::Addon",)),
     (entries, ("AWS::EKS::AccessEntry",)),
-    (lent, ("AWS::EKS::PodIdentityAssociation",)),
+    (pod_roles, ("AWS::EKS::PodIdentityAssociation",)),
 )
 READBACK = Readback(
     readers=around(*CONTROL_PLANE, (groups, ("AWS::EKS::Nodegroup",)), (templates, ("AWS::EC2::LaunchTemplate",))),

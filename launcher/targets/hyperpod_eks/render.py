@@ -167,7 +167,7 @@ def governance_text(plan: Plan) -> str | None:
 
 
 def namespaces_of(plan: Plan) -> tuple[str, ...]:
-    """The namespaces whose jobs are lent the pods' role: Slipway's own, and that of the team's queue."""
+    """The namespaces whose jobs get the pods' role: Slipway's own, and that of the team's queue."""
     queue = team_queue(plan.request.target.queue)
     return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
 

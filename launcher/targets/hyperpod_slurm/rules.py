@@ -119,7 +119,11 @@ def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
             f"{facts.chip.name} is an inference chip: set target.kind to sagemaker-endpoint or eks; to train, "
             "choose a trn or p type"
         )
-    kin = [each.name for each in instances.values() if each.ml and each.chip is not None and each.chip is facts.chip]
+    kin = [
+        instance.name
+        for instance in instances.values()
+        if instance.ml and instance.chip is not None and instance.chip is facts.chip
+    ]
     other = [_TO_PARALLELCLUSTER] if TargetKind.PARALLELCLUSTER in facts.targets else []
     return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
 
@@ -154,7 +158,7 @@ def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Find
 
 def _count(bought: int | None, place: Place) -> Iterator[Finding]:
     """Instances that a training plan has, None where the plan file does not say, and those that are asked for."""
-    path, allowed = "purchase.training_plan.count", ", ".join(str(each) for each in TRAINING_PLAN_COUNTS)
+    path, allowed = "purchase.training_plan.count", ", ".join(str(plan_count) for plan_count in TRAINING_PLAN_COUNTS)
     if bought is not None and bought not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {bought}"
         yield error("training-plan-size", path, message, "set target.nodes to one of these numbers")
@@ -173,7 +177,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
         yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")
     if request.storage.login_pool:
         message = "HyperPod removes its group of login nodes with the last login node"
-        yield error("hyperpod-login-pool", "storage.login_pool", message, "drop it")
+        yield error("hyperpod-login-pool", "storage.login_pool", message, "remove it")
     if request.run.image is not None and request.target.ami is None:
         message = "it is not confirmed that HyperPod's AMIs have enroot or docker to run an image"
         hint = "install what the command needs in run.setup, or set target.ami to your own AMI that has it"

@@ -52,16 +52,19 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for.
 
     The head node has no key pair and no open port: a session of Systems Manager is the way in, and ssh goes through
-    one. EC2 Instance Connect lends a public key to the login for a minute; it is part of Amazon Linux and Ubuntu.
+    one. EC2 Instance Connect puts a public key on the login for a minute; it is part of Amazon Linux and Ubuntu.
     """
     login, region = USERS[plan.request.target.os], outputs["Region"]
     head = outputs["HeadNodeInstanceId"]
     session = f"aws ssm start-session --region {region} --target %h --document-name AWS-StartSSHSession"
-    lend = f"aws ec2-instance-connect send-ssh-public-key --region {region} --instance-id {head}"
+    send_key = f"aws ec2-instance-connect send-ssh-public-key --region {region} --instance-id {head}"
     shell = ("shell", f"{outputs['Connect']}, there: sudo su - {login}")
     # Session Manager logs no ssh that goes through a session.
     ssh = [
-        ("ssh, a key first", f"{lend} --instance-os-user {login} --ssh-public-key file://$HOME/.ssh/id_ed25519.pub"),
+        (
+            "ssh, a key first",
+            f"{send_key} --instance-os-user {login} --ssh-public-key file://$HOME/.ssh/id_ed25519.pub",
+        ),
         ("ssh, within a minute", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
     ]
     found = [

@@ -17,7 +17,7 @@ from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.existing import Node, short
 from launcher.workflow.cluster.kubernetes_cluster import Inspection
-from launcher.workflow.cluster.lending import by_hand
+from launcher.workflow.cluster.pod_identity import by_hand
 
 _TO_KARPENTER = {"capacity-block": "reserved"}
 """What Karpenter calls a way of buying that EKS calls otherwise."""
@@ -56,14 +56,14 @@ def refuse_unless_well(plan: Plan, found: Sequence[Check], tell: Callable[[str],
     Raises:
         ImpossibleError: a check failed, with all that did.
     """
-    wrong = [each for each in found if each.result is Outcome.FAILED]
+    wrong = [check for check in found if check.result is Outcome.FAILED]
     if wrong:
-        errors = [error(each.name.replace(" ", "-"), "", f"{each.asked}: {each.got}", each.fix) for each in wrong]
+        errors = [error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix) for check in wrong]
         message = f"target.cluster: {plan.cluster_name} lacks what the job needs"
         raise ImpossibleError(message, findings=errors)
-    for each in found:
-        if each.result is not Outcome.OK:
-            tell(f"  {'!' if each.result is Outcome.ADVICE else '?'} {each.name}: {each.asked}: {each.got}")
+    for check in found:
+        if check.result is not Outcome.OK:
+            tell(f"  {'!' if check.result is Outcome.ADVICE else '?'} {check.name}: {check.asked}: {check.got}")
 
 
 def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
@@ -88,10 +88,10 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
     if cluster.nodes is None:
         yield unknown("cluster nodes", asked, _NOT_READ)
         return
-    fitting = [each for each in cluster.nodes if each.zone_id in (None, place.az_id) or place.az_id is None]
-    fitting = [each for each in fitting if _bought_so(each, place.option)]
-    if fitting and not any(set(each.taints) <= set(pod.tolerated(facts)) for each in fitting if each.takes_pods):
-        kept = ", ".join(sorted({taint for each in fitting for taint in each.taints})) or "not ready, or cordoned"
+    fitting = [node for node in cluster.nodes if node.zone_id in (None, place.az_id) or place.az_id is None]
+    fitting = [node for node in fitting if _bought_so(node, place.option)]
+    if fitting and not any(set(node.taints) <= set(pod.tolerated(facts)) for node in fitting if node.takes_pods):
+        kept = ", ".join(sorted({taint for node in fitting for taint in node.taints})) or "not ready, or cordoned"
         fix = (
             "free the nodes, or use only taints that pods with accelerators tolerate: nvidia.com/gpu, "
             "aws.amazon.com/neuron"
@@ -132,7 +132,7 @@ def _bought_so(node: Node, option: PurchaseOption) -> bool:
 
 def _there(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
     if nodes:
-        kinds = sorted({f"{each.instance_type} {each.bought} {each.zone_id or ''}".strip() for each in nodes})
+        kinds = sorted({f"{node.instance_type} {node.bought} {node.zone_id or ''}".strip() for node in nodes})
         return f"{len(nodes)}: {', '.join(kinds)}"
     return ", ".join(f"{count} x {name}" for name, count in sorted(types.items())) or "no nodes"
 
@@ -159,14 +159,14 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
             why = ": pods would use TCP instead of EFA" if name == EFA else ""
             got = f"{', '.join(less[:_MOST_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
             yield failed("node devices", asked, got, _PLUGINS[name])
-    if pod.huge_pages_mib(facts) and all(each.allocatable.get(HUGE_PAGES, "0") == "0" for each in nodes):
+    if pod.huge_pages_mib(facts) and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes):
         fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
         yield failed("node devices", f"nodes have huge pages ({HUGE_PAGES})", "none has", fix)
 
 
 def _operator(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     asked = f"run.operator: {plan.request.run.operator or 'auto'}"
-    served = ", ".join(each.value for each in inspection.cluster.operators)
+    served = ", ".join(operator.value for operator in inspection.cluster.operators)
     if inspection.operator in inspection.cluster.operators:
         yield ok(
             "operator", asked, f"the job is a {JOB_KINDS[inspection.operator].kind}; the cluster supports {served}"
@@ -210,9 +210,9 @@ def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     if option is not PurchaseOption.SPOT or not nodes:
         return
     asked = "a component drains nodes on a spot notice (pods receive no notice)"
-    alone = [each.name for each in nodes if not each.keeper]
+    alone = [node.name for node in nodes if not node.keeper]
     if not alone:
-        keepers = ", ".join(sorted({each.keeper for each in nodes}))
+        keepers = ", ".join(sorted({node.keeper for node in nodes}))
         also = "; Karpenter does if its interruption queue is configured" if "Karpenter" in keepers else ""
         yield ok("spot notices", asked, f"{keepers}{also}")
     elif inspection.cluster.drains:
@@ -234,14 +234,14 @@ def _role(plan: Plan, inspection: Inspection) -> Iterator[Check]:
     namespace, existing = namespace_of(plan), inspection.existing
     account = existing.account(plan)
     asked = f"pods of {namespace}/{account} have a role for {existing.names.store_uri}"
-    if existing.lender is not None:
+    if existing.pod_identity is not None:
         yield _bound_role(plan, inspection, asked)
         return
-    if inspection.lent:
+    if inspection.granted:
         yield ok("pods' role", asked, "a role is granted; its permissions are checked only when the pods start")
         return
     fix = by_hand(existing.eks or "CLUSTER", namespace, account, "ROLE")
-    if inspection.lent is None:
+    if inspection.granted is None:
         yield unknown("pods' role", asked, "the EKS API could not be read", fix)
     else:
         yield advice("pods' role", asked, "no role is granted: the pods have only the nodes' role", fix)
@@ -251,8 +251,8 @@ def _bound_role(plan: Plan, inspection: Inspection, asked: str) -> Check:
     names, title = inspection.existing.names, "pods' role"
     own, wanted = f"{names.store_uri}/{plan.name}", checkpoint_uri(plan, names)
     if f"{wanted}/".startswith(f"{own}/"):
-        lent = "the role is granted" if inspection.lent else "a launch grants the role to the pods"
-        return ok(title, asked, f"{lent}, for {own} only")
+        state = "the role is granted" if inspection.granted else "a launch grants the role to the pods"
+        return ok(title, asked, f"{state}, for {own} only")
     got = f"the role may write to {own} only, but the job writes to {wanted}"
     if f"{wanted}/".startswith(f"{names.store_uri}/"):
         return failed(title, asked, got, "remove checkpoint.uri, or name the plan like that folder")

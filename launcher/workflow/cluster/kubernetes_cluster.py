@@ -22,14 +22,14 @@ from launcher.sandbox.processes import MARK
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.existing import DescribedCluster
-from launcher.workflow.cluster.lending import Lender
+from launcher.workflow.cluster.pod_identity import PodIdentity
 from launcher.workflow.cluster.reach import connection_to
 from launcher.workflow.cluster.readback.training import COMPLETE
 
 ROLE = "AccessRoleArn"
-"""The output of a cluster of Slipway's own that names who is let in."""
+"""The output of a Slipway cluster that names the role with access to it."""
 PODS_ROLE = "PodRoleArn"
-"""That with the role which is lent to the pods of each job, to each for its own folder."""
+"""The output that names the role of each job's pods; each may write its own folder alone."""
 ELASTIC_AGENT = "hyperpodrun"
 """The program by which HyperPod's operator speaks with the pods of its jobs; without it they never count as running."""
 _ACTIVE = "ACTIVE"
@@ -39,35 +39,35 @@ _ACTIVE = "ACTIVE"
 class ExistingCluster:
     """A cluster that a plan names, found: the way to its API and what the job's files refer to.
 
-    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it; `lender` lends
-    its role to the pods of a job, None where jobs share an account that somebody else lends one to.
+    `own` says that Slipway deployed it; `eks` is its name in EKS, None where only a context leads to it;
+    `pod_identity` is the role that a launch grants to a job's pods, None where jobs share an account with a role.
     """
 
     head_node: HeadNode
     names: ClusterNames
     own: bool
     eks: str | None
-    lender: Lender | None = None
+    pod_identity: PodIdentity | None = None
 
     def account(self, plan: Plan) -> str:
         """The service account of a plan's pods."""
-        return service_account(plan, own=self.lender is not None)
+        return service_account(plan, own=self.pod_identity is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
     """A cluster that exists and that was looked at.
 
-    `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `lent` says whether pods
-    of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the type
-    of its machines, in a cluster that Slipway deployed with one.
+    `operator` is what runs the job there, `missing_rights` what the caller may not do of it; `granted` says whether
+    pods of the job's service account get a role, None where nobody could ask. `group` is the node group of jobs and the
+    type of its machines, in a cluster that Slipway deployed with one.
     """
 
     existing: ExistingCluster
     cluster: DescribedCluster
     operator: Operator
     missing_rights: tuple[str, ...]
-    lent: bool | None
+    granted: bool | None
     group: tuple[NodeGroupState, str] | None = None
 
 
@@ -86,21 +86,23 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     if stack is None:
         refuse_without_store(plan, sandbox=MARK in session.environment)
     names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
-    lender = None if stack is None else _lender(stack)
+    pod_identity = None if stack is None else _pod_identity(stack)
     if target.context is not None and MARK not in session.environment:
         way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
         name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
-        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
+        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, pod_identity=pod_identity)
     name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
     role = stack.outputs.get(ROLE) if stack is not None else None
     way = HeadNode(via=EKS, host=name, region=session.region, role=role)
-    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, lender=lender)
+    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, pod_identity=pod_identity)
 
 
-def _lender(stack: StackState) -> Lender | None:
-    """What lends the pods' role of a cluster; None of one that was deployed when its jobs still shared an account."""
+def _pod_identity(stack: StackState) -> PodIdentity | None:
+    """The pods' role of a cluster; None where it was deployed when its jobs still shared a service account."""
     role, outputs = stack.outputs.get(PODS_ROLE), stack.outputs
-    return None if role is None else Lender(cluster=outputs["ClusterName"], pods_role=role, access_role=outputs[ROLE])
+    return (
+        None if role is None else PodIdentity(cluster=outputs["ClusterName"], pods_role=role, access_role=outputs[ROLE])
+    )
 
 
 def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
@@ -175,10 +177,10 @@ def look(plan: Plan, existing: ExistingCluster, connection: Connection, session:
     )
     operator = chosen(plan, cluster.operators)
     missing = read.missing_rights(connection, namespace, operator, account)
-    lent = True if cluster.role is not None else lent_to(existing, session, namespace, account)
+    granted = True if cluster.role is not None else has_pod_role(existing, session, namespace, account)
     group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
     return Inspection(
-        existing=existing, cluster=cluster, operator=operator, missing_rights=missing, lent=lent, group=group
+        existing=existing, cluster=cluster, operator=operator, missing_rights=missing, granted=granted, group=group
     )
 
 
@@ -202,12 +204,12 @@ def chosen(plan: Plan, served: tuple[Operator, ...]) -> Operator:
     command = plan.request.run.command
     words = (script_of_shell(command) or "").split() or command[:1]
     speaks = any(word.rpartition("/")[2] == ELASTIC_AGENT for word in words)
-    able = [each for each in served if each is not Operator.HYPERPOD_PYTORCHJOB or speaks]
+    able = [operator for operator in served if operator is not Operator.HYPERPOD_PYTORCHJOB or speaks]
     return able[0] if able else operator_of(plan)
 
 
-def lent_to(existing: ExistingCluster, session: Session, namespace: str, account: str) -> bool | None:
-    """Whether Pod Identity lends the job's pods a role."""
+def has_pod_role(existing: ExistingCluster, session: Session, namespace: str, account: str) -> bool | None:
+    """Whether Pod Identity grants the job's pods a role; None where that cannot be read."""
     if existing.eks is None:
         return None
     try:

@@ -52,7 +52,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     if named is not None:
         message = f"target.cluster: cluster {named} exists, and {quoted.plan.name} is a job for it: nothing to deploy"
         raise ImpossibleError(
-            message, hint=f"{command(priced, 'launch')} starts the job; drop target.cluster to build one"
+            message, hint=f"{command(priced, 'launch')} starts the job; remove target.cluster to build one"
         )
     folder = run_folder.create(quoted.plan.name, datetime.now(UTC), options.root, dry_run=options.dry_run)
     run = f"{quoted.plan.name}-{folder.path.name}".lower()

@@ -60,17 +60,17 @@ class Difference:
     def none(self) -> bool:
         """Whether every stack is there already, whole and made of the same things."""
         whole = all(state is not None and state.status in COMPLETE for state in self.states.values())
-        return whole and all(each.same for each in self.stacks)
+        return whole and all(stack.same for stack in self.stacks)
 
     @property
     def changes(self) -> Iterator[ResourceChange]:
         """Every resource that changes in stacks that are there."""
-        return (each for stack in self.stacks if not stack.new for each in stack.resources)
+        return (resource for stack in self.stacks if not stack.new for resource in stack.resources)
 
     @property
     def keys(self) -> Iterator[KeyChange]:
         """Every key that changes in the clusters that are there."""
-        return (key for each in self.changes for key in each.keys)
+        return (key for change in self.changes for key in change.keys)
 
 
 def change_words(found: KeyChange) -> str:
@@ -99,7 +99,7 @@ def refuse_update(found: Difference, cluster: str) -> None:
         ImpossibleError: the deployment would be rolled back, with every change that is in the way.
     """
     _refuse_broken_exports(found)
-    refused = [_refusal(each) for each in found.keys if each.needs is Needs.NEW_CLUSTER]
+    refused = [_refusal(key) for key in found.keys if key.needs is Needs.NEW_CLUSTER]
     if refused:
         raise ImpossibleError(
             f"cluster {cluster} cannot be changed in this way: the deployment would be rolled back",
@@ -142,14 +142,14 @@ class Fleet:
 
 def fleet_to_stop(found: Difference, plan: Plan, session: Session, tell: Tell) -> Fleet | None:
     """The fleet that an update needs stopped, told with what is lost; None where it needs none, or none runs."""
-    needing = [each for each in found.keys if each.needs is Needs.STOPPED_FLEET]
+    needing = [key for key in found.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
         return None
     cluster, name = cluster_of(plan), f"slipway-{plan.cluster_name}"
     nodes = cluster.running_nodes(session, name)
     if nodes is None:
         return None
-    changed = ", ".join(dict.fromkeys(each.plan_key or each.path for each in needing))
+    changed = ", ".join(dict.fromkeys(change.plan_key or change.path for change in needing))
     tell(f"  {changed}: the compute fleet is stopped for this and started again afterwards")
     if nodes:
         tell(
@@ -183,7 +183,7 @@ NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 """States of a stack that holds nothing: the CDK makes it anew."""
 LISTED = 30
 """Changed resources that are listed one by one; of more, the rest is counted."""
-MOMENTOUS = frozenset(
+STATEFUL = frozenset(
     (
         "AWS::EC2::Subnet",
         "AWS::EC2::VPC",
@@ -196,7 +196,7 @@ MOMENTOUS = frozenset(
         "Custom::PclusterCluster",
     )
 )
-"""Types whose replacement ends machines or what they hold."""
+"""Types whose replacement ends instances or deletes data."""
 
 
 def difference_of(assembly: Assembly, session: Session, kind: str | None = None) -> Difference:
@@ -348,7 +348,7 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
     if found.unasked is not None:
         yield f"  Slipway cannot read what exists in AWS ({found.unasked}): all resources are listed as new"
     if not found.before:
-        count = sum(len(each.resources) for each in found.stacks)
+        count = sum(len(change.resources) for change in found.stacks)
         stacks_words = f"{len(found.stacks)} new stack{'s' if len(found.stacks) > 1 else ''}"
         after = hourly_rate(found.after.values(), context.catalog, region)
         yield f"  {count} resources in {stacks_words}; {after.sentence}"
@@ -361,15 +361,15 @@ def difference_lines(found: Difference, context: DeployContext, region: str, wor
     after = hourly_rate(found.after.values(), context.catalog, region)
     same = before == after
     yield f"  {after.sentence}" + (", as before" if same else f"; before: {before.words}")
-    momentous = [each for each in found.changes if each.change in REPLACING and each.type in MOMENTOUS]
-    if momentous or not same:
-        parts = [f"{each.change}: {each.logical_id} ({each.type})" for each in momentous]
+    replaced = [change for change in found.changes if change.change in REPLACING and change.type in STATEFUL]
+    if replaced or not same:
+        parts = [f"{change.change}: {change.logical_id} ({change.type})" for change in replaced]
         parts += [] if same else [f"${before.usd:,.2f} an hour becomes ${after.usd:,.2f}"]
         yield f"  this changes existing resources: {'; '.join(parts)}"
 
 
 def _counts(stack: StackChange) -> str:
-    counted = [f"{stack.count(each)} {each}" for each in Change if stack.count(each)]
+    counted = [f"{stack.count(change)} {change}" for change in Change if stack.count(change)]
     if counted:
         return ", ".join(counted)
     return "no change" if stack.same else "its outputs only"
@@ -377,10 +377,10 @@ def _counts(stack: StackChange) -> str:
 
 def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
     order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.KEPT, Change.CHANGED, Change.NEW]
-    ranked = sorted(changes, key=lambda each: (order.index(each.change), each.type, each.logical_id))
-    for each in ranked[:LISTED]:
-        because = f": {', '.join(each.because)}" if each.because else ""
-        yield f"{each.change:<15} {each.type}  {each.logical_id}{because}"
-        yield from (f"  {key.needs:<14} {change_words(key)}" for key in each.keys)
+    ranked = sorted(changes, key=lambda change: (order.index(change.change), change.type, change.logical_id))
+    for change in ranked[:LISTED]:
+        because = f": {', '.join(change.because)}" if change.because else ""
+        yield f"{change.change:<15} {change.type}  {change.logical_id}{because}"
+        yield from (f"  {key.needs:<14} {change_words(key)}" for key in change.keys)
     if len(ranked) > LISTED:
         yield f"and {len(ranked) - LISTED} more"

@@ -144,7 +144,7 @@ def _keep(folder: RunFolder, path: Path, found: Measurement, tell: Callable[[str
         folder.write_json(IN_RUN, measurement_document(found))
         add_measurement(path, found)
     except OSError as problem:
-        tell(f"{path.name} cannot be written, so the next quote cannot use how long nodes stay: {problem}")
+        tell(f"{path.name} cannot be written, so the next quote does not know how long nodes stay idle: {problem}")
     else:
         minutes = (found.idle_tail_h or 0.0) * 60
         tell(f"the nodes of {found.run} stayed {minutes:.3g} minutes: stored in {path.name}, the next quote uses it")

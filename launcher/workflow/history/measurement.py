@@ -92,7 +92,7 @@ def setup_of(
         Pairs of a name and a degree, None where nobody said any; pairs of a name and a version.
     """
     degrees: dict[str, int] = {}
-    found = {name: version for each in events for name, version in versions_of(each.get("software")).items()}
+    found = {name: version for event in events for name, version in versions_of(event.get("software")).items()}
     for line in metrics.read_bytes().splitlines() if metrics.is_file() else ():
         if any(key in line for key in _KEYS):
             said, versions = setup_in(line)
@@ -147,7 +147,7 @@ def keep_measurement(
 
 def _add(path: Path, found: Measurement, say: Callable[[str], None]) -> None:
     known, _ = load_measurements(path)
-    if any((each.run, each.measured_at) == (found.run, found.measured_at) for each in known):
+    if any((measurement.run, measurement.measured_at) == (found.run, found.measured_at) for measurement in known):
         return
     try:
         add_measurement(path, found)
@@ -209,7 +209,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         simulated=bool(folder.read_json("report.json").get("simulated")),
         region=quote["region"],
         purchase_option=quote["purchase_option"],
-        running_h=sum((each.ended_at - each.started_at).total_seconds() for each in ran if each.ended_at) / HOUR_S,
+        running_h=_running_h(ran),
         interruptions=len(interrupted(ran)),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
@@ -273,9 +273,13 @@ def _rates(found: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, 
             f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {LEAST_STRETCHES} are needed",
             hint="write step, tokens and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
         )
-    tokens, seconds, steps = (sum(each[place] for each in stretches) for place in range(3))
-    rates = _spread(tokens / seconds, (each[0] / each[1] for each in stretches))
-    return rates, _spread(seconds / steps, (each[1] / each[2] for each in stretches))
+    tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))
+    rates = _spread(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))
+    return rates, _spread(seconds / steps, (stretch[1] / stretch[2] for stretch in stretches))
+
+
+def _running_h(ran: Sequence[Attempt]) -> float:
+    return sum((attempt.ended_at - attempt.started_at).total_seconds() for attempt in ran if attempt.ended_at) / HOUR_S
 
 
 def _spread(mid: float, single: Iterable[float]) -> Range:
@@ -329,14 +333,14 @@ def _boot(own: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]])
     asked = next(
         (each["at"] for each in own if each.get("event") == "submitted" and isinstance(each.get("at"), str)), ""
     )
-    begun = next((each["time"] for each in events if each.get("event") == "attempt-started"), "")
+    begun = next((event["time"] for event in events if event.get("event") == "attempt-started"), "")
     if not asked or not begun:
         return None
     return max(0.0, (moment(begun) - moment(asked)).total_seconds())
 
 
 def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
-    times = [moment(each["time"]) for each in events if isinstance(each.get("time"), str)]
+    times = [moment(event["time"]) for event in events if isinstance(event.get("time"), str)]
     if not times:
         raise UnmeasuredError("the run has no events", hint="slipway status NAME fetches them from the cluster")
     return max(times).astimezone(UTC)

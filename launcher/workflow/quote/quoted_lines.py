@@ -26,11 +26,11 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
         hours: of the period that is compared, for a quote of a month; None for one of a whole job.
 
     Raises:
-        ValueError: `document` is not a quote.
+        ValueError: `quote` is not a quote.
     """
     hold(quote, _QUOTE)
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
-    whole = quote["purchase_option"] in {each.value for each in WHOLE}
+    whole = quote["purchase_option"] in {option.value for option in WHOLE}
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}
     machines: BilledAs | None = None
     computed: tuple[tuple[str, ...], str] | None = None
@@ -58,7 +58,7 @@ def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal,
         usage_type=known.usage_type if known.services else "",
         unit=unit_of(str(first["unit"]), known.units),
         quantity=quantity * scale if known.usage_type and known.services else None,
-        usd=None if None in sums else sum((each for each in sums if each is not None), Decimal(0)) * scale,
+        usd=None if None in sums else sum((sum_ for sum_ in sums if sum_ is not None), Decimal(0)) * scale,
         confirmed=known.confirmed,
         takes_fees=takes_fees,
         also=known.also,

@@ -41,10 +41,10 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
         raise ImpossibleError(message, hint=_other(priced, by_hand))
     if plan.request.target.cluster is not None:
         message = f"target.cluster: an endpoint does not run in a cluster, got {plan.request.target.cluster}"
-        raise ImpossibleError(message, hint="drop target.cluster")
+        raise ImpossibleError(message, hint="remove target.cluster")
     served = ServingDeployment(plan=plan, catalog=priced.catalog, images=load_images())
     found = deployment_findings(served, load_serving())
-    if any(each.level is Level.ERROR for each in found):
+    if any(finding.level is Level.ERROR for finding in found):
         raise ImpossibleError(f"{plan.name} cannot be deployed", findings=found)
 
 
@@ -75,7 +75,7 @@ def refuse_by_verdict(priced: Priced, options: PriceOptions, say: Callable[[str]
     if options.despite_verdict:
         say(f"against the verdict ({DESPITE}): {verdict.text}")
         return
-    why = "".join(f"\n  {each}" for each in verdict.reasons)
+    why = "".join(f"\n  {reason}" for reason in verdict.reasons)
     flips = f"it changes with {verdict.flips[0]}; " if verdict.flips else ""
     raise ImpossibleError(
         f"the verdict is against it: {verdict.text}{why}",

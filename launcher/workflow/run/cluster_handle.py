@@ -19,7 +19,7 @@ from launcher.rendering.names import ClusterNames, deployed_names, stack_name, s
 from launcher.submit.jobs import SchedulerError
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
-from launcher.workflow.cluster.lending import grant
+from launcher.workflow.cluster.pod_identity import grant
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed, DeployTarget
@@ -85,9 +85,9 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     refuse_unless_well(plan, checks(plan, facts, inspection), tell)
     tell(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
-    if found.lender is not None and not inspection.lent:
+    if found.pod_identity is not None and not inspection.granted:
         pause = (lambda _: None) if target.box is not None else time.sleep
-        grant(found.lender, namespace_of(plan), found.account(plan), session, tell, wait=pause)
+        grant(found.pod_identity, namespace_of(plan), found.account(plan), session, tell, wait=pause)
     way = found.head_node
     if target.box is not None:
         way = replace(way, via=SANDBOX, instance=_mark(target))

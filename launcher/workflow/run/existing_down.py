@@ -24,7 +24,7 @@ from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster
-from launcher.workflow.cluster.lending import take_back
+from launcher.workflow.cluster.pod_identity import revoke
 from launcher.workflow.cluster.reach import connection_to
 
 PATIENCE_S, LOOK_S = 600.0, 1.0
@@ -44,12 +44,12 @@ class JobThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsThere:
-    """What a plan has on a cluster that exists, before anything is done; `lent` says that its pods are lent a role."""
+    """What a plan has on a cluster that exists, before anything is done; `granted` says that its pods have a role."""
 
     plan: Plan
     existing: ExistingCluster
     jobs: tuple[JobThere, ...]
-    lent: bool
+    granted: bool
     removal: Removal
 
 
@@ -78,7 +78,7 @@ def joined_plan(text: str, root: Path, catalog: Catalog) -> Plan | None:
 
 def _joins(request: PlanRequest) -> bool:
     kinds = request.target.kind or ()
-    return request.target.cluster is not None and bool(kinds) and all(target_of(each).pods for each in kinds)
+    return request.target.cluster is not None and bool(kinds) and all(target_of(kind).pods for kind in kinds)
 
 
 def _last(name: str, root: Path) -> PlanRequest | None:
@@ -96,8 +96,8 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
     """
     session = Session(environment=environment, region=plan.place.region)
     found = kubernetes_cluster.find(plan, session)
-    lent = found.lender is not None and bool(
-        kubernetes_cluster.lent_to(found, session, namespace_of(plan), found.account(plan))
+    granted = found.pod_identity is not None and bool(
+        kubernetes_cluster.has_pod_role(found, session, namespace_of(plan), found.account(plan))
     )
     with closing(connection_to(found.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
@@ -109,10 +109,10 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         stacks=(),
         instances=(),
         kept=kept,
-        jobs=tuple((each.submitted.folder, each.state) for each in jobs),
+        jobs=tuple((job.submitted.folder, job.state) for job in jobs),
         on=plan.cluster_name,
     )
-    return JobsThere(plan=plan, existing=found, jobs=jobs, lent=lent, removal=removal)
+    return JobsThere(plan=plan, existing=found, jobs=jobs, granted=granted, removal=removal)
 
 
 def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
@@ -120,9 +120,9 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
         kind, namespace = JOB_KINDS[operator], namespace_of(plan)
         query = {"labelSelector": f"{PLAN_LABEL}={plan.name}"}
         answer = connection.find(kind.path.format(namespace=namespace), query=query) or {}
-        for each in answer.get("items", ()):
-            metadata = each["metadata"]
-            ended = (one["type"] for one in each.get("status", {}).get("conditions", ()) if one["status"] == "True")
+        for item in answer.get("items", ()):
+            metadata = item["metadata"]
+            ended = (one["type"] for one in item.get("status", {}).get("conditions", ()) if one["status"] == "True")
             state = next((_OVER[one] for one in ended if one in _OVER), "not ended")
             key = metadata.get("annotations", {}).get(RUN_ANNOTATION, "")
             job = Submitted(job=metadata["name"], key=key, folder=f"{namespace}/{metadata['name']}")
@@ -173,15 +173,15 @@ def remove_jobs(
         DeploymentFailedError: something holds a job back; the same command looks again.
     """
     with closing(connection_to(found.existing.head_node, environment)) as connection:
-        for each in found.jobs:
-            tell(f"deleting {each.kind} {each.submitted.folder}")
-            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=each.kind)
-            jobs.remove(each.submitted)
+        for job in found.jobs:
+            tell(f"deleting {job.kind} {job.submitted.folder}")
+            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(found.plan), kind=job.kind)
+            jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
-            while left := jobs.left(each.submitted):
+            while left := jobs.left(job.submitted):
                 if clock() > end:
                     raise DeploymentFailedError(
-                        f"{each.kind} {each.submitted.job} was deleted but still exists: {', '.join(left)}",
+                        f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(left)}",
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(LOOK_S)
@@ -191,9 +191,9 @@ def remove_jobs(
 
 
 def _take_back(found: JobsThere, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    plan, lender = found.plan, found.existing.lender
-    if lender is None or not found.lent:
+    plan, pod_identity = found.plan, found.existing.pod_identity
+    if pod_identity is None or not found.granted:
         return
     namespace, account = namespace_of(plan), found.existing.account(plan)
-    if take_back(lender, namespace, account, Session(environment=environment, region=plan.place.region)):
+    if revoke(pod_identity, namespace, account, Session(environment=environment, region=plan.place.region)):
         tell(f"the cluster's role is no longer granted to pods of {namespace}/{account}")

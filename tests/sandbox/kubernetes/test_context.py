@@ -64,9 +64,9 @@ def test_what_is_there_is_read_through_it(cluster, plan, environment):
     asked = plan()
     found = find(asked, Session(environment=environment, region="us-east-2"))
     looked = inspect_cluster(asked, found, environment)
-    assert [each.name for each in looked.cluster.nodes] == ["n1"]
+    assert [node.name for node in looked.cluster.nodes] == ["n1"]
     assert (looked.operator, looked.missing_rights) == (Operator.PYTORCHJOB, ())
-    assert looked.lent is None, "EKS does not know the cluster here"
+    assert looked.granted is None, "EKS does not know the cluster here"
 
 
 def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, environment, job, until):

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from launcher.rendering.kubernetes_pod import OF_ELASTIC_AGENT
+from launcher.rendering.kubernetes_pod import ELASTIC_AGENT_ENVIRONMENT
 from tests.plans import ROOT
 
 pytestmark = [pytest.mark.elastic, pytest.mark.torch]
@@ -136,14 +136,14 @@ def test_without_the_variable_it_dies_of_the_signal_and_its_trainer_hears_nothin
     assert not agent.has("saved")
 
 
-@pytest.mark.parametrize("agent", [OF_ELASTIC_AGENT], indirect=True)
+@pytest.mark.parametrize("agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
 def test_with_the_variable_of_our_pods_its_trainer_saves(agent: ElasticAgent) -> None:
     os.killpg(agent.process.pid, signal.SIGUSR1)
     agent.until(lambda: agent.has("saved"))
     assert agent.process.wait(LONG_S) > 0
 
 
-@pytest.mark.parametrize("agent", [OF_ELASTIC_AGENT], indirect=True)
+@pytest.mark.parametrize("agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
 def test_its_operators_graceful_stop_is_the_same_word_to_a_trainer(agent: ElasticAgent) -> None:
     agent.ask("/stop", {"is_graceful": True, "timeout": 60})
     agent.until(lambda: agent.has("saved"))

@@ -13,7 +13,7 @@ from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.kubernetes_checks import checks
 from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspection, chosen
-from launcher.workflow.cluster.lending import Lender
+from launcher.workflow.cluster.pod_identity import PodIdentity
 from tests.plans import request_of
 
 pytest.importorskip("kubernetes")
@@ -50,9 +50,9 @@ def node(cluster):
 
 @pytest.fixture
 def examined(connection, catalog):
-    """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS lends."""
+    """The checks of a plan on the cluster, by their names, where something is not well; `pods` is what EKS grants."""
 
-    def make(*, own=False, lent=True, lender=None, **sections):
+    def make(*, own=False, granted=True, pod_identity=None, **sections):
         target = {**TARGET, **sections.pop("target", {})}
         asked = {**PLAN, "purchase": {"option": "on-demand"}, "target": target, **sections}
         plan = pinned_plan(request_of(asked), catalog)
@@ -63,15 +63,19 @@ def examined(connection, catalog):
             priority=plan.request.target.priority,
             account="slipway-jobs",
         )
-        names = symbolic_names(plan) if lender is None else replace(symbolic_names(plan), store_uri=STORE)
+        names = symbolic_names(plan) if pod_identity is None else replace(symbolic_names(plan), store_uri=STORE)
         where = ExistingCluster(
-            head_node=HeadNode(via="eks", host="platform"), names=names, own=own, eks="platform", lender=lender
+            head_node=HeadNode(via="eks", host="platform"),
+            names=names,
+            own=own,
+            eks="platform",
+            pod_identity=pod_identity,
         )
         operator = chosen(plan, found.operators)
         rights = read.missing_rights(connection, "slipway", operator, "slipway-jobs")
-        looked = Inspection(existing=where, cluster=found, operator=operator, missing_rights=rights, lent=lent)
+        looked = Inspection(existing=where, cluster=found, operator=operator, missing_rights=rights, granted=granted)
         every = checks(plan, catalog.instance_types[plan.place.instance_type], looked)
-        return {each.name: (each.result, each.got) for each in every if each.result is not Outcome.OK}
+        return {check.name: (check.result, check.got) for check in every if check.result is not Outcome.OK}
 
     return make
 
@@ -229,20 +233,20 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, node, exami
 def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_folder(node, examined):
     node("n1")
     node("n2")
-    lender = Lender(cluster="platform", pods_role="arn:aws:iam::123456789012:role/pods", access_role="arn")
-    assert "pods' role" not in examined(lender=lender, lent=False, checkpoint={}), "the launch lends it"
+    pod_identity = PodIdentity(cluster="platform", pods_role="arn:aws:iam::123456789012:role/pods", access_role="arn")
+    assert "pods' role" not in examined(pod_identity=pod_identity, granted=False, checkpoint={}), "the launch grants it"
     for uri, expected in (
         (f"{STORE}/{PLAN['name']}/again", None),
         (f"{STORE}/{PLAN['name']}-2", Outcome.FAILED),
         (f"{STORE}/other", Outcome.FAILED),
         ("s3://elsewhere/runs", Outcome.ADVICE),
     ):
-        result, got = examined(lender=lender, checkpoint={"uri": uri}).get("pods' role", (None, uri))
+        result, got = examined(pod_identity=pod_identity, checkpoint={"uri": uri}).get("pods' role", (None, uri))
         assert (result, uri in got) == (expected, True)
 
 
 def test_pods_without_a_role_are_said(node, examined):
     node("n1")
     node("n2")
-    assert examined(lent=False)["pods' role"][0] is Outcome.ADVICE
-    assert examined(lent=None)["pods' role"][0] is Outcome.UNKNOWN
+    assert examined(granted=False)["pods' role"][0] is Outcome.ADVICE
+    assert examined(granted=None)["pods' role"][0] is Outcome.UNKNOWN

@@ -11,7 +11,7 @@ from botocore import xform_name
 from launcher.catalog.permissions import load_permissions
 from launcher.model.target import TARGETS
 from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
-from launcher.workflow.cluster.readback.training import LENDING
+from launcher.workflow.cluster.readback.training import GRANTING
 from tests.infra.iam import ACCOUNT, actions
 
 AWS = Path(__file__).resolve().parents[3] / "launcher/aws"
@@ -51,7 +51,7 @@ RENAMED = {
 def operations(service):
     """The operations of a service by botocore's names of their methods."""
     model = botocore.session.get_session().get_service_model(service)
-    return {xform_name(each): each for each in model.operation_names}
+    return {xform_name(operation_name): operation_name for operation_name in model.operation_names}
 
 
 def calls(path):
@@ -83,12 +83,12 @@ def said(tree, method):
 def test_every_call_of_the_launcher_is_allowed_to_whoever_runs_it():
     """But for those that it makes as the access role of a cluster (tests/infra/test_eks.py holds what that has)."""
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
-    personal = [name for each in TARGETS.values() for name in each.person]
+    personal = [name for target in TARGETS.values() for name in target.person]
     texts = [render_policy(load_permissions(), name, account).text for name in (PERSON, DOCTOR, *personal)]
-    allowed = FREE.union(LENDING, *(actions(json.loads(text)) for text in texts))
+    allowed = FREE.union(GRANTING, *(actions(json.loads(text)) for text in texts))
     lacking = {}
     for path in sorted(AWS.glob("*.py")):
-        needed = {RENAMED.get(each, each) for each in calls(path)}
+        needed = {RENAMED.get(call, call) for call in calls(path)}
         if needed - allowed - {None}:
             lacking[path.name] = sorted(needed - allowed - {None})
     assert lacking == {}

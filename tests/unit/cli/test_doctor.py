@@ -19,7 +19,9 @@ FOUND = Diagnosis(
             "L-C4BD4855 --desired-value 1728",
         ),
         unknown("rights", "the caller may deploy and follow", "these credentials may not ask"),
-        advice("notifications", "guardrails.notify has a recipient", "nobody is told", "guardrails: {notify: [...]}"),
+        advice(
+            "notifications", "guardrails.notify has a recipient", "nobody is notified", "guardrails: {notify: [...]}"
+        ),
     ),
 )
 
@@ -32,8 +34,8 @@ def test_the_page(golden, width):
 def test_the_document_has_the_keys_of_the_contract():
     found = document(FOUND)
     assert (found["schema"], found["name"], found["verdict"]) == ("slipway.doctor/1", "probe", "refused")
-    assert {frozenset(each) for each in found["checks"]} == {frozenset(("name", "result", "asked", "got", "fix"))}
-    assert [each["result"] for each in found["checks"]] == ["ok", "failed", "unknown", "advice"]
+    assert {frozenset(check) for check in found["checks"]} == {frozenset(("name", "result", "asked", "got", "fix"))}
+    assert [check["result"] for check in found["checks"]] == ["ok", "failed", "unknown", "advice"]
 
 
 def test_nothing_failed_is_ready():
@@ -42,7 +44,7 @@ def test_nothing_failed_is_ready():
 
 def test_without_credentials_it_refuses_and_still_says_what_it_could_see(slipway):
     code, out, _ = slipway("doctor", "examples/p5-spot.yaml", "--json")
-    checks = {each["name"]: each["result"] for each in json.loads(out)["checks"]}
+    checks = {check["name"]: check["result"] for check in json.loads(out)["checks"]}
     assert code == 5
     assert checks["credentials"] == "failed"
     assert checks["CDK and Node"] == "ok"

@@ -25,7 +25,7 @@ def test_a_time_to_live_below_the_job_is_told_with_the_chance():
     quoted = price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1)
     finding = codes(quoted)["ttl-too-short"]
     assert finding.path == "guardrails.ttl_h"
-    assert "100% to be cut off" in finding.message
+    assert "a 100% risk of being cut off" in finding.message
     assert "ttl-too-short" not in codes(price_over({**BIG, "guardrails": {"ttl_h": 2_000}}).quote(1))
     joined = price_over({**BIG, "target": {**BIG["target"], "cluster": "team"}, "guardrails": {"ttl_h": 48}}).quote(1)
     assert "ttl-too-short" not in codes(joined), "the guard of somebody else's cluster goes by its own"
@@ -37,14 +37,14 @@ def test_a_time_limit_within_the_range_is_told():
     finding = codes(price_over({**BIG, "run": {"time_limit_h": limit}}).quote(1))["time-limit-too-short"]
     chance = chance_above(plain.hours, limit)
     assert 0.05 < chance < 0.5
-    assert f"{chance:.0%} to be cut off" in finding.message
+    assert f"a {chance:.0%} risk of being cut off" in finding.message
 
 
 def test_a_stop_between_low_and_high_is_told():
     plain = price_over(BIG).quote(1)
     stop = math.ceil((plain.usd.mid + plain.usd.high) / 2)
     found = codes(price_over({**BIG, "budget": {"stop_at_usd": stop}}).quote(1))
-    assert "to be stopped before it is done" in found["stop-within-estimate"].message
+    assert "risk of a stop before the end" in found["stop-within-estimate"].message
     assert "stop-below-estimate" not in found
 
 

@@ -125,7 +125,7 @@ class TestFetch:
     def test_other_bytes_are_refused_and_nothing_of_them_is_left(self, tmp_path, store, archive):
         code, word = self.ended(tmp_path, store, archive, SLIPWAY_JOB_SHA256="0" * 64)
         assert (code, "wanted" in word) == (0, True)
-        assert [each.name for each in (tmp_path / "job").iterdir()] == ["kubernetes"]
+        assert [path.name for path in (tmp_path / "job").iterdir()] == ["kubernetes"]
 
     @pytest.mark.parametrize("operator, code", [("job", 78), ("pytorchjob", 0), ("hyperpod-pytorchjob", 0)])
     @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ class TestFetch:
                 assert self.headers["Authorization"] == "a-token"
                 self.send_response(200)
                 self.end_headers()
-                lent = {"AccessKeyId": "key", "SecretAccessKey": "secret", "Token": ""}
-                self.wfile.write(json.dumps(lent).encode())
+                credentials = {"AccessKeyId": "key", "SecretAccessKey": "secret", "Token": ""}
+                self.wfile.write(json.dumps(credentials).encode())
 
             def log_message(self, *_):
                 pass

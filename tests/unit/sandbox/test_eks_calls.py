@@ -10,7 +10,7 @@ from launcher.aws.eks import access_policies, addon_version, granted_roles
 from launcher.aws.session import Session
 from launcher.sandbox.aws import eks_calls
 from launcher.sandbox.environment import ACCOUNT
-from launcher.workflow.cluster.lending import Lender, grant, take_back
+from launcher.workflow.cluster.pod_identity import PodIdentity, grant, revoke
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("eks-calls")]
 
@@ -44,7 +44,7 @@ def session():
         boto3.client(name, **place, aws_access_key_id=ACCOUNT, aws_secret_access_key="x") for name in ("eks", "ec2")
     )
     # Those of the default VPC: machines of a group are started in them.
-    subnets = [each["SubnetId"] for each in ec2.describe_subnets()["Subnets"]][:2]
+    subnets = [subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"]][:2]
     network = {"subnetIds": subnets}
     client.create_cluster(name=NAME, roleArn=ROLE, resourcesVpcConfig=network)
     client.create_nodegroup(
@@ -59,7 +59,7 @@ def session():
     parts.addons["coredns"] = "v1.14.2-eksbuild.4"
     policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     parts.entries[ROLE] = [{"PolicyArn": policy, "AccessScope": {"Type": "cluster"}}]
-    parts.lent["slipway", "slipway-jobs"] = ROLE
+    parts.pod_roles["slipway", "slipway-jobs"] = ROLE
     yield made, client
     server.stop()
 
@@ -90,22 +90,22 @@ def test_what_is_not_there_is_said(session, call, asked):
 
 def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session):
     own, client = session
-    lender = Lender(cluster=NAME, pods_role=ROLE, access_role=ROLE)
+    pod_identity = PodIdentity(cluster=NAME, pods_role=ROLE, access_role=ROLE)
     told, waited = [], []
     for account in ("first", "second", "first"):
-        grant(lender, "slipway", account, own, told.append, wait=waited.append)
-    assert len(told) == len(waited) == 2, "what is lent is left alone, and nobody waits for it"
+        grant(pod_identity, "slipway", account, own, told.append, wait=waited.append)
+    assert len(told) == len(waited) == 2, "what is granted is left alone, and nobody waits for it"
     with pytest.raises(ClientError, match="ResourceInUseException"):
         client.create_pod_identity_association(
             clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE
         )
     ids = {granted_roles(own, NAME, "slipway", each) for each in ("first", "second")}
     assert len(ids) == 2
-    assert take_back(lender, "slipway", "first", own) is True
-    assert take_back(lender, "slipway", "first", own) is False
+    assert revoke(pod_identity, "slipway", "first", own) is True
+    assert revoke(pod_identity, "slipway", "first", own) is False
     assert granted_roles(own, NAME, "slipway", "first") == ()
     assert len(granted_roles(own, NAME, "slipway", "second")) == 1
-    assert take_back(lender, "slipway", "second", own) is True
+    assert revoke(pod_identity, "slipway", "second", own) is True
 
 
 def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(session):

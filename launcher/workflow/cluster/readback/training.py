@@ -33,13 +33,13 @@ def subnets(reading: Reading) -> None:
     """Every subnet keeps addresses private, each has its route table, and the machines' is in the plan's zone."""
     checks, session = reading.checks, reading.session
     made = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
-    checks.holds("subnets hand out no public addresses", not any(each.public_addresses for each in made))
-    own = {each.id: each for each in made}.get(reading.main.outputs["PrivateSubnetId"])
+    checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in made))
+    own = {subnet.id: subnet for subnet in made}.get(reading.main.outputs["PrivateSubnetId"])
     checks.holds("machines run in a subnet of this network", own)
     if own is not None and reading.zone is not None:
         checks.equal("private subnet zone", reading.zone, own.az_id)
-    tables = networks.tables_of(session, [each.id for each in made])
-    checks.equal("subnets with a route table", {each.id for each in made}, set(tables))
+    tables = networks.tables_of(session, [subnet.id for subnet in made])
+    checks.equal("subnets with a route table", {subnet.id for subnet in made}, set(tables))
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
 
 
@@ -50,18 +50,20 @@ def ways_out(reading: Reading) -> None:
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
     checks.equal("private subnet leaves through NAT", set(made), set(routes))
     gateways = networks.nat_gateways(session, made)
-    checks.holds("NAT gateway is up", gateways and all(each.available for each in gateways))
+    checks.holds("NAT gateway is up", gateways and all(gateway.available for gateway in gateways))
     wanted = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
     checks.holds(
-        "NAT gateway has the stack's address", wanted == {one for each in gateways for one in each.allocations}
+        "NAT gateway has the stack's address", wanted == {one for gateway in gateways for one in gateway.allocations}
     )
 
 
 def endpoints(reading: Reading) -> None:
     """The gateway endpoints, and the interface endpoints that the plan pays for."""
     region = reading.plan.place.region
-    wanted = {(f"com.amazonaws.{region}.{each}", "Gateway") for each in GATEWAYS}
-    wanted |= {(f"com.amazonaws.{region}.{each}", "Interface") for each in reading.plan.request.network.endpoints}
+    wanted = {(f"com.amazonaws.{region}.{gateway}", "Gateway") for gateway in GATEWAYS}
+    wanted |= {
+        (f"com.amazonaws.{region}.{endpoint}", "Interface") for endpoint in reading.plan.request.network.endpoints
+    }
     got = networks.endpoint_services(reading.session, reading.ids("AWS::EC2::VPCEndpoint"))
     reading.checks.equal("VPC endpoints", frozenset(wanted), got)
 
@@ -79,14 +81,14 @@ BOUGHT_AS: Mapping[PurchaseOption, str] = {
     PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
 }
 """ParallelCluster's word for how a queue is bought; a commitment is bought on demand."""
-LENDING = {
+GRANTING = {
     "eks:CreatePodIdentityAssociation",
     "eks:DeletePodIdentityAssociation",
     "eks:ListPodIdentityAssociations",
     "iam:GetRole",
     "iam:PassRole",
 }
-"""What it takes to lend a role to pods."""
+"""The actions that grant a role to pods and revoke it."""
 
 
 def node_group(reading: Reading) -> None:
@@ -138,18 +140,18 @@ def session_log(reading: Reading) -> None:
 def role_boundaries(reading: Reading) -> None:
     """Every role stands behind the plan's permissions boundary, if it has one, and is for a service.
 
-    One that people of the account take on to reach a Kubernetes cluster may do nothing else, but lend the pods' role.
+    One that people of the account take on to reach a Kubernetes cluster may only do that and grant the pods' role.
     """
     made = [roles.role(reading.session, each) for each in reading.ids("AWS::IAM::Role")]
     wanted = {reading.plan.request.security.permissions_boundary_arn}
-    reading.checks.equal("boundary of the roles", wanted, {each.boundary_arn for each in made})
+    reading.checks.equal("boundary of the roles", wanted, {role.boundary_arn for role in made})
     entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
-    reading.checks.holds("roles are for services only", all(each.services for each in made if each.name != entry))
+    reading.checks.holds("roles are for services only", all(role.services for role in made if role.name != entry))
     if entry:
         found = roles.rights(reading.session, entry)
         given = {arn for each in found if "iam:PassRole" in _actions([each]) for arn in _listed(each["Resource"])}
-        reading.checks.equal("the role that reaches the cluster may do", LENDING, _actions(found))
-        reading.checks.equal("it lends", {reading.main.outputs["PodRoleArn"]}, given)
+        reading.checks.equal("the role that reaches the cluster may do", GRANTING, _actions(found))
+        reading.checks.equal("the role that it grants to pods", {reading.main.outputs["PodRoleArn"]}, given)
 
 
 def policies(reading: Reading) -> None:
@@ -161,11 +163,11 @@ def policies(reading: Reading) -> None:
     store = reading.main.outputs["StoreUri"].removeprefix("s3://")
     written = {
         resource.partition(":::")[2].removesuffix("/*")
-        for each in nodes
-        if "s3:PutObject" in _actions([each])
-        for resource in _listed(each["Resource"])
+        for node in nodes
+        if "s3:PutObject" in _actions([node])
+        for resource in _listed(node["Resource"])
     }
-    own = {each.uri.removeprefix("s3://").strip("/") for each in reached(reading.plan.request) if each.writes}
+    own = {reach.uri.removeprefix("s3://").strip("/") for reach in reached(reading.plan.request) if reach.writes}
     reading.checks.equal("nodes write to", (_written_by_pods(reading, store) or {store}) | own, written)
 
 
@@ -181,7 +183,9 @@ def _written_by_pods(reading: Reading, store: str) -> set[str]:
 
 
 def _actions(statements: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {action for each in statements if each["Effect"] == "Allow" for action in _listed(each["Action"])}
+    return {
+        action for statement in statements if statement["Effect"] == "Allow" for action in _listed(statement["Action"])
+    }
 
 
 def _listed(value: str | list[str]) -> list[str]:

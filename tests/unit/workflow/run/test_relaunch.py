@@ -72,12 +72,12 @@ def test_a_role_that_several_share_owns_nothing(account, catalog):
     told = []
     launched(account, plan_of(catalog, "ana"), told)
     sts = boto3.client("sts", **_keys(account))
-    lent = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
+    credentials = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/ci", RoleSessionName="build-7")["Credentials"]
     shared = {
         **account.environment,
-        "AWS_ACCESS_KEY_ID": lent["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": lent["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": lent["SessionToken"],
+        "AWS_ACCESS_KEY_ID": credentials["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": credentials["SessionToken"],
     }
     assert launched(SimpleNamespace(environment=shared), plan_of(catalog), told) == []
     (line,) = launched(account, plan_of(catalog, "bo"), told)

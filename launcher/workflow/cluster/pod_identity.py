@@ -1,7 +1,7 @@
-"""Lending a cluster's role to the pods of one more job: on clusters of Slipway's own each plan has its own account.
+"""Granting a cluster's role to the pods of one more job: on clusters of Slipway's own each plan has its own account.
 
 The role's policy names the account by its session tag, so that what it may write is the folder of that plan alone
-(infra/parts/eks_pods.py). The stack lends it to the cluster's own plan, the launcher to plans that join.
+(infra/parts/eks_pods.py). The stack grants it to the cluster's own plan, the launcher to those of plans that join.
 """
 
 import time
@@ -19,8 +19,8 @@ made before has no role as long as it lives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lender:
-    """What lends a role in a cluster that Slipway made: the pods' role, and the role that may lend it there."""
+class PodIdentity:
+    """The pods' role of a cluster that Slipway made, and the role that may grant it there."""
 
     cluster: str
     pods_role: str
@@ -32,7 +32,7 @@ class Lender:
 
 
 def by_hand(cluster: str, namespace: str, account: str, role: str) -> str:
-    """The command that lends a role to a service account's pods."""
+    """The command that grants a role to a service account's pods."""
     return (
         f"aws eks create-pod-identity-association --cluster-name {cluster} --namespace {namespace}"
         f" --service-account {account} --role-arn {role}"
@@ -40,7 +40,7 @@ def by_hand(cluster: str, namespace: str, account: str, role: str) -> str:
 
 
 def grant(
-    lender: Lender,
+    pod_identity: PodIdentity,
     namespace: str,
     account: str,
     session: Session,
@@ -48,10 +48,10 @@ def grant(
     *,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Lend the pods' role to a service account, and wait until pods get it; one that is lent already is left alone.
+    """Grant the pods' role to a service account, and wait until pods get it; one that has it already is left alone.
 
     Args:
-        lender: of the cluster.
+        pod_identity: of the cluster.
         namespace: of the account.
         account: its name.
         session: of the cluster's region.
@@ -63,26 +63,26 @@ def grant(
         AwsError: a call failed otherwise.
     """
     try:
-        own = eks.assumed(session, lender.access_role)
-        if eks.granted_roles(own, lender.cluster, namespace, account):
+        own = eks.assumed(session, pod_identity.access_role)
+        if eks.granted_roles(own, pod_identity.cluster, namespace, account):
             return
-        eks.grant(own, lender.cluster, namespace, account, lender.pods_role)
+        eks.grant(own, pod_identity.cluster, namespace, account, pod_identity.pods_role)
     except AwsError as problem:
         if not forbidden(problem):
             raise
         text = (
             f"the pods of {namespace}/{account} have no role, and these credentials may not grant it: {problem.message}"
         )
-        hint = f"ask an administrator to run: {lender.by_hand(namespace, account)}"
+        hint = f"ask an administrator to run: {pod_identity.by_hand(namespace, account)}"
         raise ImpossibleError(text, hint=hint) from problem
     tell(f"granting the cluster's role to pods of {namespace}/{account}; EKS needs some seconds")
     wait(EFFECTIVE_S)
 
 
-def take_back(lender: Lender, namespace: str, account: str, session: Session) -> bool:
-    """End that the role is lent to a service account; whether it was."""
-    own = eks.assumed(session, lender.access_role)
-    found = eks.granted_roles(own, lender.cluster, namespace, account)
+def revoke(pod_identity: PodIdentity, namespace: str, account: str, session: Session) -> bool:
+    """Revoke a service account's role; whether it had one."""
+    own = eks.assumed(session, pod_identity.access_role)
+    found = eks.granted_roles(own, pod_identity.cluster, namespace, account)
     for each in found:
-        eks.revoke(own, lender.cluster, each)
+        eks.revoke(own, pod_identity.cluster, each)
     return bool(found)
