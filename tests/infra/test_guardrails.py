@@ -179,11 +179,11 @@ class TestMoney:
     def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
         p5 = synthesised("p5-spot")
         assert "EstimatedSpend" not in alarms(p5)
-        assert "the rate was not given" in p5.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert "no alarm on estimated spend without a rate" in p5.template("training")["Outputs"]["WhatGuards"]["Value"]
 
     def test_without_a_budget_there_is_neither(self, block):
         assert block.resources("training", "AWS::Budgets::Budget") == {}
-        assert "no alarm on money" in block.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert "no spending alarm (budget.max_usd)" in block.template("training")["Outputs"]["WhatGuards"]["Value"]
 
 
 class TestDashboard:
