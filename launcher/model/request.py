@@ -98,15 +98,13 @@ class NodeRange:
 class TargetRequest:
     """Where it should run."""
 
-    kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "what is deployed")
-    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: all but GovCloud")
+    kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "AWS service to deploy on")
+    region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: every region except GovCloud")
     az_id: str | None = setting(None, Nullable(item=Text()), "availability zone id, such as use2-az1")
     instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
-    nodes: NodeRange | None = setting(None, NodeCount(), "number of instances")
-    cluster: str | None = setting(None, Nullable(item=NAME), "a cluster that exists: the job goes there")
-    context: str | None = setting(
-        None, Nullable(item=CONTEXT), "kubeconfig context of a Kubernetes cluster that exists"
-    )
+    nodes: NodeRange | None = setting(None, NodeCount(), "number of nodes")
+    cluster: str | None = setting(None, Nullable(item=NAME), "existing cluster that runs the job")
+    context: str | None = setting(None, Nullable(item=CONTEXT), "kubeconfig context of an existing Kubernetes cluster")
     queue: str | None = setting(
         None,
         Nullable(
@@ -115,26 +113,32 @@ class TargetRequest:
                 form="a local queue of Kueue, with or without its namespace: team-a/gpus",
             )
         ),
-        "Kueue's local queue",
+        "local queue of Kueue",
     )
     priority: str | None = setting(
-        None, Nullable(item=Text(pattern=KUBERNETES_NAME, form="a priority class of Kueue")), "priority in that queue"
+        None, Nullable(item=Text(pattern=KUBERNETES_NAME, form="a priority class of Kueue")), "priority class of Kueue"
     )
-    fallback_types: tuple[str, ...] = setting((), Many(item=Text()), "further queues of the same cluster")
+    fallback_types: tuple[str, ...] = setting(
+        (), Many(item=Text()), "further instance types, each with its own queue in the cluster"
+    )
     os: OperatingSystem = setting(
         OperatingSystem.UBUNTU2404, Choice(words=OperatingSystem), "operating system of the nodes"
     )
     ami: str | None = setting(
-        None, Nullable(item=Text(pattern=r"ami-[0-9a-f]{8,17}", form="ami- and hexadecimal digits")), "a baked image"
+        None,
+        Nullable(item=Text(pattern=r"ami-[0-9a-f]{8,17}", form="ami- and hexadecimal digits")),
+        "machine image (AMI) of the nodes; null: the default image of the service",
     )
-    placement_group: bool | None = setting(None, Auto(item=Flag()), "cluster placement group")
+    placement_group: bool | None = setting(
+        None, Auto(item=Flag()), "whether the nodes are in a cluster placement group"
+    )
     efa_layout: EfaLayout = setting(
-        EfaLayout.AUTO, Choice(words=EfaLayout), "auto: efa-only interfaces; classic: combined"
+        EfaLayout.AUTO, Choice(words=EfaLayout), "network interfaces; auto: EFA only; classic: EFA with ENA"
     )
     ssh_host: str | None = setting(
         None,
         Nullable(item=SSH_HOST),
-        "head node reached over ssh",
+        "head node of an existing Slurm cluster, reached over ssh; local: this computer",
     )
 
 
@@ -142,10 +146,10 @@ class TargetRequest:
 class SubnetFacts:
     """What the launcher found out about an existing subnet; nothing is looked up later."""
 
-    id: str = setting(MISSING, SUBNET_ID, "subnet")
-    az_id: str = setting(MISSING, Text(), "its availability zone id")
-    free_addresses: int = setting(MISSING, Whole(minimum=0), "addresses that are free")
-    public_addresses: bool = setting(False, Flag(), "whether machines in it get public addresses")
+    id: str = setting(MISSING, SUBNET_ID, "subnet id")
+    az_id: str = setting(MISSING, Text(), "availability zone id of the subnet")
+    free_addresses: int = setting(MISSING, Whole(minimum=0), "free IP addresses")
+    public_addresses: bool = setting(False, Flag(), "whether instances in the subnet get public addresses")
 
 
 @record
@@ -153,29 +157,29 @@ class NetworkRequest:
     """The network: a new one, one that clusters share, or one that exists."""
 
     name: str | None = setting(
-        None, Nullable(item=NAME), "a network that several clusters share; none: the cluster's own"
+        None, Nullable(item=NAME), "name of a network that several clusters share; null: a network of this cluster only"
     )
     az_ids: tuple[str, ...] = setting(
-        (), Many(item=Text()), "zones of a shared network; the NAT gateway is in the first"
+        (), Many(item=Text()), "availability zone ids of a shared network; the NAT gateway is in the first"
     )
     vpc_id: str | None = setting(
         None, Nullable(item=Text(pattern=r"vpc-[0-9a-f]{8,17}", form="vpc-...")), "existing VPC"
     )
     subnet_ids: tuple[str, ...] = setting((), Many(item=SUBNET_ID), "existing private subnets")
     security_group_ids: tuple[str, ...] = setting(
-        (), Many(item=SECURITY_GROUP_ID), "existing security groups that every machine gets beside the cluster's own"
+        (), Many(item=SECURITY_GROUP_ID), "existing security groups, added to every instance"
     )
     subnets: tuple[SubnetFacts, ...] = setting(
-        (), Many(item=Section(of=SubnetFacts)), "facts about subnet_ids, written by the launcher"
+        (), Many(item=Section(of=SubnetFacts)), "facts about subnet_ids, written by Slipway"
     )
     cidr: str = setting("10.0.0.0/16", Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n"), "address range of a new VPC")
     endpoints: tuple[str, ...] = setting(
-        (), Many(item=ENDPOINT), "services reached through an interface endpoint, each paid by the hour"
+        (), Many(item=ENDPOINT), "services with an interface endpoint, each billed per hour"
     )
     api_cidrs: tuple[str, ...] = setting(
         (),
         Many(item=Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n")),
-        "who reaches a Kubernetes API over the internet; none: it is private",
+        "address ranges that may reach the Kubernetes API from the internet; empty: the API is private",
     )
 
 
@@ -183,12 +187,18 @@ class NetworkRequest:
 class StorageRequest:
     """Disks, file systems and login machines."""
 
-    lustre_gib: int = setting(0, Whole(minimum=0), "FSx for Lustre in GiB; 0: none")
-    lustre_mb_s_per_tib: int = setting(250, Whole(minimum=1), "throughput class: 125, 250, 500 or 1000")
+    lustre_gib: int = setting(0, Whole(minimum=0), "size of FSx for Lustre in GiB; 0: no file system")
+    lustre_mb_s_per_tib: int = setting(
+        250, Whole(minimum=1), "throughput of FSx for Lustre in MB/s per TiB: 125, 250, 500 or 1000"
+    )
     head_node: str | None = setting(None, Auto(item=Text()), "instance type of the head node")
-    login_nodes: int = setting(0, Whole(minimum=0, maximum=10), "login nodes")
-    login_pool: bool = setting(False, Flag(), "keep ParallelCluster's pool of login nodes when there are none")
-    kms_key_arn: str | None = setting(None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "key for encryption")
+    login_nodes: int = setting(0, Whole(minimum=0, maximum=10), "number of login nodes")
+    login_pool: bool = setting(False, Flag(), "keep ParallelCluster's pool of login nodes when login_nodes is 0")
+    kms_key_arn: str | None = setting(
+        None,
+        Nullable(item=Text(pattern=r"arn:.+", form="an ARN")),
+        "KMS key of volumes, buckets, logs and secrets; null: AWS's default encryption",
+    )
     access_log: bool = setting(False, Flag(), "log every request to the checkpoint bucket")
 
     @property
@@ -202,12 +212,14 @@ class RoleRequest:
     """Roles of the account that take the place of those which the stacks would make; null: the stack's own."""
 
     nodes: str | None = setting(
-        None, Nullable(item=ROLE_ARN), "of the machines of jobs, of all of HyperPod's, of an endpoint's containers"
+        None,
+        Nullable(item=ROLE_ARN),
+        "role of the job's nodes, of all HyperPod instances, or of an endpoint's containers",
     )
-    head_node: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's head node")
-    login_nodes: str | None = setting(None, Nullable(item=ROLE_ARN), "of a ParallelCluster's login nodes")
-    control_plane: str | None = setting(None, Nullable(item=ROLE_ARN), "of an EKS control plane")
-    pods: str | None = setting(None, Nullable(item=ROLE_ARN), "granted to the pods of jobs on Kubernetes")
+    head_node: str | None = setting(None, Nullable(item=ROLE_ARN), "role of ParallelCluster's head node")
+    login_nodes: str | None = setting(None, Nullable(item=ROLE_ARN), "role of ParallelCluster's login nodes")
+    control_plane: str | None = setting(None, Nullable(item=ROLE_ARN), "role of the EKS control plane")
+    pods: str | None = setting(None, Nullable(item=ROLE_ARN), "role of the job's pods on Kubernetes")
 
 
 @record
@@ -215,15 +227,19 @@ class SecurityRequest:
     """What the account demands of every role and stack."""
 
     permissions_boundary_arn: str | None = setting(
-        None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "boundary put on every role"
+        None, Nullable(item=Text(pattern=r"arn:.+", form="an ARN")), "permissions boundary of every role"
     )
     qualifier: str | None = setting(
-        None, Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")), "CDK bootstrap qualifier"
+        None,
+        Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")),
+        "qualifier of the CDK bootstrap",
     )
-    session_log: bool = setting(False, Flag(), "keep what Session Manager's shells show in a log group of the stack's")
-    roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "roles that exist")
+    session_log: bool = setting(False, Flag(), "log Session Manager's shells in a log group of the stack")
+    roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "existing IAM roles, used instead of new ones")
     kubernetes_access: tuple[str, ...] = setting(
-        (), Many(item=PRINCIPAL_ARN), "who may put jobs into an EKS cluster; none: whoever the account's IAM allows"
+        (),
+        Many(item=PRINCIPAL_ARN),
+        "IAM roles and users that may submit jobs to an EKS cluster; empty: those that the account's IAM allows",
     )
 
 
@@ -232,10 +248,10 @@ class Reservation:
     """A Capacity Block or an on-demand capacity reservation that exists."""
 
     id: str = setting(MISSING, RESERVATION_ID, "capacity reservation id")
-    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "begin")
-    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end")
-    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances in it")
-    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
+    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "start time")
+    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end time")
+    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "number of instances")
+    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "upfront fee in dollars")
 
 
 @record
@@ -248,21 +264,21 @@ class TrainingPlanReference:
             pattern=r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:training-plan/.+",
             form="the ARN of a training plan (arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME)",
         ),
-        "ARN",
+        "ARN of the training plan",
     )
-    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "begin")
-    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end")
-    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances in it")
-    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "what it cost up front")
+    starts_at: datetime | None = setting(None, Nullable(item=Instant()), "start time")
+    ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end time")
+    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "number of instances")
+    fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "upfront fee in dollars")
 
 
 @record
 class Credit:
     """Promotional credit that pays before cash does."""
 
-    pool: str = setting(MISSING, Text(), "name")
-    usd: Decimal = setting(MISSING, Usd(), "what is left in it")
-    expires: datetime | None = setting(None, Nullable(item=Instant()), "last day")
+    pool: str = setting(MISSING, Text(), "name of the credit")
+    usd: Decimal = setting(MISSING, Usd(), "remaining dollars")
+    expires: datetime | None = setting(None, Nullable(item=Instant()), "last valid day")
 
 
 @record
@@ -273,27 +289,31 @@ class PurchaseRequest:
         None, Open(item=Choice(words=PurchaseOption)), "purchase option"
     )
     plan_kind: SavingsPlanKind | None = setting(None, AnyOf(item=Choice(words=SavingsPlanKind)), "kind of Savings Plan")
-    term_years: int | None = setting(None, AnyOf(item=Whole(minimum=1, maximum=3)), "1 or 3")
-    payment: Payment = setting(Payment.NO_UPFRONT, Choice(words=Payment), "when a commitment is paid")
-    owned: bool = setting(False, Flag(), "the commitment is already paid for")
-    reservation: Reservation | None = setting(None, Nullable(item=Section(of=Reservation)), "Capacity Block or ODCR")
-    training_plan: TrainingPlanReference | None = setting(
-        None, Nullable(item=Section(of=TrainingPlanReference)), "SageMaker training plan"
+    term_years: int | None = setting(
+        None, AnyOf(item=Whole(minimum=1, maximum=3)), "term of a commitment in years: 1 or 3"
     )
-    deadline_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until it must be done")
-    wait_for_capacity_minutes: float = setting(30, Number(minimum=0), "how long to wait for instances")
+    payment: Payment = setting(Payment.NO_UPFRONT, Choice(words=Payment), "payment of a commitment")
+    owned: bool = setting(False, Flag(), "whether the commitment is already bought")
+    reservation: Reservation | None = setting(
+        None, Nullable(item=Section(of=Reservation)), "existing Capacity Block or on-demand capacity reservation (ODCR)"
+    )
+    training_plan: TrainingPlanReference | None = setting(
+        None, Nullable(item=Section(of=TrainingPlanReference)), "existing SageMaker training plan"
+    )
+    deadline_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until the job must be finished")
+    wait_for_capacity_minutes: float = setting(30, Number(minimum=0), "minutes to wait for capacity")
     interruptions_per_node_hour: float | None = setting(
-        None, Nullable(item=Number(minimum=0)), "replaces the spot hazard"
+        None, Nullable(item=Number(minimum=0)), "spot interruptions per node-hour; replaces the estimate"
     )
     price_overrides: Mapping[str, Decimal] = setting(
         dict,
         Table(item=Usd(), keys=r"[a-z0-9.-]+/[a-z-]+(/[a-z0-9-]+)?", form="type/option or type/option/region"),
-        "your own prices, $ per instance-hour",
+        "your own prices, in dollars per instance-hour",
     )
-    discount_percent: float = setting(0, Number(minimum=0, maximum=100), "off every compute price")
-    credits: tuple[Credit, ...] = setting((), Many(item=Section(of=Credit)), "credits that pay before cash")
+    discount_percent: float = setting(0, Number(minimum=0, maximum=100), "discount in percent on every compute price")
+    credits: tuple[Credit, ...] = setting((), Many(item=Section(of=Credit)), "promotional credits, used before cash")
     support_percent: float | None = setting(
-        None, Nullable(item=Number(minimum=0, maximum=100)), "what AWS Support takes of the account's bill"
+        None, Nullable(item=Number(minimum=0, maximum=100)), "AWS Support in percent of the account's bill"
     )
 
 
@@ -301,38 +321,49 @@ class PurchaseRequest:
 class Tracker:
     """A file beside the checkpoints that names the newest whole one, as some frameworks keep it."""
 
-    file: str = setting(MISSING, Text(pattern=r"[^/]+", form="a file name"), "its name")
-    text: str = setting("{step}", Text(), "what stands in it, with {step} or {name}")
+    file: str = setting(MISSING, Text(pattern=r"[^/]+", form="a file name"), "name of the tracker file")
+    text: str = setting("{step}", Text(), "content of the tracker file, with {step} or {name}")
 
 
 @record
 class CheckpointPolicy:
     """How progress is kept."""
 
-    uri: str | None = setting(None, Auto(item=PLACE), "where; auto: the cluster's checkpoint bucket")
-    mode: CheckpointMode = setting(CheckpointMode.AGENT, Choice(words=CheckpointMode), "who writes it")
+    uri: str | None = setting(
+        None, Auto(item=PLACE), "location of the checkpoints; auto: the cluster's checkpoint bucket"
+    )
+    mode: CheckpointMode = setting(
+        CheckpointMode.AGENT,
+        Choice(words=CheckpointMode),
+        "agent: Slipway uploads checkpoints; dcp: PyTorch DCP writes them to S3; own: the trainer stores them"
+        " itself; none: no checkpoints",
+    )
     layout: CheckpointLayout = setting(
-        CheckpointLayout.AUTO, Choice(words=CheckpointLayout), "what the framework calls its checkpoints"
+        CheckpointLayout.AUTO,
+        Choice(words=CheckpointLayout),
+        "checkpoint layout of the framework; auto: recognized from the files",
     )
     pattern: str | None = setting(
         None,
         Nullable(item=Text(form="a regular expression with one group, the step")),
-        "names that no layout describes",
+        "regular expression for checkpoint names that no layout matches; its group is the step",
     )
     tracker: Tracker | None = setting(
-        None, Nullable(item=Section(of=Tracker)), "with pattern: what names the newest whole checkpoint"
+        None, Nullable(item=Section(of=Tracker)), "with pattern: the file that names the newest whole checkpoint"
     )
     interval: float | None = setting(None, Auto(item=Number(above=0)), "seconds between checkpoints")
-    keep: int = setting(3, Whole(minimum=1), "whole checkpoints kept")
+    keep: int = setting(3, Whole(minimum=1), "number of whole checkpoints to keep")
     signal: SaveSignal = setting(
-        SaveSignal.AUTO, Choice(words=SaveSignal), "what asks the ranks to save; auto: the signal that they catch"
+        SaveSignal.AUTO, Choice(words=SaveSignal), "signal that asks the ranks to save; auto: a signal that they catch"
     )
-    grace_seconds: float = setting(90, Number(above=0), "what the ranks have to save before they are ended")
-    max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "upload bandwidth at most, MB/s")
+    grace_seconds: float = setting(90, Number(above=0), "seconds that the ranks have to save before they are ended")
+    max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "limit of the upload bandwidth in MB/s")
     restart: Restart = setting(
-        Restart.AUTO, Choice(words=Restart), "where no checkpoint can be read; fresh: begin at step 0"
+        Restart.AUTO,
+        Choice(words=Restart),
+        "if no checkpoint can be read; auto: the job stops; fresh: it starts at step 0",
     )
-    kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "with mode own: the key of the bucket at uri")
+    kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "with mode own: KMS key of the bucket in uri")
 
     @property
     def store_uri(self) -> str | None:
@@ -357,10 +388,16 @@ class CheckpointPolicy:
 class Budget:
     """What may be spent; checked on the high estimate."""
 
-    max_usd: Decimal | None = setting(None, Nullable(item=Usd()), "dollars for the job")
-    max_usd_per_hour: Decimal | None = setting(None, Nullable(item=Usd()), "dollars an hour for all nodes")
+    max_usd: Decimal | None = setting(
+        None,
+        Nullable(item=Usd()),
+        "spending limit of the job in dollars; compared with the high estimate before a launch",
+    )
+    max_usd_per_hour: Decimal | None = setting(
+        None, Nullable(item=Usd()), "spending limit of all nodes in dollars per hour"
+    )
     stop_at_usd: Decimal | None = setting(
-        None, Nullable(item=Usd()), "dollars at which the guard has the job save and ends the machines"
+        None, Nullable(item=Usd()), "dollars at which the guard lets the job save and ends the nodes"
     )
 
 
@@ -368,15 +405,15 @@ class Budget:
 class Guardrails:
     """What stops the meter in the account."""
 
-    ttl_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which the cluster stops")
-    idle_minutes: float | None = setting(
-        None, Auto(item=Number(minimum=0)), "idle time after which nodes stop; 0: never"
+    ttl_h: float | None = setting(
+        None, Nullable(item=Number(above=0)), "hours after a deployment until the guard stops the cluster"
     )
-    hung_minutes: float = setting(30, Number(minimum=0), "time without a step after which a job is stopped")
+    idle_minutes: float | None = setting(None, Auto(item=Number(minimum=0)), "idle minutes until nodes stop; 0: never")
+    hung_minutes: float = setting(30, Number(minimum=0), "minutes without progress until a job is stopped; 0: never")
     notify: tuple[str, ...] = setting(
         (),
         Many(item=Text(pattern=r"[^@\s]+@[^@\s]+|arn:.+|https://.+", form="an address, ARN or https URL")),
-        "who is told",
+        "email addresses, ARNs and https URLs that get notifications",
     )
 
 
@@ -387,20 +424,22 @@ class Volume:
     claim: str = setting(
         MISSING,
         Text(pattern=r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", form="the name of a PersistentVolumeClaim"),
-        "PersistentVolumeClaim",
+        "name of the PersistentVolumeClaim",
     )
-    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "where it is in every pod")
+    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "mount path in every pod")
 
 
 @record
 class DataSource:
     """A folder in S3 that the nodes fetch before the first step of a job."""
 
-    uri: str = setting(MISSING, S3_URI, "where the files lie")
-    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "where they go on the nodes")
-    shard: bool = setting(False, Flag(), "each node fetches its share of the files only")
-    gib: float | None = setting(None, Nullable(item=Number(above=0)), "their size, GiB, for the quote")
-    kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "the key of the bucket, if it has one of its own")
+    uri: str = setting(MISSING, S3_URI, "location of the files in S3")
+    path: str = setting(MISSING, Text(pattern=ABSOLUTE, form="an absolute path"), "folder for the files on the nodes")
+    shard: bool = setting(False, Flag(), "each node downloads only its share of the files")
+    gib: float | None = setting(None, Nullable(item=Number(above=0)), "size of the files in GiB, for the quote")
+    kms_key_arn: str | None = setting(
+        None, Nullable(item=KEY_ARN), "KMS key of the bucket; null: AWS's default encryption"
+    )
 
 
 @record
@@ -410,8 +449,8 @@ class Step:
     command: tuple[str, ...] = setting(
         MISSING, Many(item=Text(), words=True), "program and arguments; bash runs a string"
     )
-    on: StepNodes = setting(StepNodes.FIRST, Choice(words=StepNodes), "which nodes run it")
-    hours: float | None = setting(None, Nullable(item=Number(above=0)), "how long it takes, for the quote")
+    on: StepNodes = setting(StepNodes.FIRST, Choice(words=StepNodes), "nodes that run the step")
+    hours: float | None = setting(None, Nullable(item=Number(above=0)), "duration in hours, for the quote")
 
 
 @record
@@ -421,13 +460,15 @@ class RunSpec:
     command: tuple[str, ...] = setting(
         ("python", "train.py"), Many(item=Text(), words=True), "program and arguments; bash runs a string"
     )
-    workdir: str = setting(".", Text(), "folder shipped with the job, relative to the plan file")
+    workdir: str = setting(".", Text(), "folder uploaded with the job, relative to the plan file")
     image: str | None = setting(None, Nullable(item=Text()), "container image")
     container: str | None = setting(
-        None, Auto(item=Text(pattern="enroot|docker|none", form="enroot, docker or none")), "runtime"
+        None,
+        Auto(item=Text(pattern="enroot|docker|none", form="enroot, docker or none")),
+        "container runtime: enroot, docker or none",
     )
     env: Mapping[str, str] = setting(
-        dict, Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"), "environment"
+        dict, Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"), "environment variables"
     )
     secrets: Mapping[str, str] = setting(
         dict,
@@ -436,30 +477,36 @@ class RunSpec:
             keys=r"[A-Za-z_][A-Za-z0-9_]*",
             form="a variable name",
         ),
-        "environment by reference",
+        "environment variables, each with the ARN of a secret or parameter",
     )
     plain_env: tuple[str, ...] = setting(
         (),
         Many(item=Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")),
-        "variables of env that look like secrets and are none",
+        "variables of env that look like secrets but are not",
     )
-    setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines run before the command")
+    setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines before the command, at every start")
     before: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps before the command")
     after: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps after the command has completed")
-    outputs: tuple[str, ...] = setting((), Many(item=Text()), "files and folders brought to the store at the end")
+    outputs: tuple[str, ...] = setting((), Many(item=Text()), "files and folders to store at the end of the job")
     outputs_gib: float | None = setting(
         None,
         Nullable(item=Number(above=0)),
-        "their size, GiB, for the quote",
+        "size of the outputs in GiB, for the quote",
     )
-    data: tuple[DataSource, ...] = setting((), Many(item=Section(of=DataSource)), "folders in S3 that the nodes fetch")
+    data: tuple[DataSource, ...] = setting(
+        (), Many(item=Section(of=DataSource)), "folders in S3 that the nodes download before the command"
+    )
     volumes: tuple[Volume, ...] = setting((), Many(item=Section(of=Volume)), "volumes in every pod (Kubernetes)")
     retries: int | None = setting(
-        None, Auto(item=Whole(minimum=0)), "times a failed job is requeued; auto: so that it finishes with 90 %"
+        None,
+        Auto(item=Whole(minimum=0)),
+        "how often a failed job is requeued; auto: enough for a 90 % chance to finish",
     )
-    time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours after which it is stopped")
+    time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until the job is stopped")
     operator: Operator | None = setting(
-        None, Auto(item=Choice(words=Operator)), "what runs pods on Kubernetes; auto: what the cluster has"
+        None,
+        Auto(item=Choice(words=Operator)),
+        "operator that runs the pods on Kubernetes; auto: the one installed in the cluster",
     )
 
 
@@ -469,18 +516,24 @@ class PlanRequest:
 
     slipway: int = setting(MISSING, Whole(minimum=1, maximum=1), "version of the format: 1")
     name: str = setting(MISSING, NAME, "name of the plan")
-    workload: Workload = setting(Workload, Section(of=Workload), "train or serve; none: a cluster only")
-    target: TargetRequest = setting(TargetRequest, Section(of=TargetRequest), "where")
-    network: NetworkRequest = setting(NetworkRequest, Section(of=NetworkRequest), "network")
-    storage: StorageRequest = setting(StorageRequest, Section(of=StorageRequest), "storage")
-    security: SecurityRequest = setting(SecurityRequest, Section(of=SecurityRequest), "security")
-    purchase: PurchaseRequest = setting(PurchaseRequest, Section(of=PurchaseRequest), "how it is paid for")
-    checkpoint: CheckpointPolicy = setting(CheckpointPolicy, Section(of=CheckpointPolicy), "checkpoints")
-    budget: Budget = setting(Budget, Section(of=Budget), "limits on money")
-    guardrails: Guardrails = setting(Guardrails, Section(of=Guardrails), "what stops the meter")
-    run: RunSpec = setting(RunSpec, Section(of=RunSpec), "the command")
+    workload: Workload = setting(
+        Workload, Section(of=Workload), "a training job or a serving load; neither: a cluster only"
+    )
+    target: TargetRequest = setting(TargetRequest, Section(of=TargetRequest), "where the job runs")
+    network: NetworkRequest = setting(
+        NetworkRequest, Section(of=NetworkRequest), "a new network, a shared one, or your own VPC"
+    )
+    storage: StorageRequest = setting(
+        StorageRequest, Section(of=StorageRequest), "file systems, head node, login nodes"
+    )
+    security: SecurityRequest = setting(SecurityRequest, Section(of=SecurityRequest), "roles, permissions and logs")
+    purchase: PurchaseRequest = setting(PurchaseRequest, Section(of=PurchaseRequest), "how compute is paid for")
+    checkpoint: CheckpointPolicy = setting(CheckpointPolicy, Section(of=CheckpointPolicy), "how progress is stored")
+    budget: Budget = setting(Budget, Section(of=Budget), "spending limits")
+    guardrails: Guardrails = setting(Guardrails, Section(of=Guardrails), "automatic stops and notifications")
+    run: RunSpec = setting(RunSpec, Section(of=RunSpec), "the command and what it needs")
     tags: Mapping[str, str] = setting(
         dict,
         Table(item=TAG_VALUE, keys=TAG_KEY, form="a tag's key of your own", most=MOST_TAGS),
-        "tags of every resource, beside Slipway's own",
+        "tags of every resource, in addition to Slipway's own",
     )

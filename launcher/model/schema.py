@@ -1,6 +1,8 @@
 """The JSON Schema of a plan file and the commented file that `init` writes, both read off the request types."""
 
+import json
 from dataclasses import MISSING, Field, fields
+from decimal import Decimal
 from typing import Any
 
 from launcher.model import kinds
@@ -27,6 +29,8 @@ def _object(owner: type) -> dict[str, Any]:
         schema["description"] = field.metadata["doc"]
         if field.default is MISSING and field.default_factory is MISSING:
             required.append(field.name)
+        elif not isinstance(field.metadata["kind"], kinds.Section):
+            schema["default"] = _default(field)
         properties[field.name] = schema
     result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
@@ -113,7 +117,7 @@ workload:
 
 
 def commented_file(name: str, *, serve: bool = False) -> str:
-    """A plan file that works as it is, with every other key below it as a comment: default and meaning.
+    """A plan file that works unchanged, with every other key as a comment: default and meaning.
 
     Args:
         name: the plan's name.
@@ -129,7 +133,7 @@ def commented_file(name: str, *, serve: bool = False) -> str:
             continue
         kind = field.metadata["kind"]
         if not isinstance(kind, kinds.Section):
-            lines += ["", f"# {field.metadata['doc']}", f"# {field.name}: {_default(field)}"]
+            lines += ["", f"# {field.metadata['doc']}", f"# {field.name}: {_yaml(_default(field))}"]
             continue
         lines += ["", f"# {field.metadata['doc']}", f"# {field.name}:"]
         lines += [f"# {line}" for line in _comments(kind.of, depth=1, without=set(), mark="")]
@@ -142,29 +146,36 @@ def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -
     for field in fields(owner):
         if field.name in without:
             continue
-        entry = f"{field.name}: {_default(field)}"
+        entry = f"{field.name}: {_yaml(_default(field))}"
         lines.append(f"{indent}{mark}{entry:<34} # {field.metadata['doc']}{_words(field)}")
     return lines
 
 
-def _default(each: Field[Any]) -> str:
-    """A key's default as YAML writes it."""
+def _default(each: Field[Any]) -> Any:
+    """A key's default as JSON."""
     kind, value = each.metadata["kind"], each.default
     if isinstance(kind, kinds.Open | kinds.AnyOf | kinds.NodeCount):
         return "any"
     if isinstance(kind, kinds.Auto):
         return "auto"
     if isinstance(kind, kinds.Section | kinds.Table):
-        return "{}"
+        return {}
     if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else str(value)
+    return str(value) if isinstance(value, str) else value
+
+
+def _yaml(value: Any) -> str:
+    """A default as YAML writes it."""
+    if isinstance(value, list):
         return "[" + ", ".join(value) + "]"
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _words(each: Field[Any]) -> str:
     """The closed vocabulary of a key, for its comment."""
     kind = each.metadata["kind"]
     item = getattr(kind, "item", kind)
-    return f": {' | '.join(word.value for word in item.words)}" if isinstance(item, kinds.Choice) else ""
+    return f" ({' | '.join(word.value for word in item.words)})" if isinstance(item, kinds.Choice) else ""

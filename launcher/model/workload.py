@@ -46,19 +46,19 @@ gpt-oss-120b (116.8, 5.1, 128, 4): 3.5, 4.9, 2.5 and 1.3 %."""
 class ModelDimensions:
     """A model given by its dimensions; `params_b` (billions of parameters) is enough."""
 
-    params_b: float = setting(MISSING, Number(above=0, maximum=100_000), "billions of parameters, all of them")
+    params_b: float = setting(MISSING, Number(above=0, maximum=100_000), "billions of parameters in total")
     active_params_b: float | None = setting(
-        None, Nullable(item=Number(above=0)), "billions of parameters a token passes through (mixture of experts)"
+        None, Nullable(item=Number(above=0)), "billions of parameters per token (mixture of experts)"
     )
     experts: int | None = setting(
-        None, Nullable(item=Whole(minimum=2)), "experts in a layer (mixture of experts), with top_k"
+        None, Nullable(item=Whole(minimum=2)), "experts per layer (mixture of experts), with top_k"
     )
-    top_k: int | None = setting(None, Nullable(item=Whole(minimum=1)), "experts that a token passes through")
-    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "layers with attention")
-    hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "width of the residual stream")
+    top_k: int | None = setting(None, Nullable(item=Whole(minimum=1)), "experts per token")
+    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention layers")
+    hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "hidden size")
     heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention heads")
-    kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key and value heads")
-    vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens in the vocabulary")
+    kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key-value heads")
+    vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "vocabulary size")
 
     @property
     def active_b(self) -> float:
@@ -76,9 +76,11 @@ class ModelDimensions:
 class TrainingData:
     """Where the training data lie, for the bill of moving them."""
 
-    uri: str | None = setting(None, Nullable(item=Text(pattern=r"s3://.+", form="s3://bucket/prefix")), "s3:// address")
+    uri: str | None = setting(
+        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://bucket/prefix")), "location of the data in S3"
+    )
     gib: float = setting(0, Number(minimum=0), "size in GiB")
-    region: str | None = setting(None, Nullable(item=Text()), "region the data lie in, when not the cluster's")
+    region: str | None = setting(None, Nullable(item=Text()), "region of the data, if not the cluster's")
 
 
 @record
@@ -88,49 +90,51 @@ class TrainingWorkload:
     model: str | ModelDimensions | None = setting(
         None,
         Nullable(item=NameOr(of=ModelDimensions)),
-        "a known name, or {params_b, experts, top_k, layers, hidden, ...}",
+        "model name, or {params_b, experts, top_k, layers, hidden, ...}",
     )
-    method: Method = setting(Method.FULL, Choice(words=Method), "how the weights are trained")
+    method: Method = setting(Method.FULL, Choice(words=Method), "training method")
     tokens_b: float | None = setting(
         None, Nullable(item=Number(above=0, maximum=1e6, unit="billions of tokens")), "billions of tokens to train on"
     )
     hours: float | None = setting(
-        None, Nullable(item=Number(above=0)), "hours of progress instead of tokens; needs type and nodes"
+        None,
+        Nullable(item=Number(above=0)),
+        "hours of progress, instead of tokens_b; needs target.instance_type and target.nodes",
     )
-    sequence_length: int = setting(4096, Whole(minimum=1, maximum=16_777_216), "tokens in a sequence")
-    global_batch_tokens: int | None = setting(
-        None, Nullable(item=Whole(minimum=1)), "tokens in a step, all chips together"
-    )
-    precision: Precision = setting(Precision.BF16, Choice(words=Precision), "number format of the matrix products")
+    sequence_length: int = setting(4096, Whole(minimum=1, maximum=16_777_216), "tokens per sequence")
+    global_batch_tokens: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens per step, over all chips")
+    precision: Precision = setting(Precision.BF16, Choice(words=Precision), "number format of matrix multiplications")
     micro_batch: int | None = setting(
-        None, Nullable(item=Whole(minimum=1, maximum=65_536)), "sequences of one chip in a micro-step"
+        None, Nullable(item=Whole(minimum=1, maximum=65_536)), "sequences per chip and micro-step"
     )
     recompute: Recompute | None = setting(
         None,
         Auto(item=Choice(words=Recompute)),
-        "activations computed again; auto: full with stack huggingface, else selective",
+        "activation recomputation; auto: full with stack huggingface, otherwise selective",
     )
     stack: Stack | None = setting(
         None,
         Auto(item=Choice(words=Stack)),
-        "tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD), huggingface (Trainer, PEFT, TRL, "
-        "axolotl) or untuned; auto: from the job's imports and command, else huggingface for LoRA and QLoRA, framework "
-        "for the rest",
+        "training software: tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD), "
+        "huggingface (Trainer, PEFT, TRL, axolotl) or untuned; auto: from the job's imports and command, "
+        "otherwise huggingface for LoRA and QLoRA, framework for the rest",
     )
     throughput_tokens_per_s: float | None = setting(
-        None, Nullable(item=Number(above=0)), "measured on one node of the pinned type; replaces the estimate"
+        None,
+        Nullable(item=Number(above=0)),
+        "measured tokens per second of one node; replaces the estimate; needs target.instance_type",
     )
     custom_kernels: CustomKernels = setting(
-        CustomKernels.NONE, Choice(words=CustomKernels), "hand-written CUDA or Triton in the model"
+        CustomKernels.NONE, Choice(words=CustomKernels), "custom CUDA or Triton kernels in the model"
     )
-    runs: int = setting(1, Whole(minimum=1, maximum=1_000_000), "how often the job is run in all")
-    runs_per_month: float = setting(1, Number(above=0), "how often in a month")
+    runs: int = setting(1, Whole(minimum=1, maximum=1_000_000), "total number of runs")
+    runs_per_month: float = setting(1, Number(above=0), "runs per month")
     port_weeks: float | None = setting(
-        None, Auto(item=Number(minimum=0)), "engineer-weeks to port to Neuron; auto follows custom_kernels"
+        None, Auto(item=Number(minimum=0)), "engineer-weeks to port the job to Neuron; auto: from custom_kernels"
     )
-    engineer_usd_per_week: Decimal = setting(Decimal(5000), Usd(), "what an engineer-week costs")
+    engineer_usd_per_week: Decimal = setting(Decimal(5000), Usd(), "cost of an engineer-week in dollars")
     traits: tuple[Trait, ...] = setting(
-        (), Many(item=Choice(words=Trait)), "circumstances that decide beside the price"
+        (), Many(item=Choice(words=Trait)), "reasons beside the price that slipway compare counts"
     )
     data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
 
@@ -140,32 +144,39 @@ class BedrockRequest:
     """How Bedrock may be used instead of machines."""
 
     model: str | None = setting(
-        None, Nullable(item=Text()), "Bedrock model id; none: the one with the same weights, or of the same name"
+        None, Nullable(item=Text()), "Bedrock model id; null: the Bedrock model with the same weights or the same name"
     )
     mode: BedrockMode | None = setting(
         None,
         AnyOf(item=Choice(words=BedrockMode)),
-        "how it is paid; any: by the token, in a batch where asynchronous, and the others where their price is known",
+        "billing mode; any: on-demand, batch with asynchronous, and the other modes if their price is known",
     )
     profile: BedrockProfile | None = setting(
         None,
         Auto(item=Choice(words=BedrockProfile)),
-        "inference profile; none: the region alone; auto: the region, else its part of the world, else global",
+        "inference profile; none: only the region; auto: the region's price, otherwise its geography's, "
+        "otherwise the global price",
     )
     provisioned_usd_per_hour: Decimal | None = setting(
-        None, Nullable(item=Usd()), "your price of one model unit; none is public for current models"
+        None,
+        Nullable(item=Usd()),
+        "your price of a model unit in dollars per hour; AWS publishes none for current models",
     )
-    provisioned_units: int = setting(1, Whole(minimum=1, maximum=10_000), "model units the load needs, as AWS told you")
+    provisioned_units: int = setting(
+        1, Whole(minimum=1, maximum=10_000), "model units that the load needs, as AWS told you"
+    )
     import_copies: int | None = setting(
         None,
         Nullable(item=Whole(minimum=1, maximum=10_000)),
-        "copies of imported weights that run while there are requests (CloudWatch's ModelCopy); offers custom-import",
+        "copies of imported weights that run while requests arrive (CloudWatch's ModelCopy); needed for custom-import",
     )
     import_units: int | None = setting(
-        None, Auto(item=Whole(minimum=1, maximum=10_000)), "custom model units of a copy, as GetImportedModel tells"
+        None, Auto(item=Whole(minimum=1, maximum=10_000)), "custom model units per copy, from GetImportedModel"
     )
     import_usd_per_unit_minute: Decimal | None = setting(
-        None, Nullable(item=Usd()), "your price of a custom model unit; none: the one that is known of the region"
+        None,
+        Nullable(item=Usd()),
+        "your price of a custom model unit in dollars per minute; null: the known price of the region",
     )
 
 
@@ -174,46 +185,56 @@ class ServingWorkload:
     """A serving load: a model, traffic and latency limits."""
 
     model: str | ModelDimensions | None = setting(
-        None, Nullable(item=NameOr(of=ModelDimensions)), "a known name, or its dimensions"
+        None, Nullable(item=NameOr(of=ModelDimensions)), "model name, or its dimensions"
     )
     model_uri: str | None = setting(None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "weights in S3")
     artifacts_uri: str | None = setting(
-        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "compiled model"
+        None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "model compiled for Neuron, in S3"
     )
     task: ServingTask = setting(ServingTask.CHAT, Choice(words=ServingTask), "kind of request")
     precision: ServingPrecision = setting(
-        ServingPrecision.BF16, Choice(words=ServingPrecision), "format of the weights"
+        ServingPrecision.BF16, Choice(words=ServingPrecision), "number format of the weights"
     )
-    input_tokens: int = setting(1000, Whole(minimum=1), "tokens in a request")
+    input_tokens: int = setting(1000, Whole(minimum=1), "tokens per request")
     cached_input_fraction: float = setting(
-        0.0, Number(minimum=0, maximum=1), "share of a request that all have in common, read from a prompt cache"
+        0.0,
+        Number(minimum=0, maximum=1),
+        "share of a request that all requests have in common, read from a prompt cache",
     )
-    output_tokens: int = setting(250, Whole(minimum=0), "tokens in an answer")
+    output_tokens: int = setting(250, Whole(minimum=0), "tokens per response")
     requests_per_s: float | None = setting(None, Nullable(item=Number(minimum=0)), "requests per second, all day")
     hourly_requests_per_s: tuple[float, ...] | None = setting(
         None,
         Nullable(item=Many(item=Number(minimum=0), exactly=24)),
-        "requests per second by hour of the day, in the time zone of schedule",
+        "requests per second in each hour of the day, in the time zone of schedule",
     )
-    max_ttft_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time to the first token")
-    max_tpot_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit on the time per output token")
-    streaming: bool = setting(True, Flag(), "answers arrive token by token")
+    max_ttft_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit of the time to first token")
+    max_tpot_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit of the time per output token")
+    streaming: bool = setting(True, Flag(), "responses arrive token by token")
     asynchronous: bool = setting(False, Flag(), "requests may wait in a queue")
-    min_instances: int = setting(1, Whole(minimum=0), "instances always there")
-    max_instances: int | None = setting(None, Nullable(item=Whole(minimum=1)), "instances at most")
-    zones: int = setting(1, Whole(minimum=1, maximum=6), "availability zones")
-    tensor_parallel: int | None = setting(None, Auto(item=Whole(minimum=1)), "chips or cores that share a copy")
+    min_instances: int = setting(1, Whole(minimum=0), "minimum number of instances")
+    max_instances: int | None = setting(None, Nullable(item=Whole(minimum=1)), "maximum number of instances")
+    zones: int = setting(1, Whole(minimum=1, maximum=6), "number of availability zones")
+    tensor_parallel: int | None = setting(None, Auto(item=Whole(minimum=1)), "chips or cores per model copy")
     batch_size: int | None = setting(None, Auto(item=Whole(minimum=1)), "requests decoded together")
-    sequence_length: int | None = setting(None, Auto(item=Whole(minimum=1)), "longest request with its answer")
-    image: str | None = setting(None, Auto(item=Text()), "container image")
-    deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old")
-    schedule: tuple[str, ...] = setting(
-        (), Many(item=Text()), "ranges of instances by the clock: cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
+    sequence_length: int | None = setting(
+        None, Auto(item=Whole(minimum=1)), "maximum tokens of a request with its response"
     )
-    data_capture: bool = setting(False, Flag(), "keep requests and answers in S3")
-    bedrock: BedrockRequest = setting(BedrockRequest, Section(of=BedrockRequest), "Bedrock instead of machines")
-    port_weeks: float | None = setting(None, Nullable(item=Number(minimum=0)), "engineer-weeks to port to Neuron")
-    operations_usd_per_month: Decimal | None = setting(None, Nullable(item=Usd()), "what running it costs in people")
+    image: str | None = setting(None, Auto(item=Text()), "container image")
+    deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old one")
+    schedule: tuple[str, ...] = setting(
+        (), Many(item=Text()), "ranges of instances by time of day: cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
+    )
+    data_capture: bool = setting(False, Flag(), "store requests and responses in S3")
+    bedrock: BedrockRequest = setting(BedrockRequest, Section(of=BedrockRequest), "Bedrock instead of instances")
+    port_weeks: float | None = setting(
+        None, Nullable(item=Number(minimum=0)), "engineer-weeks to port the model to Neuron"
+    )
+    operations_usd_per_month: Decimal | None = setting(
+        None,
+        Nullable(item=Usd()),
+        "staff cost of operating the instances in dollars per month; null: half a day of an engineer",
+    )
 
     @property
     def hourly(self) -> tuple[float, ...]:

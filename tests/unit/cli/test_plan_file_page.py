@@ -74,10 +74,16 @@ def allowed(schema: dict[str, Any]) -> str:
     return f"{kind} ({bounds})" if bounds else kind
 
 
+def written(value: Any) -> str:
+    """A value as YAML writes it on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
+    return f"`{text.removesuffix('...' + chr(10)).strip()}`"
+
+
 def row(path: str, schema: dict[str, Any]) -> str:
-    value = example(path)
-    shown = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).removesuffix("...\n").strip()
-    cells = [f"`{path.rpartition('.')[2]}`", schema["description"], allowed(schema), f"`{shown}`"]
+    default = written(schema["default"]) if "default" in schema else "required"
+    name = f"`{path.rpartition('.')[2]}`"
+    cells = [name, schema["description"], default, allowed(schema), written(example(path))]
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
@@ -87,10 +93,8 @@ def page() -> str:
     lines = [
         "# Plan file",
         "",
-        "Every key, written from `slipway schema`. `slipway init` writes a commented file. A key that is left out",
-    ]
-    lines += [
-        "has its default; `any` lets Slipway choose by price. An unknown key is an error that names the nearest one.",
+        "Every key, as in `slipway schema`. `slipway init` writes a commented file. If you leave out a key, it has its",
+        "default. With `any`, Slipway chooses by price. An unknown key is an error that names the nearest known key.",
         "",
     ]
     for section in sections:
@@ -104,7 +108,7 @@ def page() -> str:
             )
             text = every[section]["description"]
             lines += [f"## {section}", "", f"{text[0].upper()}{text[1:]}{many}.{named}", ""]
-        lines += ["| key | meaning | allowed | example |", "|---|---|---|---|"] if own else []
+        lines += ["| key | meaning | default | allowed | example |", "|---|---|---|---|---|"] if own else []
         lines += [*(row(path, schema) for path, schema in own.items()), ""]
     return "\n".join(lines)
 
@@ -119,6 +123,7 @@ def test_every_example_is_one_that_the_schema_takes():
             value = example(path)
             assert value is not None, f"no plan of examples/ has {path}: give it one in plan_file_examples.yaml"
             jsonschema.Draft202012Validator(schema).validate(value)
+            jsonschema.Draft202012Validator(schema).validate(schema.get("default", value))
             assert len(json.dumps(value)) <= LONGEST, path
 
 
