@@ -25,10 +25,10 @@ BAD_NODE = 78  # EX_CONFIG of sysexits.h
 def start(archive: Path, arguments: "list[str]") -> int:
     """Unpack if needed, then run the agent; returns its exit code."""
     if sys.version_info < OLDEST_PYTHON:
-        wanted = ".".join(str(number) for number in OLDEST_PYTHON)
-        found = ".".join(str(number) for number in sys.version_info[:3])
+        required = ".".join(str(number) for number in OLDEST_PYTHON)
+        actual = ".".join(str(number) for number in sys.version_info[:3])
         sys.stderr.write(
-            f"slipway-agent: needs Python {wanted} or later, got {found} ({sys.executable}); start it with a "
+            f"slipway-agent: needs Python {required} or later, got {actual} ({sys.executable}); start it with a "
             "later Python\n"
         )
         return BAD_NODE

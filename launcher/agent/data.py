@@ -104,21 +104,21 @@ class Data:
         if source.shard or source.shared:
             keys = keys[peers.part :: peers.parts]
         folder = Path(source.path)
-        wanted = {key: stamps[key] for key in keys if not _is_there(folder / key, stamps[key])}
-        size = sum(each for each, _ in wanted.values())
+        missing = {key: stamps[key] for key in keys if not _is_there(folder / key, stamps[key])}
+        size = sum(file_bytes for file_bytes, _ in missing.values())
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
         if free < size:
             raise OSError(f"{source.path} has {free:,} bytes free, but the data needs {size:,} bytes")
-        left = list(wanted)
-        while left and not self._over.is_set():
-            some = left[:_AT_ONCE]
-            self._patiently(lambda some=some: _download(store, folder, {key: wanted[key] for key in some}))  # type: ignore[misc]
-            del left[:_AT_ONCE]
-        there = len(keys) - len(wanted)
+        remaining = list(missing)
+        while remaining and not self._over.is_set():
+            some = remaining[:_AT_ONCE]
+            self._patiently(lambda some=some: _download(store, folder, {key: missing[key] for key in some}))  # type: ignore[misc]
+            del remaining[:_AT_ONCE]
+        present = len(keys) - len(missing)
         seconds = round(time.monotonic() - begun, 1)
         self._services.log.append(
-            "data-fetched", data=at, path=source.path, files=len(wanted), bytes=size, there=there, seconds=seconds
+            "data-fetched", data=at, path=source.path, files=len(missing), bytes=size, there=present, seconds=seconds
         )
 
     def _patiently(self, call: Callable[[], _Result]) -> _Result:
@@ -159,15 +159,15 @@ def _is_there(path: Path, stamp: tuple[int, float]) -> bool:
     return (status.st_size, int(status.st_mtime)) == (stamp[0], int(stamp[1]))
 
 
-def _download(store: Store, folder: Path, wanted: dict[str, tuple[int, float]]) -> None:
+def _download(store: Store, folder: Path, files: dict[str, tuple[int, float]]) -> None:
     """Bring some files: each has its name only when it is whole."""
-    for key in wanted:
+    for key in files:
         (folder / key).parent.mkdir(parents=True, exist_ok=True)
     with store.downloads() as downloads:
-        for key, (size, _) in wanted.items():
+        for key, (size, _) in files.items():
             downloads.download(key, folder / f"{key}{_PARTIAL}", size)
         downloads.wait()
-    for key, (_, written_s) in wanted.items():
+    for key, (_, written_s) in files.items():
         partial = folder / f"{key}{_PARTIAL}"
         os.utime(partial, (written_s, written_s))
         partial.replace(folder / key)

@@ -109,8 +109,8 @@ class _Reader:
 
     def group(self) -> list[Any]:
         """End a group: what came since the mark."""
-        found, self._stack = self._stack, self._below.pop()
-        return found
+        items, self._stack = self._stack, self._below.pop()
+        return items
 
     def push(self, make: Callable[[Iterable[Any]], Any], number: int | None = None) -> None:
         """Put something made of the last so many values on the stack; of the group where no number is given."""
@@ -145,10 +145,10 @@ class _Reader:
 
 def _pairs(values: Iterable[Any]) -> dict[Hashable, Any]:
     """The items of a mapping. A key that is a container is left out: its hash may take for ever, or the stack."""
-    found = list(values)
+    items = list(values)
     return {
         key: value
-        for key, value in zip(found[::2], found[1::2], strict=True)
+        for key, value in zip(items[::2], items[1::2], strict=True)
         if not isinstance(key, tuple | list | dict)
     }
 

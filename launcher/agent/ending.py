@@ -133,8 +133,8 @@ def give_up(events: Path, log: EventLog, *, own: bool) -> None:
         log: Takes the word.
         own: The trainer keeps its checkpoints by itself: as long as none of them was recognised, nothing is known.
     """
-    found = list(telling_events(events))
-    if not fails_in_place(found) or (own and newest_step(found) < 0):
+    told = list(telling_events(events))
+    if not fails_in_place(told) or (own and newest_step(told) < 0):
         return
     log.append(NOT_TRIED_AGAIN, reason=NO_PROGRESS)
     try:

@@ -80,8 +80,8 @@ class EventLog:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                whole = b"\n" + line if self._torn else line
-                self._torn = os.write(descriptor, whole) < len(whole)  # a disk that fills up takes a piece of it
+                data = b"\n" + line if self._torn else line
+                self._torn = os.write(descriptor, data) < len(data)  # a disk that fills up takes a piece of it
             finally:
                 os.close(descriptor)
         except OSError as error:

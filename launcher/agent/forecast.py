@@ -73,12 +73,12 @@ def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:
     >>> beyond(120, low=90, high=130, budget=100)
     {'budget': 'the forecast, $120.00, is above the budget of $100.00'}
     """
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     if budget is not None and usd > budget:
-        told["budget"] = f"the forecast, ${usd:,.2f}, is above the budget of ${budget:,.2f}"
+        reasons["budget"] = f"the forecast, ${usd:,.2f}, is above the budget of ${budget:,.2f}"
     if low is not None and high is not None and not low <= usd <= high:
-        told["quote"] = f"the forecast, ${usd:,.2f}, is outside of the quoted range, ${low:,.2f} to ${high:,.2f}"
-    return told
+        reasons["quote"] = f"the forecast, ${usd:,.2f}, is outside of the quoted range, ${low:,.2f} to ${high:,.2f}"
+    return reasons
 
 
 def hours_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int) -> float | None:
@@ -89,11 +89,11 @@ def hours_of_earlier(events: Iterable[Mapping[str, Any]], attempt: int) -> float
     >>> hours_of_earlier(found, 2), hours_of_earlier(found, 1), hours_of_earlier(found, 3)
     (0.5, 0.0, None)
     """
-    times: dict[int, list[datetime]] = {each: [] for each in range(1, attempt)}
+    times: dict[int, list[datetime]] = {number: [] for number in range(1, attempt)}
     for event in events:
         number, at = event.get("attempt"), event.get("time")
         if number in times and isinstance(at, str):
             times[number].append(datetime.fromisoformat(at.replace("Z", "+00:00")))  # Python 3.10 does not know Z
     if not all(times.values()):
         return None
-    return sum((max(found) - min(found)).total_seconds() for found in times.values()) / HOUR_S
+    return sum((max(moments) - min(moments)).total_seconds() for moments in times.values()) / HOUR_S

@@ -294,11 +294,11 @@ def _steps(value: Any) -> tuple[StepSpec, ...]:
 def _data(value: Any) -> tuple[DataSpec, ...]:
     names = {field_.name for field_ in fields(DataSpec)}
     kinds = {"uri": str, "path": str, "shard": bool, "shared": bool}
-    if not isinstance(value, list) or not all(isinstance(each, dict) and each.keys() == names for each in value):
+    if not isinstance(value, list) or not all(isinstance(source, dict) and source.keys() == names for source in value):
         raise TypeError(f"a list of mappings with the keys {', '.join(sorted(names))}")
-    if not all(isinstance(each[name], kind) for each in value for name, kind in kinds.items()):
+    if not all(isinstance(source[name], kind) for source in value for name, kind in kinds.items()):
         raise TypeError("a list of mappings with texts, and true or false for shard and shared")
-    return tuple(DataSpec(**each) for each in value)
+    return tuple(DataSpec(**source) for source in value)
 
 
 def _strings(value: Any) -> dict[str, str]:
@@ -392,13 +392,13 @@ class _Reader:
         if isinstance(kind, type):
             if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
                 return value
-            wanted = _KIND_NAMES[kind]
+            expected = _KIND_NAMES[kind]
         else:
             try:
                 return kind(value)
             except TypeError as error:
-                wanted = str(error)
-        self.problems.append(f"{self._prefix}{name}: got {value!r}; it must be {wanted}")
+                expected = str(error)
+        self.problems.append(f"{self._prefix}{name}: got {value!r}; it must be {expected}")
         return None
 
     def refuse_the_rest(self) -> None:
@@ -444,7 +444,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
         )
         if (value := getattr(spec, name)) is not None and not _URI.fullmatch(value)
     )
-    negative = (each for each in ("leave_before_s", "retries") if not (getattr(spec, each) or 0) >= 0)
+    negative = (setting for setting in ("leave_before_s", "retries") if not (getattr(spec, setting) or 0) >= 0)
     problems.extend(f"{name}: got {getattr(spec, name)}; it must not be negative" for name in negative)
     try:
         spec.leaves_at()
@@ -462,9 +462,9 @@ def _file_problems(spec: JobSpec) -> list[str]:
     if (spec.outputs or spec.before or spec.after or spec.data) and spec.plan_uri is None:
         problems.append("plan_uri: missing; outputs, steps and data need s3://bucket/prefix")
     problems.extend(
-        f"data[{number}]: got {each.uri!r} and {each.path!r}; it must be s3://bucket/prefix and an absolute path"
-        for number, each in enumerate(spec.data)
-        if not (_URI.fullmatch(each.uri) and each.path.startswith(("/", "${")))
+        f"data[{number}]: got {source.uri!r} and {source.path!r}; it must be s3://bucket/prefix and an absolute path"
+        for number, source in enumerate(spec.data)
+        if not (_URI.fullmatch(source.uri) and source.path.startswith(("/", "${")))
     )
     return problems
 

@@ -87,15 +87,15 @@ class Rendezvous:
         Raises:
             StoreError: The store refuses for good.
         """
-        left: int | None = None
+        latest: int | None = None
         while not over():
             try:
-                number = self._seat(left)
+                number = self._seat(latest)
                 if self.completed:
                     return None
                 if number is not None and self._begun(number, over=over):
                     return replace(self._place, attempt=number, session=f"{self._place.session}.l{number}")
-                left = left if number is None else number
+                latest = latest if number is None else number
             except StoreError as error:
                 if error.permanent:
                     raise
@@ -118,12 +118,12 @@ class Rendezvous:
         """
         while True:
             try:
-                found = self._store.find_text(LIFE)
-                life = None if found is None else parse_attempt_state(found.text)
-                if life is None or life.number != self._number or life.completed:
-                    return life is not None and life.completed
-                done = replace(life, completed=True, stopped=stopped).to_json()
-                if self._place.part == 0 and self._store.swap_text(LIFE, done, before=found) is not None:
+                stored = self._store.find_text(LIFE)
+                state = None if stored is None else parse_attempt_state(stored.text)
+                if state is None or state.number != self._number or state.completed:
+                    return state is not None and state.completed
+                done = replace(state, completed=True, stopped=stopped).to_json()
+                if self._place.part == 0 and self._store.swap_text(LIFE, done, before=stored) is not None:
                     return True
                 if self._place.part > 0:
                     self._once("waiting for the first node to end")
@@ -160,14 +160,14 @@ class Rendezvous:
             StoreError: The store refuses, or does not answer.
         """
         while not self.completed:
-            found = self._store.find_text(LIFE)
-            life = None if found is None else parse_attempt_state(found.text)
-            if life is not None and life.completed:
+            stored = self._store.find_text(LIFE)
+            state = None if stored is None else parse_attempt_state(stored.text)
+            if state is not None and state.completed:
                 return
-            done = replace(life or AttemptState(number=1), completed=True, failed=code)
-            self.completed = self._store.swap_text(LIFE, done.to_json(), before=found) is not None
-            if life is not None and self.completed:
-                self._declare_over(life.number)
+            done = replace(state or AttemptState(number=1), completed=True, failed=code)
+            self.completed = self._store.swap_text(LIFE, done.to_json(), before=stored) is not None
+            if state is not None and self.completed:
+                self._declare_over(state.number)
 
     def fail(
         self, code: int, *, over: Callable[[], bool], number: int | None = None, newest: int | None = None
@@ -189,21 +189,21 @@ class Rendezvous:
         number = self._number if number is None else number
         while True:
             try:
-                found = self._store.find_text(LIFE)
-                life = None if found is None else parse_attempt_state(found.text)
-                if life is None or life.completed:
-                    return life is not None and life.failed is not None
-                failures = life.failures + (life.counted < number)
-                earlier = life.step if life.step_of < number else None
+                stored = self._store.find_text(LIFE)
+                state = None if stored is None else parse_attempt_state(stored.text)
+                if state is None or state.completed:
+                    return state is not None and state.failed is not None
+                failures = state.failures + (state.counted < number)
+                earlier = state.step if state.step_of < number else None
                 stuck = newest is not None and earlier is not None and newest <= earlier
                 final = code in exits.NEVER_AGAIN or failures > (self._retries or 0) or stuck
-                if life.counted >= number and not final and (newest is None or life.step_of >= number):
+                if state.counted >= number and not final and (newest is None or state.step_of >= number):
                     return False
-                counted = replace(life, failures=failures, counted=max(number, life.counted))
+                counted = replace(state, failures=failures, counted=max(number, state.counted))
                 if newest is not None:
                     counted = replace(counted, step=newest, step_of=number)
                 done = replace(counted, completed=True, failed=code) if final else counted
-                if self._store.swap_text(LIFE, done.to_json(), before=found) is not None:
+                if self._store.swap_text(LIFE, done.to_json(), before=stored) is not None:
                     return final
             except StoreError as error:
                 if error.permanent:
@@ -213,41 +213,41 @@ class Rendezvous:
                 return False
             time.sleep(_LOOK_S)
 
-    def _seat(self, left: int | None) -> int | None:
-        found = self._store.find_text(LIFE)
-        life = None if found is None else parse_attempt_state(found.text)
-        if life is not None and life.completed:
-            self.completed, self.stopped, self.failed = True, life.stopped, life.failed
+    def _seat(self, latest: int | None) -> int | None:
+        stored = self._store.find_text(LIFE)
+        state = None if stored is None else parse_attempt_state(stored.text)
+        if state is not None and state.completed:
+            self.completed, self.stopped, self.failed = True, state.stopped, state.failed
             return None
         if self._place.part == 0:
-            return self._begin(found, life)
-        if life is None:
+            return self._begin(stored, state)
+        if state is None:
             self._once("waiting for the first node of the job")
             return None
-        if life.number == left:
-            self._declare_over(life.number)
+        if state.number == latest:
+            self._declare_over(state.number)
             return None
-        seat = f"{folder_of(life.number)}/{SEAT}{self._place.part}"
+        seat = f"{folder_of(state.number)}/{SEAT}{self._place.part}"
         if self._store.swap_text(seat, self._name, before=None) is None and not self._holds(seat):
-            self._declare_over(life.number)
+            self._declare_over(state.number)
             return None
-        return life.number
+        return state.number
 
-    def _begin(self, found: StoredText | None, life: AttemptState | None) -> int | None:
+    def _begin(self, stored: StoredText | None, state: AttemptState | None) -> int | None:
         """Begin the next life, on the first pod; None where somebody else changed it first."""
-        if life is not None:
-            self._declare_over(life.number)
-        number = 1 if life is None else life.number + 1
-        begun = AttemptState(number=number) if life is None else replace(life, number=number)
-        if self._store.swap_text(LIFE, begun.to_json(), before=found) is None:
+        if state is not None:
+            self._declare_over(state.number)
+        number = 1 if state is None else state.number + 1
+        begun = AttemptState(number=number) if state is None else replace(state, number=number)
+        if self._store.swap_text(LIFE, begun.to_json(), before=stored) is None:
             return None
         self._store.swap_text(f"{folder_of(number)}/{SEAT}0", self._name, before=None)
         return number
 
     def _holds(self, seat: str) -> bool:
         """Whether a seat is this process's own: the answer to an earlier try was lost."""
-        found = self._store.find_text(seat)
-        return found is not None and found.text == self._name
+        stored = self._store.find_text(seat)
+        return stored is not None and stored.text == self._name
 
     def _begun(self, number: int, *, over: Callable[[], bool]) -> bool:
         pause = _LOOK_S
@@ -263,8 +263,8 @@ class Rendezvous:
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
             newest = self._store.find_text(LIFE)
-            life = None if newest is None else parse_attempt_state(newest.text)
-            if life is not None and (life.number != number or life.completed):
+            state = None if newest is None else parse_attempt_state(newest.text)
+            if state is not None and (state.number != number or state.completed):
                 return False
             time.sleep(pause)
             pause = min(_LOOKS_MOST_S, pause * _SLOWER)
@@ -296,15 +296,15 @@ class Rendezvous:
         folder = folder_of(number)
         if self._store.find_text(f"{folder}/{OVER}") is None:
             self._store.swap_text(f"{folder}/{OVER}", json.dumps({"by": self._place.node}) + "\n", before=None)
-        found = self._store.find_text(f"{folder}/{NEWS}")
+        stored = self._store.find_text(f"{folder}/{NEWS}")
         try:
-            told = news.parse_news(found.text if found is not None else "")
+            notices = news.parse_news(stored.text if stored is not None else "")
         except ValueError:
-            told = {}
+            notices = {}
         notice = Notice(source=POD_END, detail="a pod of the job was replaced", node=self._place.node)
-        more = news.with_notice(told, notice)
+        more = news.with_notice(notices, notice)
         if more is not None:
-            self._store.swap_text(f"{folder}/{NEWS}", json.dumps(more) + "\n", before=found)
+            self._store.swap_text(f"{folder}/{NEWS}", json.dumps(more) + "\n", before=stored)
 
     def _once(self, text: str) -> None:
         if text not in self._said:

@@ -42,14 +42,14 @@ def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
     document = _document(line)
     if document is None:
         return {}, False
-    found: dict[str, int | float] = {}
+    figures: dict[str, int | float] = {}
     for name in (*_COUNTS, *FIGURES):
         value = _count(document.get(name)) if name in _COUNTS else _number(document.get(name))
         if value is not None:
-            found[name] = value
-    asked = {name for name in (*_COUNTS, *FIGURES) if document.get(name) is not None}
+            figures[name] = value
+    present = {name for name in (*_COUNTS, *FIGURES) if document.get(name) is not None}
     fine = _degrees(document.get("parallel"))[1] and _versions(document.get("software"))[1]
-    return found, fine and asked == found.keys()
+    return figures, fine and present == figures.keys()
 
 
 def setup_in(line: str | bytes) -> tuple[dict[str, int], dict[str, str]]:
@@ -62,9 +62,9 @@ def setup_in(line: str | bytes) -> tuple[dict[str, int], dict[str, str]]:
     return _degrees(document.get("parallel"))[0], _versions(document.get("software"))[0]
 
 
-def versions_of(found: object) -> dict[str, str]:
+def versions_of(checked: object) -> dict[str, str]:
     """What can be used of names with versions, as much as a line of metrics may hold."""
-    return _versions(found)[0]
+    return _versions(checked)[0]
 
 
 def _document(line: str | bytes) -> dict[str, Any] | None:
@@ -75,24 +75,24 @@ def _document(line: str | bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _degrees(said: object) -> tuple[dict[str, int], bool]:
-    if not isinstance(said, dict):
-        return {}, said is None
-    counted = {name: _count(said.get(name)) for name in PARALLEL}
-    found = {name: value for name, value in counted.items() if value is not None and 1 <= value <= _MOST_DEGREE}
-    return found, found.keys() == {name for name, value in said.items() if value is not None}
+def _degrees(degrees_by_name: object) -> tuple[dict[str, int], bool]:
+    if not isinstance(degrees_by_name, dict):
+        return {}, degrees_by_name is None
+    counted = {name: _count(degrees_by_name.get(name)) for name in PARALLEL}
+    degrees = {name: value for name, value in counted.items() if value is not None and 1 <= value <= _MOST_DEGREE}
+    return degrees, degrees.keys() == {name for name, value in degrees_by_name.items() if value is not None}
 
 
-def _versions(said: object) -> tuple[dict[str, str], bool]:
-    if not isinstance(said, dict):
-        return {}, said is None
-    whole = {
+def _versions(value: object) -> tuple[dict[str, str], bool]:
+    if not isinstance(value, dict):
+        return {}, value is None
+    texts = {
         name: version
-        for name, version in said.items()
+        for name, version in value.items()
         if isinstance(name, str) and _NAME.fullmatch(name) and isinstance(version, str) and _VERSION.fullmatch(version)
     }
-    found = dict(sorted(whole.items())[:MOST_VERSIONS])
-    return found, found.keys() == {name for name, version in said.items() if version is not None}
+    versions = dict(sorted(texts.items())[:MOST_VERSIONS])
+    return versions, versions.keys() == {name for name, version in value.items() if version is not None}
 
 
 def _number(value: object) -> int | float | None:

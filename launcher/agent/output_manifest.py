@@ -53,13 +53,13 @@ def parse_outputs(text: str) -> OutputManifest:
         hold(document, {"schema": str, "files": [dict]})
         if document["schema"] != SCHEMA:
             raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
-        found = read(OutputManifest, {**document, "files": [{**file, "part": 0} for file in document["files"]]})
+        outputs = read(OutputManifest, {**document, "files": [{**file, "part": 0} for file in document["files"]]})
     except ValueError as error:
         raise ManifestError(f"not a manifest of outputs: {error}") from error
-    for file in found.files:
+    for file in outputs.files:
         if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
             raise ManifestError(f"a path outside the outputs: {file.path!r} at {file.key!r}")
-    return found
+    return outputs
 
 
 def stored_name(path: str) -> str:

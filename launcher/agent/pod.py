@@ -68,55 +68,55 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
     return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
 
 
-def _run(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
+def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     """The same, where the store takes what is written."""
     notices = Notices(pod_grace_s=spec.grace_s)
     notices.listen()
-    store = Store(journal, timeout_s=_TIMEOUT_S)
+    store = Store(uri, timeout_s=_TIMEOUT_S)
     place = placement(spec.run, environment)
-    meeting = Rendezvous(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
+    rendezvous = Rendezvous(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
     if UNFIT in environment:
         _say(environment[UNFIT])
-        meeting.refuse(exits.BAD_JOB)
+        rendezvous.refuse(exits.BAD_JOB)
         return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
     pause_s = 0.2 if environment.get("SLIPWAY_SANDBOX") == "1" else _PAUSE_S
-    seat = _seat(meeting, notices, tries=1 + (spec.retries or 0), pause_s=pause_s)
-    if meeting.completed:
-        if meeting.failed is not None:
-            _say(f"the job has failed with exit code {meeting.failed}: no further attempt is allowed")
+    seat = _seat(rendezvous, notices, tries=1 + (spec.retries or 0), pause_s=pause_s)
+    if rendezvous.completed:
+        if rendezvous.failed is not None:
+            _say(f"the job has failed with exit code {rendezvous.failed}: no further attempt is allowed")
             # A Job fails at this code; the other operators start again whatever fails, until their own limit.
             return exits.STOPPED if environment.get(OPERATOR) == JOB else exits.COMPLETED
         # An operator that starts what failed again has to be told that there is nothing left to start.
-        _say("the job was stopped at its budget" if meeting.stopped else "the job has completed")
+        _say("the job was stopped at its budget" if rendezvous.stopped else "the job has completed")
         return exits.COMPLETED
     if seat is None:
         return exits.INTERRUPTED
     with contextlib.closing(_Output()) as output:
-        kept = _journal(spec, store, seat, environment, output)
+        journal = _journal(spec, store, seat, environment, output)
         _say(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (node {seat.part + 1} of {seat.parts})")
         board = StoreBoard(store, folder_of(seat.attempt))
         code = Session(spec, environment, place=seat, notices=notices, board=board).run()
-        if code == exits.COMPLETED and not meeting.complete(over=notices.pending):
+        if code == exits.COMPLETED and not rendezvous.complete(over=notices.pending):
             code = exits.INTERRUPTED
-        meeting.leave(code, over=notices.pending, newest=_newest(spec, seat, environment))
+        rendezvous.leave(code, over=notices.pending, newest=_newest(spec, seat, environment))
         if code == exits.STOPPED:
-            meeting.complete(over=lambda: True, stopped=True)
-    kept.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
+            rendezvous.complete(over=lambda: True, stopped=True)
+    journal.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
 
 
-def _seat(meeting: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
+def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:
     """This pod's seat in a life; a store that refuses is asked as often as lives may fail: rights come late."""
     for number in range(1, tries):
         try:
-            return meeting.join(over=notices.pending)
+            return rendezvous.join(over=notices.pending)
         except StoreError as error:
             _say(f"{error} (try {number} of {tries})")
         until = time.monotonic() + pause_s
         while time.monotonic() < until and not notices.pending():
             time.sleep(min(1.0, pause_s))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    return meeting.join(over=notices.pending)
+    return rendezvous.join(over=notices.pending)
 
 
 def _machine(environment: Mapping[str, str]) -> str:
@@ -131,9 +131,9 @@ def _newest(spec: JobSpec, seat: Placement, environment: Mapping[str, str]) -> i
     """Of the newest whole checkpoint; None on a pod that does not know it: the first pod makes them whole."""
     if seat.part:
         return None
-    found = newest_step(telling_events(events_path(Path(expand(spec.events, environment)), part=seat.part)))
+    newest = newest_step(telling_events(events_path(Path(expand(spec.events, environment)), part=seat.part)))
     # What a trainer keeps by itself may not be recognised.
-    return None if found < 0 and spec.checkpoint.mode == "own" else found
+    return None if newest < 0 and spec.checkpoint.mode == "own" else newest
 
 
 def _journal(
@@ -156,16 +156,16 @@ def _journal(
 def _remember_marks(spec: JobSpec, store: Store, events: Path, journal: Journal) -> None:
     """That a trainer marks what it has finished is known over attempts; the file that says so goes with the pod."""
     path = events.with_name(f"{MARKED_NAME}-{spec.run}")
-    known = bool(store.sizes("marked/"))
-    if known:
+    is_stored = bool(store.sizes("marked/"))
+    if is_stored:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
     def news() -> bytes:
-        nonlocal known
-        if known or not path.exists():
+        nonlocal is_stored
+        if is_stored or not path.exists():
             return b""
-        known = True
+        is_stored = True
         return b"1"
 
     journal.keep("marked", news)

@@ -38,11 +38,11 @@ def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = Fa
     if len(text) > most_bytes:
         raise JsonError(f"it is longer than {most_bytes:,} bytes")
     try:
-        found = text if isinstance(text, str) else text.decode("utf-8-sig")
-        value = (_FIGURES if figures else _STRICT).decode(found)
+        text_form = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = (_FIGURES if figures else _STRICT).decode(text_form)
     except (ValueError, RecursionError) as error:
         raise _error(error) from error
-    _hold_depth(value, found)
+    _hold_depth(value, text_form)
     return value
 
 

@@ -169,19 +169,19 @@ class Session:
         try:
             words = word.kept(None if place.part else spec.word_uri, spec.name, self._log)
             with self._scratch, words, self._heartbeat():
-                found = self._attempt()
+                end = self._attempt()
         except AgentError as error:
-            found = ending.stopped(error)
+            end = ending.stopped(error)
         finally:
             self._notices.stop()
             budget.stop()
-        said = {"reason": found.reason} if found.reason else {}
-        self._log.append(found.event, ended_by=found.ended_by, exit_code=found.exit_code, **said)
-        if found.is_failure and not place.part:
+        fields = {"reason": end.reason} if end.reason else {}
+        self._log.append(end.event, ended_by=end.ended_by, exit_code=end.exit_code, **fields)
+        if end.is_failure and not place.part:
             ending.give_up(self._events_path, self._log, own=spec.checkpoint.mode == "own")
-        self._peers.close(exit_code=found.exit_code)
-        self._step_daemon.end(cancelled=found.exit_code in (exits.CANCELLED, exits.STOPPED))
-        return found.exit_code
+        self._peers.close(exit_code=end.exit_code)
+        self._step_daemon.end(cancelled=end.exit_code in (exits.CANCELLED, exits.STOPPED))
+        return end.exit_code
 
     def _write_number(self) -> None:
         """Tell the batch script whom to signal ahead of a time limit: srun would signal every process of the step."""
@@ -200,8 +200,10 @@ class Session:
 
     def _attempt(self) -> Ending:
         """Run with the claim to the checkpoints, and give it back."""
-        for left in self._scratch.leftovers():
-            self._log.append("checkpoint-kept", path=str(left.path), bytes=left.bytes, reason=f"{_LEFT}: {left}")
+        for leftover in self._scratch.leftovers():
+            self._log.append(
+                "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_LEFT}: {leftover}"
+            )
         checkpoints = self._checkpoints()
         if checkpoints is None:
             return self._through(Start(), None)
@@ -222,8 +224,10 @@ class Session:
         finally:
             checkpoints.claim.release()
 
-    def _say_removed(self, left: Leftover, reason: str) -> None:
-        self._log.append("checkpoint-removed", path=str(left.path), bytes=left.bytes, reason=f"{left}: {reason}")
+    def _say_removed(self, leftover: Leftover, reason: str) -> None:
+        self._log.append(
+            "checkpoint-removed", path=str(leftover.path), bytes=leftover.bytes, reason=f"{leftover}: {reason}"
+        )
 
     def _say_trouble(self, event: str, reason: str) -> None:
         """A trainer writes nothing that is recognised; the first node says it for all, where the agent stores."""
@@ -262,21 +266,21 @@ class Session:
         steps = Steps(services, run=spec.run)
         data = Data(services, life=f"{spec.run}/{self._place.session}", timeout_s=spec.checkpoint.timeout_s)
         try:
-            found = data.bring(self._data) or steps.run(BEFORE, spec.before)
-            done = found is None and bool(spec.after) and steps.command_done()
-            if found is None and not done:
-                found = self._run_from(start, checkpoints)
-                if found == ending.completed() and spec.after:
+            end = data.bring(self._data) or steps.run(BEFORE, spec.before)
+            done = end is None and bool(spec.after) and steps.command_done()
+            if end is None and not done:
+                end = self._run_from(start, checkpoints)
+                if end == ending.completed() and spec.after:
                     steps.mark(COMMAND)
         except StoreError as error:
             return self._published(
                 ending.failed(exits.STORE_FAILED, f"cannot write or read the progress marks of the steps: {error}")
             )
-        if found is not None and found != ending.completed():
-            return self._published(found)
-        found = steps.run(AFTER, spec.after)
-        if found is not None:
-            return self._published(found)
+        if end is not None and end != ending.completed():
+            return self._published(end)
+        end = steps.run(AFTER, spec.after)
+        if end is not None:
+            return self._published(end)
         unsaved = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
         return ending.failed(exits.STORE_FAILED, f"{_UNSAVED}: {unsaved}") if unsaved else ending.completed()
 
@@ -366,7 +370,7 @@ class Session:
 
     def _variables(self, start: Start) -> dict[str, str]:
         policy, place = self._spec.checkpoint, self._place
-        mounts = dict.fromkeys(each for each in (self._own_path, *(data.path for data in self._data)) if each)
+        mounts = dict.fromkeys(folder for folder in (self._own_path, *(data.path for data in self._data)) if folder)
         environment = {
             "SLIPWAY_WORKERS_PER_NODE": "1",
             "SLIPWAY_MASTER_PORT": _MASTER_PORT,
@@ -511,9 +515,9 @@ class Session:
         deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
         while self._place.part > 0:
             first = self._peers.first()
-            whole = first.get("whole")
-            if isinstance(whole, int):
-                self._release(whole)
+            committed = first.get("whole")
+            if isinstance(committed, int):
+                self._release(committed)
             if first.get("ended") or not self._scratch.owes() or time.monotonic() >= deadline:
                 return
             time.sleep(_COMMIT_LOOK_S)
@@ -523,26 +527,26 @@ class Session:
 
     def _ending(self, outcome: Outcome, keepers: Keepers) -> Ending:
         """Bring over what is left, then say how it ended."""
-        found = ending.of_command(outcome)
+        end = ending.of_command(outcome)
         if outcome.notice is None:
-            self._published(found)
-        lacking = self._delivered(outcome, keepers, completed=found == ending.completed())
-        if found.is_failure and not outcome.hung and (gone := self._peers.lost()):
-            return ending.lost(gone)
+            self._published(end)
+        lacking = self._delivered(outcome, keepers, completed=end == ending.completed())
+        if end.is_failure and not outcome.hung and (lost := self._peers.lost()):
+            return ending.lost(lost)
         late = self._notices.next_end()
-        if late is not None and (late.source == TAKEN_OVER or (found.is_failure and not outcome.hung and late.saves)):
+        if late is not None and (late.source == TAKEN_OVER or (end.is_failure and not outcome.hung and late.saves)):
             return ending.announced(late)  # why the command ended was heard only now
-        if found == ending.completed() and lacking:
+        if end == ending.completed() and lacking:
             return ending.failed(exits.STORE_FAILED, f"the command completed, but {lacking}")
-        return found
+        return end
 
     def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> str:
         uploader, newest = keepers.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
-        left = uploader.finish(deadline) if uploader is not None else []
-        if uploader is not None and not left:
+        unsent = uploader.finish(deadline) if uploader is not None else []
+        if uploader is not None and not unsent:
             self._hear_of_the_commit(deadline)
-        for step in left:
+        for step in unsent:
             self._log.append("checkpoint-dropped", step=step, reason="the upload did not finish in time")
         if outcome.notice is None:
             deadline = max(deadline, time.monotonic() + self._spec.checkpoint.final_upload_s)
@@ -577,7 +581,7 @@ class Session:
         """A trainer's final model, logs and the like lie in the root of the checkpoint folder and go with the node."""
         folder = self._scratch.checkpoints
         try:
-            stored = {name for found in self._layouts.found(folder) for name in found.names}
+            stored = {name for entry in self._layouts.entries_in(folder) for name in entry.names}
             stored = {name.partition("/")[0] for name in (*stored, *self._layouts.belongings(folder))}
             names, size = left_behind(folder, stored, self._outputs())
         except OSError as error:
@@ -587,8 +591,8 @@ class Session:
             reason = f"{names} in the checkpoint folder are lost with the node; run.outputs stores them"
             self._log.append("files-left", bytes=size, reason=reason)
 
-    def _published(self, found: Ending) -> Ending:
+    def _published(self, end: Ending) -> Ending:
         """Tell the job's other nodes of a failure: what waits for this one there would wait for ever."""
-        if found.is_failure:
-            self._peers.publish(Notice(source=FAILURE, detail=found.reason, code=found.exit_code))
-        return found
+        if end.is_failure:
+            self._peers.publish(Notice(source=FAILURE, detail=end.reason, code=end.exit_code))
+        return end

@@ -74,7 +74,7 @@ def hold(value: Any, form: Any, path: str = "") -> None:
     """
     if isinstance(form, tuple):
         if value is not None or None not in form:
-            hold(value, next(each for each in form if each is not None), path)
+            hold(value, next(option for option in form if option is not None), path)
         return
     _refuse_other(value, dict if isinstance(form, Mapping) else list if isinstance(form, list) else form, path)
     if isinstance(form, Mapping):
@@ -83,8 +83,8 @@ def hold(value: Any, form: Any, path: str = "") -> None:
                 raise ValueError(f"{_path(path, key)} is missing")
             hold(value[key], inner, _path(path, key))
     elif isinstance(form, list):
-        for index, each in enumerate(value):
-            hold(each, form[0], f"{path}[{index}]")
+        for index, element in enumerate(value):
+            hold(element, form[0], f"{path}[{index}]")
 
 
 def moment(text: str) -> datetime:
@@ -93,10 +93,10 @@ def moment(text: str) -> datetime:
     Raises:
         ValueError: it is none, or of a year that arithmetic with it would leave.
     """
-    found = datetime.fromisoformat(text)
-    if not 1970 <= found.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further
+    parsed = datetime.fromisoformat(text)
+    if not 1970 <= parsed.year <= 9998:  # noqa: PLR2004 - a zone may take it a day further
         raise ValueError(f"not the time of a run: {text}")
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=timezone.utc)
 
 
 def amount(text: str | None) -> Decimal | None:
@@ -128,10 +128,10 @@ def _refuse_other(value: Any, kind: Any, path: str) -> None:
 def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
     hints = get_type_hints(cls)
     if is_dataclass(cls):
-        known = [field for field in fields(cls) if field.init]
+        init_fields = [field for field in fields(cls) if field.init]
         return {
             field.name: (hints[field.name], field.default is not MISSING or field.default_factory is not MISSING)
-            for field in known
+            for field in init_fields
         }
     return {name: (hints[name], name in cls._field_defaults) for name in cls._fields}
 
@@ -153,16 +153,16 @@ def _reader(hint: Any) -> _Read:
 
 
 def _scalar(kind: Any) -> _Read:
-    made: Callable[[Any], Any] | None = None
+    converter: Callable[[Any], Any] | None = None
     for base, make in _FROM_TEXT:
         if issubclass(kind, base):
-            made = kind if make is None else make
-    seen = str if made is not None else kind
+            converter = kind if make is None else make
+    expected = str if converter is not None else kind
 
     def read_scalar(value: Any, where: str) -> Any:
-        _refuse_other(value, seen, where)
+        _refuse_other(value, expected, where)
         try:
-            return value if made is None else made(value)
+            return value if converter is None else converter(value)
         except ValueError as problem:
             raise ValueError(f"{where or 'it'}: {problem}") from problem
 
@@ -185,7 +185,7 @@ def _optional(args: tuple[Any, ...]) -> _Read:
 def _mapping(read_value: _Read) -> _Read:
     def read_mapping(value: Any, where: str) -> Any:
         _refuse_other(value, dict, where)
-        return {key: read_value(each, _path(where, key)) for key, each in value.items()}
+        return {key: read_value(element, _path(where, key)) for key, element in value.items()}
 
     return read_mapping
 
@@ -198,22 +198,22 @@ def _items(kind: Callable[[Any], Any], item: Any) -> _Read:
 
     def read_items(value: Any, where: str) -> Any:
         _refuse_other(value, list, where)
-        return kind(read_item(each, f"{where}[{index}]") for index, each in enumerate(value))
+        return kind(read_item(element, f"{where}[{index}]") for index, element in enumerate(value))
 
     return read_items
 
 
 def _object(cls: Any) -> _Read:
-    known = [(name, _reader(hint), has_default) for name, (hint, has_default) in _fields(cls).items()]
+    readers = [(name, _reader(hint), has_default) for name, (hint, has_default) in _fields(cls).items()]
 
     def read_object(value: Any, where: str) -> Any:
         _refuse_other(value, dict, where)
-        found = {}
-        for name, read_value, has_default in known:
+        values = {}
+        for name, read_value, has_default in readers:
             if name in value:
-                found[name] = read_value(value[name], _path(where, name))
+                values[name] = read_value(value[name], _path(where, name))
             elif not has_default:
                 raise ValueError(f"{_path(where, name)} is missing")
-        return cls(**found)
+        return cls(**values)
 
     return read_object

@@ -81,13 +81,13 @@ class Steps:
         for number, step in enumerate(steps):
             which = f"{when}-{number}"
             try:
-                found = self._step(which, step, wait=when == BEFORE)
+                end = self._step(which, step, wait=when == BEFORE)
             except StoreError as error:
                 return ending.failed(
                     exits.STORE_FAILED, f"run.{when}[{number}]: cannot store its progress mark: {error}"
                 )
-            if found is not None:
-                return found
+            if end is not None:
+                return end
         return None
 
     def _step(self, which: str, step: StepSpec, *, wait: bool) -> Ending | None:

@@ -52,20 +52,20 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
 
 def _collected(peers: Peers) -> tuple[int | None, int | None]:
     """On the first node: the step that all have, and the lowest that one has, both said to all; None while unknown."""
-    found = peers.gathered()
-    _refuse_one_that_ended(found.stopped)
-    if found.silent_s > _SILENCE_S:
-        raise LostNodeError(f"node {', '.join(found.silent.values())} stopped responding before the command started")
-    if found.spoken < peers.parts or found.lowest is None:
+    gathered = peers.gathered()
+    _refuse_one_that_ended(gathered.stopped)
+    if gathered.silent_s > _SILENCE_S:
+        raise LostNodeError(f"node {', '.join(gathered.silent.values())} stopped responding before the command started")
+    if gathered.spoken < peers.parts or gathered.lowest is None:
         return None, None
-    if found.lowest == found.highest:
-        peers.say(go=found.lowest)
-        return found.lowest, found.lowest
-    if found.lowest < 0:
-        steps = [found.lowest, found.highest]
+    if gathered.lowest == gathered.highest:
+        peers.say(go=gathered.lowest)
+        return gathered.lowest, gathered.lowest
+    if gathered.lowest < 0:
+        steps = [gathered.lowest, gathered.highest]
         raise AgentError(f"some nodes found no usable checkpoint, others restored one: steps {steps}")
-    peers.say(lowest=found.lowest)
-    return None, found.lowest
+    peers.say(lowest=gathered.lowest)
+    return None, gathered.lowest
 
 
 def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:

@@ -67,7 +67,7 @@ def leftovers(paths: Iterable[Path], *, run: str) -> list[Leftover]:
 
 def set_aside(root: Path) -> list[Leftover]:
     """Everything that was set aside in a job's folder."""
-    return [found for place in entries(root / ASIDE_NAME) for found in leftovers(entries(place), run=place.name)]
+    return [leftover for place in entries(root / ASIDE_NAME) for leftover in leftovers(entries(place), run=place.name)]
 
 
 def age_key(leftover: Leftover) -> float:
@@ -81,12 +81,12 @@ def age_key(leftover: Leftover) -> float:
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder; what goes away meanwhile counts nothing."""
     total = 0
-    left = [path]
-    while left:
-        at = left.pop()
+    pending = [path]
+    while pending:
+        at = pending.pop()
         with contextlib.suppress(OSError):
             if at.is_dir() and not at.is_symlink():
-                left += at.iterdir()
+                pending += at.iterdir()
             else:
                 total += at.lstat().st_size
     return total

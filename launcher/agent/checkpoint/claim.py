@@ -71,8 +71,8 @@ def parse_owner(text: str) -> Owner | None:
         return None
 
 
-def _owner_in(found: StoredText | None) -> Owner | None:
-    return parse_owner(found.text) if found is not None else None
+def _owner_in(stored: StoredText | None) -> Owner | None:
+    return parse_owner(stored.text) if stored is not None else None
 
 
 class Claim(threading.Thread):
@@ -143,16 +143,16 @@ class Claim(threading.Thread):
     def _try_to_take(self) -> Owner | None:
         """Become the owner, or say who is and stays it for now."""
         while True:
-            found = self._store.find_text(KEY)
-            owner = _owner_in(found)
+            stored = self._store.find_text(KEY)
+            owner = _owner_in(stored)
             if owner is not None and owner.token == self._own.token:
-                self._written = found  # written, and the answer was lost on its way
+                self._written = stored  # written, and the answer was lost on its way
                 return None
-            if owner is not None and not self._is_free(owner, found):
+            if owner is not None and not self._is_free(owner, stored):
                 return owner
             alive = owner is not None and not owner.released
             self.may_tag_at = time.monotonic() + (SETTLE_S if alive else 0.0)
-            self._written = self._store.swap_text(KEY, self._own.to_json(), before=found)
+            self._written = self._store.swap_text(KEY, self._own.to_json(), before=stored)
             if self._written is not None:
                 return None
 
@@ -169,39 +169,39 @@ class Claim(threading.Thread):
 
     def run(self) -> None:
         """Beat until it is over or the claim is lost; who commits finds out by itself."""
-        told = False
+        reported = False
         while not self._over.wait(BEAT_S):
             try:
                 with self._lock:
                     if not self._over.is_set() and self._written is not None:
                         self._write(replace(self._own, beat=self._own.beat + 1))
             except StoreError as error:
-                if not told:
+                if not reported:
                     self._log.append("claim-trouble", error=str(error))
-                told = True
+                reported = True
 
     def _write(self, owner: Owner) -> None:
         """Write the entry over this agent's own last one, if that is still there; else somebody has taken over."""
-        found = self._written
+        before = self._written
         for _ in range(2):
-            if found is None:
+            if before is None:
                 return
-            written = self._store.swap_text(KEY, owner.to_json(), before=found)
+            written = self._store.swap_text(KEY, owner.to_json(), before=before)
             if written is not None:
                 self._own, self._written = owner, written
                 return
-            found = self._store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
-            holder = _owner_in(found)
+            before = self._store.find_text(KEY)  # an earlier write of ours may have arrived, and its answer not
+            holder = _owner_in(before)
             if holder is None or holder.token != self._own.token:
                 return
 
-    def _is_free(self, owner: Owner, found: StoredText | None) -> bool:
+    def _is_free(self, owner: Owner, stored: StoredText | None) -> bool:
         """Whether this agent may take over from an owner."""
         if owner.run == self._own.run:
             if owner.attempt > self._own.attempt and not owner.released:
                 raise TakenOverError(f"attempt {owner.attempt} on {owner.node} already owns the checkpoints")
             return True
-        return owner.released or (found is not None and found.age_s >= STALE_S)
+        return owner.released or (stored is not None and stored.age_s >= STALE_S)
 
     def _refusal(self, owner: Owner) -> str:
         return (

@@ -41,10 +41,10 @@ def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
     if own.parts == 1:
         return []
     folder = manifests.part_key(step=own.step, session=session, part=0).rpartition("/")[0]
-    there = store.sizes(f"{folder}/part-")
+    stored = store.sizes(f"{folder}/part-")
     numbers = range(1, own.parts)
     return [
-        number for number in numbers if manifests.part_key(step=own.step, session=session, part=number) not in there
+        number for number in numbers if manifests.part_key(step=own.step, session=session, part=number) not in stored
     ]
 
 
@@ -72,7 +72,7 @@ def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int
     return manifests.merge(parts, written_at=utc_now())
 
 
-def commit(store: Store, whole: Manifest, *, session: str) -> str:
+def commit(store: Store, manifest: Manifest, *, session: str) -> str:
     """Make a checkpoint whole.
 
     A manifest is written once. A step that has one already, of an earlier life of the job or of this one, gets another
@@ -80,42 +80,42 @@ def commit(store: Store, whole: Manifest, *, session: str) -> str:
 
     Args:
         store: The store.
-        whole: The manifest of all parts.
+        manifest: The manifest of all parts.
         session: This life of the job (`Identity.session`).
 
     Returns:
         What of other content it takes the place of, in words; empty where there is nothing.
     """
     replaced = ""
-    for key in manifests.commit_places(whole.step, session):
-        if store.swap_text(key, whole.to_json(), before=None) is not None:
+    for key in manifests.commit_places(manifest.step, session):
+        if store.swap_text(key, manifest.to_json(), before=None) is not None:
             return replaced
-        there = store.find_text(key)
-        if _is_of(there, whole):
+        occupant = store.find_text(key)
+        if _is_of(occupant, manifest):
             return ""
-        replaced = replaced or _difference(there, whole)
-    raise StoreError(f"writing the manifest of step {whole.step}: other manifests occupy all its keys")
+        replaced = replaced or _difference(occupant, manifest)
+    raise StoreError(f"writing the manifest of step {manifest.step}: other manifests occupy all its keys")
 
 
-def _is_of(found: StoredText | None, whole: Manifest) -> bool:
+def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
     """Whether a manifest is of these very objects: it was stored and the answer was lost on the way."""
-    if found is None:
+    if stored is None:
         return False
     try:
-        return manifests.parse(found.text).files == whole.files
+        return manifests.parse(stored.text).files == manifest.files
     except ManifestError:
         return False
 
 
-def _difference(found: StoredText | None, whole: Manifest) -> str:
+def _difference(stored: StoredText | None, manifest: Manifest) -> str:
     """What is in a manifest's place, in words; empty if its content is the same."""
     try:
-        there = manifests.parse(found.text if found is not None else "")
+        other = manifests.parse(stored.text if stored is not None else "")
     except ManifestError as error:
         return f"an unusable manifest: {error}"
-    if _content(there) == _content(whole):
+    if _content(other) == _content(manifest):
         return ""
-    return f"different content from attempt {there.attempt} of run {there.run}, written at {there.written_at}"
+    return f"different content from attempt {other.attempt} of run {other.run}, written at {other.written_at}"
 
 
 def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
@@ -126,9 +126,9 @@ def judge(store: Store) -> Judge:
     """What retention asks of a step that an earlier life left."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        found = [kept(found) for found in whole_checkpoints(store, step, sizes)[0]]
+        retained = [kept(retained) for retained in whole_checkpoints(store, step, sizes)[0]]
         keys = manifests.commit_keys(step, sizes)
-        return [*found, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
+        return [*retained, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
 
     return stored
 
@@ -172,29 +172,29 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):
-        found, reason, written_s = _judged(store, key, step, sizes)
-        if found is not None:
-            wholes.append((written_s, found.written_at, found))
+        manifest, reason, written_s = _judged(store, key, step, sizes)
+        if manifest is not None:
+            wholes.append((written_s, manifest.written_at, manifest))
         reasons.append(reason)
-    wholes.sort(key=lambda each: each[:2], reverse=True)
+    wholes.sort(key=lambda row: row[:2], reverse=True)
     whys = "; ".join(reasons) or "it has no manifest: its upload did not finish"
-    return [found for _, _, found in wholes], whys
+    return [manifest for _, _, manifest in wholes], whys
 
 
 def _judged(store: Store, key: str, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str, float]:
     try:
         text = store.get_text(key)
-        found = manifests.parse(text.text)
+        manifest = manifests.parse(text.text)
     except ManifestError as error:
         return None, f"its manifest is unusable: {error}", 0.0
     except StoreError as error:
         if error.missing:
             return None, "its manifest was deleted", 0.0
         raise
-    elsewhere = {file.key.partition("/")[0] for file in found.files} - {key.partition("/")[0] for key in sizes}
+    elsewhere = {file.key.partition("/")[0] for file in manifest.files} - {key.partition("/")[0] for key in sizes}
     for folder in sorted(elsewhere):
         sizes |= store.sizes(f"{folder}/")
-    reason = found.missing(sizes)
-    if reason is None and found.step != step:
-        reason = f"its manifest belongs to step {found.step}"
-    return (None, reason, 0.0) if reason else (found, "", text.written_s)
+    reason = manifest.missing(sizes)
+    if reason is None and manifest.step != step:
+        reason = f"its manifest belongs to step {manifest.step}"
+    return (None, reason, 0.0) if reason else (manifest, "", text.written_s)

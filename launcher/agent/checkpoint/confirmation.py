@@ -42,13 +42,13 @@ class Question:
         self._step: int | None = None
         self._asked_at = 0.0
 
-    def answered(self, step: int, nodes: Collection[int], found: Gathered) -> bool:
+    def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
         """Whether the nodes that have sent a part of a step say that it is as it was; asks where that was not asked.
 
         Args:
             step: Of which all parts are in the store.
             nodes: Those that have sent one.
-            found: What is known of all nodes.
+            gathered: What is known of all nodes.
 
         Raises:
             ManifestError: A part is not as it was.
@@ -59,11 +59,11 @@ class Question:
             self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
             self._peers.say(question=[self._number, step])
             return not nodes
-        confirmed, denied = (found.confirmed, found.denied) if found.asked == self._number else (0, 0)
+        confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.asked == self._number else (0, 0)
         if denied:
             number = (denied & -denied).bit_length() - 1
             raise ManifestError(f"the part of node {number} changed after it was finished")
-        missing = {node for node in nodes if not (confirmed | found.ended) >> node & 1} - found.silent.keys()
+        missing = {node for node in nodes if not (confirmed | gathered.ended) >> node & 1} - gathered.silent.keys()
         return not missing or time.monotonic() - self._asked_at >= _PATIENCE_S
 
     def withdraw(self, step: int) -> None:
@@ -92,7 +92,7 @@ class Answers(threading.Thread):
         while True:
             time.sleep(_LOOK_S)
             question = self._peers.first().get("question")
-            if isinstance(question, list) and [type(each) for each in question] == [int, int]:
+            if isinstance(question, list) and [type(number) for number in question] == [int, int]:
                 self._answer(*question)
 
     def _answer(self, number: int, step: int) -> None:

@@ -45,13 +45,13 @@ def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
     >>> folders_by_step({"step-7/a": 1, "step-007/.metadata": 1, "other/x": 2})
     {7: 'step-007'}
     """
-    found: dict[int, str] = {}
+    folders: dict[int, str] = {}
     for key in sorted(sizes, key=lambda key: (key.endswith(f"/{DCP_METADATA_NAME}"), key)):
         folder = key.partition("/")[0]
         step = step_of_folder(folder)
         if step is not None and "/" in key:
-            found[step] = folder
-    return found
+            folders[step] = folder
+    return folders
 
 
 def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
@@ -115,10 +115,10 @@ def newest_dcp(
     for step in sorted(folders, reverse=True):
         sizes = _sizes(store, folders[step])
         folder = folders_by_step(sizes).get(step, folders[step][-1])
-        found, reason = whole_dcp(store, step, folder, sizes)
-        if found is not None:
+        checkpoint, reason = whole_dcp(store, step, folder, sizes)
+        if checkpoint is not None:
             _disown(store, broken)
-            return found, skipped
+            return checkpoint, skipped
         skipped = True
         on_skip(step, reason)
         if sizes.get(f"{folder}/{DCP_METADATA_NAME}"):
@@ -140,8 +140,8 @@ def judge(store: Store) -> Judge:
     by_agents = commit.judge(store)
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        found, _ = whole_dcp(store, step, folder, sizes)
-        return [*([] if found is None else [kept(found)]), *by_agents(step, folder, sizes)]
+        checkpoint, _ = whole_dcp(store, step, folder, sizes)
+        return [*([] if checkpoint is None else [kept(checkpoint)]), *by_agents(step, folder, sizes)]
 
     return stored
 
@@ -215,11 +215,11 @@ class DcpWatch(threading.Thread):
             names = [(step, name) for name in self._store.folders() if (step := step_of_folder(name)) is not None]
             sizes = _sizes(self._store, [name for step, name in names if step > self._newest])
             for step, folder in sorted(folders_by_step(sizes).items()):
-                found, _ = whole_dcp(self._store, step, folder, sizes)
-                if found is not None:
+                checkpoint, _ = whole_dcp(self._store, step, folder, sizes)
+                if checkpoint is not None:
                     self._newest = step
-                    self._log.append("checkpoint-uploaded", step=step, bytes=found.bytes, files=found.shards)
-                    self._tagging.retention.committed(kept(found))
+                    self._log.append("checkpoint-uploaded", step=step, bytes=checkpoint.bytes, files=checkpoint.shards)
+                    self._tagging.retention.committed(kept(checkpoint))
                     self._tagging.wake()
         except TakenOverError as error:
             self._on_taken_over(str(error))

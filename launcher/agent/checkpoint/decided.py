@@ -16,9 +16,9 @@ def remember(store: Store, *, run: str, key: str) -> None:
 
 def recalled(store: Store, *, run: str) -> str:
     """The key that an earlier attempt of the run wrote down; empty where none did."""
-    found = store.find_text(RECORD_KEY)
+    stored = store.find_text(RECORD_KEY)
     try:
-        document = safe_json.loads(found.text) if found is not None else {}
+        document = safe_json.loads(stored.text) if stored is not None else {}
         return str(document["layout"]) if (document["schema"], document["run"]) == (SCHEMA, run) else ""
     except (ValueError, TypeError, KeyError):
         return ""

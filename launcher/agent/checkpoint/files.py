@@ -50,10 +50,10 @@ def local_files(folder: Path, entries: Collection[str] = ()) -> tuple[LocalFile,
     Raises:
         UnusableCheckpointError: The folder, or something in it, went away or cannot be stored.
     """
-    found = survey(folder, entries)
-    if found.obstacle:
-        raise UnusableCheckpointError(f"{folder.name} {found.obstacle}")
-    return found.files
+    files = survey(folder, entries)
+    if files.obstacle:
+        raise UnusableCheckpointError(f"{folder.name} {files.obstacle}")
+    return files.files
 
 
 def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
@@ -77,12 +77,12 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
     """
     before = {file.path: file for file in finished}
     for file in now:
-        known = before.get(file.path)
-        if known is None:
+        earlier = before.get(file.path)
+        if earlier is None:
             return f"{file.path} was added"
-        if known.bytes != file.bytes:
-            return f"{file.path} had {known.bytes} bytes and has {file.bytes}"
-        if known != file:
+        if earlier.bytes != file.bytes:
+            return f"{file.path} had {earlier.bytes} bytes and has {file.bytes}"
+        if earlier != file:
             return f"{file.path} was written again"
     return ""
 
@@ -114,12 +114,17 @@ class _Walk:
         above = frozenset({(status.st_dev, status.st_ino)})
         self._left = [] if entries else [("", above)]
         for name in entries:
-            found = (self._folder / name).lstat()
-            if stat.S_ISDIR(found.st_mode):
-                self._left.append((f"{name}/", above | {(found.st_dev, found.st_ino)}))
+            info = (self._folder / name).lstat()
+            if stat.S_ISDIR(info.st_mode):
+                self._left.append((f"{name}/", above | {(info.st_dev, info.st_ino)}))
             else:
                 self._files.append(
-                    LocalFile(path=name, bytes=found.st_size, modified_ns=found.st_mtime_ns, inode=found.st_ino)
+                    LocalFile(
+                        path=name,
+                        bytes=info.st_size,
+                        modified_ns=info.st_mtime_ns,
+                        inode=info.st_ino,
+                    )
                 )
         while self._left and len(self._files) <= _MOST_FILES:
             below, above = self._left.pop()

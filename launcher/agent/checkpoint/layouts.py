@@ -138,23 +138,23 @@ class Layout:
     def names_it(self, text: str, name: str) -> bool:
         """Whether the text of a tracker names this checkpoint or a later one."""
         pattern = re.escape(self.tracker_text)
-        for word, number in _TRACKED.items():
-            pattern = pattern.replace(word, number)
+        for placeholder, number in _TRACKED.items():
+            pattern = pattern.replace(placeholder, number)
         match = re.fullmatch(pattern, text.strip())
         if match is None:
             return False
-        said = match.groupdict()
+        groups = match.groupdict()
         beside = name[: name.rfind("/") + 1]
-        own, named = self.step_of(name), said.get("name", "")
+        own, named = self.step_of(name), groups.get("name", "")
         # The best one may have a longer name (OpenRLHF: best_global_step20); it is written after the other of its step.
         names = (f"{beside}{named[start:]}" for start in range(len(named)))
-        step = next((at for each in names if (at := self.step_of(each)) is not None), None)
-        step = int(said["step"]) if "step" in said else step
+        step = next((at for candidate in names if (at := self.step_of(candidate)) is not None), None)
+        step = int(groups["step"]) if "step" in groups else step
         return own is not None and step is not None and step >= own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CheckpointEntry:
     """What lies in the checkpoint folder under the name of one checkpoint.
 
     Attributes:
@@ -177,14 +177,14 @@ class Found:
         return HERE if self.entries else self.names[0]
 
 
-def found_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...]) -> Found:
+def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...]) -> CheckpointEntry:
     """The checkpoint that some entries of the checkpoint folder make."""
     first = checkpoints / names[0]
     if layout.kind == "folder" or (layout.kind == "entry" and first.is_dir()):
-        return Found(layout=layout, step=step, names=names[:1], root=first)
+        return CheckpointEntry(layout=layout, step=step, names=names[:1], root=first)
     beside = {str(Path(name).parent / layout.beside) for name in names} if layout.beside else set()
     entries = (*names, *sorted(name for name in beside if (checkpoints / name).exists()))
-    return Found(layout=layout, step=step, names=names, root=checkpoints, entries=entries)
+    return CheckpointEntry(layout=layout, step=step, names=names, root=checkpoints, entries=entries)
 
 
 @functools.cache
@@ -204,9 +204,9 @@ def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
     names = re.sub(r"(?<!\\)\((?!\?)", "(?P<step>", pattern, count=1)
     if _compiled(names).groups != 1:
         raise re.error("it must have exactly one group, which matches the step")
-    found = tracker or {}
-    resume = "parent" if found else "self"
-    file, text = found.get("file", ""), found.get("text", "")
+    tracker_fields = tracker or {}
+    resume = "parent" if tracker_fields else "self"
+    file, text = tracker_fields.get("file", ""), tracker_fields.get("text", "")
     return Layout(layout=PATTERN, names=names, kind="entry", tracker=file, tracker_text=text, resume=resume)
 
 
@@ -266,10 +266,10 @@ class Layouts:
         """The step of an entry by the first line that fits."""
         return next((step for row in self.rows if (step := row.step_of(name)) is not None), None)
 
-    def found(self, folder: Path) -> list[Found]:
+    def entries_in(self, folder: Path) -> list[CheckpointEntry]:
         """What lies in the checkpoint folder under the names of checkpoints, once for every line that it fits."""
         listed = self.listed(lambda below: names_in(folder, below))
-        found = []
+        entries = []
         for row in self.rows:
             steps: dict[int, list[str]] = {}
             for name in listed:
@@ -277,8 +277,10 @@ class Layouts:
                     steps.setdefault(step, []).append(name)
             for step, names in steps.items():
                 together = [tuple(names)] if row.kind == "group" else [(name,) for name in names]
-                found += [found_at(row, folder, step, each) for each in together]
-        return [each for each in found if each.layout.has_evidence or not self._has_signs_of_another(folder, each)]
+                entries += [entry_at(row, folder, step, group) for group in together]
+        return [
+            entry for entry in entries if entry.layout.has_evidence or not self._has_signs_of_another(folder, entry)
+        ]
 
     def listed(self, names: Callable[[str], list[str]]) -> list[str]:
         """The entries of a folder, and those of the folders in it that a line looks into.
@@ -287,16 +289,16 @@ class Layouts:
             names: Gives the names in a folder below it; of "" those in itself.
         """
         above = [re.compile(row.names.partition("/")[0]) for row in self.rows if "/" in row.names.replace("[^/]", "")]
-        found = []
+        entries = []
         for name in names(""):
-            found.append(name)
+            entries.append(name)
             if any(first.fullmatch(name) for first in above):
-                found += [f"{name}/{each}" for each in names(name)]
-        return found
+                entries += [f"{name}/{child}" for child in names(name)]
+        return entries
 
-    def _has_signs_of_another(self, folder: Path, found: Found) -> bool:
+    def _has_signs_of_another(self, folder: Path, entry: CheckpointEntry) -> bool:
         """Whether a line that fits the same name knows the checkpoint by its files, before its marker is there."""
-        fitting = ((row, name) for row in self.rows for name in found.names if row.step_of(name) == found.step)
+        fitting = ((row, name) for row in self.rows for name in entry.names if row.step_of(name) == entry.step)
         return any(row.has_signs(folder / name) for row, name in fitting)
 
     def belongings(self, folder: Path) -> list[str]:
@@ -305,13 +307,13 @@ class Layouts:
         While it is not known which line counts, a bare number is not taken for a checkpoint.
         """
         names: dict[str, None] = {}
-        for each in self.found(folder):
-            if not self.key and each.layout.names == _NUMBERS["<step>"]:
+        for entry in self.entries_in(folder):
+            if not self.key and entry.layout.names == _NUMBERS["<step>"]:
                 continue
-            for name in each.names:
-                tracker = each.layout.tracker_of(name)
-                others = [tracker[0] if tracker else "", *each.layout.links_of(name)]
-                names |= dict.fromkeys([name, *each.entries, *others])
+            for name in entry.names:
+                tracker = entry.layout.tracker_of(name)
+                others = [tracker[0] if tracker else "", *entry.layout.links_of(name)]
+                names |= dict.fromkeys([name, *entry.entries, *others])
         return [name for name in names if name and os.path.lexists(folder / name)]
 
 
@@ -348,8 +350,8 @@ def _compiled(names: str) -> "re.Pattern[str]":
 
 
 def _expression(names: str) -> str:
-    for word, number in _NUMBERS.items():
-        names = names.replace(word, number)
+    for placeholder, number in _NUMBERS.items():
+        names = names.replace(placeholder, number)
     return names
 
 
@@ -357,6 +359,6 @@ def names_in(folder: Path, below: str) -> list[str]:
     """The names in a folder below another one, or in that itself; none behind a link."""
     try:
         path = folder / below
-        return [] if below and path.is_symlink() else sorted(each.name for each in path.iterdir())
+        return [] if below and path.is_symlink() else sorted(entry.name for entry in path.iterdir())
     except OSError:
         return []  # it is no folder, or the command took it away

@@ -49,23 +49,23 @@ class Outputs:
             Why the outputs are not in the store; empty if they are.
         """
         begun = time.monotonic()
-        found = self._found(paths)
-        if not found:
+        files = self._found(paths)
+        if not files:
             return ""
         timer = threading.Timer(max(0.0, deadline - begun), self._store.cancel)
         timer.daemon = True
         timer.start()
         try:
-            return self._bring(found, begun, deadline)
+            return self._bring(files, begun, deadline)
         except (UnusableCheckpointError, OSError) as error:
             return self._failed(str(error))
         finally:
             timer.cancel()
 
-    def _bring(self, found: Mapping[str, Path], begun: float, deadline: float) -> str:
+    def _bring(self, files: Mapping[str, Path], begun: float, deadline: float) -> str:
         while True:
             try:
-                manifest, sent = self._send(found)
+                manifest, sent_bytes = self._send(files)
             except StoreError as error:
                 if time.monotonic() + _AGAIN_S >= deadline:
                     return self._failed(f"in {time.monotonic() - begun:.0f} s: {error}")
@@ -74,7 +74,7 @@ class Outputs:
                 size = sum(file.bytes for file in manifest.files)
                 seconds = round(time.monotonic() - begun, 1)
                 self._log.append(
-                    "outputs-stored", files=len(manifest.files), bytes=size, sent_bytes=sent, seconds=seconds
+                    "outputs-stored", files=len(manifest.files), bytes=size, sent_bytes=sent_bytes, seconds=seconds
                 )
                 return ""
 
@@ -83,7 +83,7 @@ class Outputs:
         return reason
 
     def _found(self, paths: Mapping[str, Path]) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         for name, path in paths.items():
             try:
                 real = path.resolve(strict=True)
@@ -91,30 +91,30 @@ class Outputs:
             except (OSError, RuntimeError, UnusableCheckpointError) as error:
                 self._log.append("output-missing", path=str(path), reason=f"{path}: {error}")
                 continue
-            found.update({f"{name}{below}": file for below, file in inside.items()})
-        return found
+            files.update({f"{name}{below}": file for below, file in inside.items()})
+        return files
 
-    def _send(self, found: Mapping[str, Path]) -> tuple[OutputManifest, int]:
+    def _send(self, outputs: Mapping[str, Path]) -> tuple[OutputManifest, int]:
         before = self._before()
-        known = {(file.sha256, file.bytes): file.key for file in before}
+        stored_keys = {(file.sha256, file.bytes): file.key for file in before}
         base = f"{FOLDER}/{self._run}/{self._attempt}-{secrets.token_hex(4)}"
         files: list[StoredFile] = []
-        sent = 0
+        sent_bytes = 0
         with self._store.uploads() as uploads:
-            for name, path in sorted(found.items()):
+            for name, path in sorted(outputs.items()):
                 digest, size = sha256_of(path), path.stat().st_size
-                key = known.get((digest, size))
+                key = stored_keys.get((digest, size))
                 if key is None:
                     key = object_key(base, name)
                     uploads.upload(path, key)
-                    sent += size
+                    sent_bytes += size
                 files.append(StoredFile(path=name, bytes=size, sha256=digest, key=key, part=0))
             uploads.wait()
         manifest = OutputManifest(run=self._run, attempt=self._attempt, written_at=utc_now(), files=tuple(files))
         self._store.write_text(manifest_key(self._run), manifest.to_json())
         for key in sorted({file.key for file in before} - {file.key for file in files}):
             self._store.set_superseded(key, superseded=True)
-        return manifest, sent
+        return manifest, sent_bytes
 
     def _before(self) -> tuple[StoredFile, ...]:
         text = self._store.find_text(manifest_key(self._run))
@@ -132,14 +132,14 @@ def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> 
         stored: Names that are checkpoints, or belong to them.
         outputs: The outputs of the run.
     """
-    kept = {path.resolve() for path in outputs.values()}
+    output_paths = {path.resolve() for path in outputs.values()}
     names, total = [], 0
     for path in sorted(folder.iterdir()):
         real = path.resolve()
-        if path.name in stored or kept.intersection((real, *real.parents)):
+        if path.name in stored or output_paths.intersection((real, *real.parents)):
             continue
-        inside = [each for each in real.rglob("*") if each.is_file()] if real.is_dir() else [real]
-        size = sum(each.stat().st_size for each in inside if each.exists())
+        inside = [file for file in real.rglob("*") if file.is_file()] if real.is_dir() else [real]
+        size = sum(file.stat().st_size for file in inside if file.exists())
         if size:
             names.append(f"{path.name} ({size:,} bytes)")
             total += size

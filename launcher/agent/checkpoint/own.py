@@ -58,8 +58,8 @@ class _Prefix:
 
     def names(self, below: str) -> list[str]:
         start = f"{below}/" if below else ""
-        found = self._store.stamps(start, delimiter="/")
-        return sorted(name for key in found if (name := key[len(start) :].rstrip("/")))
+        keys = self._store.stamps(start, delimiter="/")
+        return sorted(name for key in keys if (name := key[len(start) :].rstrip("/")))
 
     def stamps(self, name: str) -> Stamps:
         start = f"{name}/" if name else ""
@@ -67,8 +67,8 @@ class _Prefix:
         return inside or {key: stamp for key, stamp in self._store.stamps(name).items() if key == name}
 
     def text(self, name: str) -> str:
-        found = self._store.find_text(name)
-        return "" if found is None else found.text
+        stored = self._store.find_text(name)
+        return "" if stored is None else stored.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ def place_of(uri: str, *, timeout_s: float) -> _Folder | _Prefix:
     if uri.startswith("s3://"):
         return _Prefix(Store(uri, timeout_s=timeout_s))
     path = Path(uri)
-    there = next(each for each in (path, *path.parents) if each.exists())
-    if there == Path("/"):
+    existing = next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
+    if existing == Path("/"):
         raise JobSpecError([f"checkpoint.uri: {uri}: {Path(*path.parts[:2])} does not exist on this node; mount it"])
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -160,35 +160,35 @@ class OwnWatch(threading.Thread):
     def _look(self, *, ended: bool = False, clean: bool = False) -> None:
         now = time.monotonic()
         try:
-            found = self._found()
+            look = self._found()
         except StoreError as error:
             if str(error) != self._trouble:
                 self._log.append("store-trouble", error=str(error))
             self._trouble = str(error)
             return
         self._trouble = ""
-        if found != self._last:
-            self._last, self._changed_at, self._silent = found, now, False
+        if look != self._last:
+            self._last, self._changed_at, self._silent = look, now, False
             self._moved()
-        said = found.layout is not None and found.layout.has_evidence
-        self._report(found, quiet=clean or (ended and said) or now - self._changed_at >= QUIET_S)
+        has_evidence = look.layout is not None and look.layout.has_evidence
+        self._report(look, quiet=clean or (ended and has_evidence) or now - self._changed_at >= QUIET_S)
         silent_s = now - self._changed_at
         if not ended and not self._silent and silent_s >= self._patience_s:
             self._silent = True
             newest = "" if self.newest_step is None else f"; the newest is step {self.newest_step}"
             self._log.append(NO_CHECKPOINT, reason=f"nothing was written to {self._uri} for {silent_s:.0f} s{newest}")
 
-    def _report(self, found: _Look, *, quiet: bool) -> None:
-        if found.layout is None:
-            if quiet and found.stamps and found.stamps != self._told_stamps:
-                self._told_stamps = found.stamps
-                self._log.append(WRITTEN, files=len(found.stamps), reason=f"to {self._uri}; {_UNKNOWN_LAYOUT}")
+    def _report(self, look: _Look, *, quiet: bool) -> None:
+        if look.layout is None:
+            if quiet and look.stamps and look.stamps != self._told_stamps:
+                self._told_stamps = look.stamps
+                self._log.append(WRITTEN, files=len(look.stamps), reason=f"to {self._uri}; {_UNKNOWN_LAYOUT}")
             return
         # One that is followed by a newer one is finished, however short the time between two looks is.
-        for step in (*found.older, found.step if quiet else None):
+        for step in (*look.older, look.step if quiet else None):
             if step is not None and step > self._told_step:
                 self._told_step = step
-                self._log.append("checkpoint-uploaded", step=step, layout=found.layout.layout, source="own")
+                self._log.append("checkpoint-uploaded", step=step, layout=look.layout.layout, source="own")
 
     def _found_at_the_start(self) -> _Look:
         try:
@@ -218,11 +218,11 @@ class OwnWatch(threading.Thread):
         for number, step in enumerate(descending):
             if row.tracker and not all(row.names_it(trackers[_above(name)], name) for name in steps[step]):
                 continue
-            stamps = {(name, key): each for name in steps[step] for key, each in self._place.stamps(name).items()}
+            stamps = {(name, key): stamp for name in steps[step] for key, stamp in self._place.stamps(name).items()}
             lacking = row.marker and not all((name, row.marker) in stamps for name in steps[step])
             unfinished = row.unless and any(row.unless.format(name=name) in listed for name in steps[step])
             if not (lacking or unfinished) and stamps:
-                files = {f"{name}/{key}": each for (name, key), each in stamps.items()}
+                files = {f"{name}/{key}": stamp for (name, key), stamp in stamps.items()}
                 return _Look(layout=row, step=step, older=tuple(descending[:number:-1]), stamps=files)
         return None
 

@@ -89,7 +89,7 @@ class Pace:
         """A checkpoint is whole in the store, and bringing it there took this long."""
         with self._lock:
             written_s = self._written_by_step.get(step)
-            self._written_by_step = {each: s for each, s in self._written_by_step.items() if each > step}
+            self._written_by_step = {earlier: s for earlier, s in self._written_by_step.items() if earlier > step}
             self._uploaded_s.append(seconds)
             self._adapt()
         self._metrics.append(
@@ -112,20 +112,20 @@ class Pace:
         write_s = statistics.median(self._written_s)
         upload_s = statistics.median(self._uploaded_s) if self._uploaded_s else 0.0
         best_s = daly_interval_s(checkpoint_s=write_s, mtbf_s=self._mtbf_s)
-        wanted = max(_LEAST_S, upload_s, min(best_s, _MOST_S))
-        if abs(wanted - self._interval_s) < _WORTH_A_CHANGE * self._interval_s:
+        pause_s = max(_LEAST_S, upload_s, min(best_s, _MOST_S))
+        if abs(pause_s - self._interval_s) < _WORTH_A_CHANGE * self._interval_s:
             return
         self._log.append(
             "interval",
-            seconds=round(wanted, 1),
+            seconds=round(pause_s, 1),
             before=round(self._interval_s, 1),
             checkpoint_seconds=round(write_s, 3),
             upload_seconds=round(upload_s, 3),
             mtbf_s=self._mtbf_s,
         )
-        self._interval_s = wanted
+        self._interval_s = pause_s
         if not self._hastened:
-            self._set(wanted)
+            self._set(pause_s)
 
     def _set(self, seconds: float) -> None:
         try:

@@ -46,15 +46,15 @@ def groups(files: Iterable[LocalFile]) -> list[list[LocalFile]]:
     small = [file for file in files if file.bytes < SMALL_BYTES]
     if len(small) <= MANY:
         return []
-    found: list[list[LocalFile]] = [[]]
+    packs: list[list[LocalFile]] = [[]]
     size = 0
     for file in small:
         if size + file.bytes > PACK_BYTES:
-            found.append([])
+            packs.append([])
             size = 0
-        found[-1].append(file)
+        packs[-1].append(file)
         size += file.bytes
-    return found
+    return packs
 
 
 def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
@@ -83,12 +83,12 @@ def known_packs(files: Iterable[StoredFile]) -> dict[Contents, str]:
     for file in files:
         if file.offset is not None:
             by_key.setdefault(file.key, []).append(file)
-    found = {}
-    for key, held in by_key.items():
-        held.sort(key=lambda file: (file.offset or 0, file.bytes))
-        if _fill(held):
-            found[tuple((file.sha256, file.bytes) for file in held)] = key
-    return found
+    keys = {}
+    for key, members in by_key.items():
+        members.sort(key=lambda file: (file.offset or 0, file.bytes))
+        if _fill(members):
+            keys[tuple((file.sha256, file.bytes) for file in members)] = key
+    return keys
 
 
 def _fill(files: list[StoredFile]) -> bool:

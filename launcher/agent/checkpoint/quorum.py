@@ -64,17 +64,17 @@ class Quorum:
         if own.parts == 1:
             return assemble(self._store, own, session=self._session)
         # What they say first: what a node has announced before it ended is there then.
-        found = self._peers.gathered()
+        gathered = self._peers.gathered()
         missing = set(missing_parts(self._store, own, session=self._session))
-        empty = {part for part in missing if self._writes_none(part, found, own.step, newest)}
+        empty = {part for part in missing if self._writes_none(part, gathered, own.step, newest)}
         missing -= empty
-        ended = {part for part in missing if found.ended >> part & 1}
+        ended = {part for part in missing if gathered.ended >> part & 1}
         if no_more:
-            ended |= set(found.silent)
+            ended |= set(gathered.silent)
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without uploading its part")
         senders = set(range(1, own.parts)) - empty
-        if missing or not self._question.answered(own.step, senders, found):
+        if missing or not self._question.answered(own.step, senders, gathered):
             return None
         return assemble(self._store, own, session=self._session, empty=empty)
 
@@ -87,12 +87,12 @@ class Quorum:
         last = self._peers.gathered().last
         return [] if last is None else [step for step in steps if step > last]
 
-    def _writes_none(self, part: int, found: Gathered, step: int, newest: int) -> bool:
+    def _writes_none(self, part: int, gathered: Gathered, step: int, newest: int) -> bool:
         """Whether there is proof that a node has no part of a step to give."""
-        if not found.wrote_none >> part & 1:
+        if not gathered.wrote_none >> part & 1:
             return False
         if newest > step:
             now = time.monotonic()
-            if now - self._passed_at.setdefault(step, now) - found.age_s >= _BEATS * BEAT_S:
+            if now - self._passed_at.setdefault(step, now) - gathered.age_s >= _BEATS * BEAT_S:
                 self._silent.add(part)
-        return part in self._silent or bool(found.clean >> part & 1)
+        return part in self._silent or bool(gathered.clean >> part & 1)

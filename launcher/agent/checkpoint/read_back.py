@@ -53,7 +53,7 @@ class ReadBack:
                 reason = f"{manifest.bytes:,} bytes, of which {_ROOM} times as many should be free, and {free:,} are"
                 self._log.append("read-back-skipped", step=manifest.step, reason=reason)
                 return
-            found = Restore(
+            restored = Restore(
                 store=Store(str(self._policy.uri), timeout_s=self._policy.timeout_s),
                 checkpoints=place,
                 previous=place / "none",
@@ -63,7 +63,7 @@ class ReadBack:
         except (AgentError, OSError) as error:
             self._log.append("read-back-failed", step=manifest.step, error=str(error))
         else:
-            if found is not None:
-                self._log.append("read-back", step=found.step, bytes=found.bytes, seconds=found.seconds)
+            if restored is not None:
+                self._log.append("read-back", step=restored.step, bytes=restored.bytes, seconds=restored.seconds)
         finally:
             shutil.rmtree(place, ignore_errors=True)

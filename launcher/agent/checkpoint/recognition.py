@@ -78,10 +78,10 @@ def _entries(folder: Path) -> list[Path]:
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
     """When it was written: of a folder, and of what lies directly in it."""
     try:
-        found = [("", path.lstat())]
+        entries = [("", path.lstat())]
         if path.is_dir() and not path.is_symlink():
             with os.scandir(path) as inside:
-                found += [(each.name, each.stat(follow_symlinks=False)) for each in inside]
+                entries += [(entry.name, entry.stat(follow_symlinks=False)) for entry in inside]
     except OSError:
         return ()
-    return tuple(sorted((name, status.st_mtime_ns, status.st_size) for name, status in found))
+    return tuple(sorted((name, status.st_mtime_ns, status.st_size) for name, status in entries))

@@ -111,7 +111,7 @@ class Restore:
         for step in sorted(steps, reverse=True):
             begun = time.monotonic()
             # Its own objects alone: on every start every node would read what the store holds of all steps.
-            for name in [name for each, name in folders if each == step]:
+            for name in [name for folder_step, name in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{name}/")
             wholes, reason = whole_checkpoints(self.store, step, sizes)
             if wholes and finished_here is not None and finished_here.step > step:
@@ -121,10 +121,10 @@ class Restore:
                 finished_here = None
             other, wholes = self._of_other_layouts(wholes, step, stops=at_most is None)
             for manifest in wholes:
-                found = self._fetch(manifest, begun, skipped=skipped)
-                if isinstance(found, Restored):
-                    return found
-                reason = found
+                restored = self._fetch(manifest, begun, skipped=skipped)
+                if isinstance(restored, Restored):
+                    return restored
+                reason = restored
             skipped = True
             reason = other or reason
             lost = lost or (f"step {step}: {reason}" if commit_keys(step, sizes) and not other else "")
@@ -239,8 +239,9 @@ class Restore:
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             (partial / name if manifest.folder == HERE else partial).rename(target)
-        found = [each for each in self.layouts.of(manifest).found(self.checkpoints) if each.step == manifest.step]
-        entries = () if manifest.folder != HERE else found[0].entries if found else names
+        placed = self.layouts.of(manifest).entries_in(self.checkpoints)
+        entry = next((entry for entry in placed if entry.step == manifest.step), None)
+        entries = () if manifest.folder != HERE else entry.entries if entry is not None else names
         finished = FinishedFolder(
             step=manifest.step,
             path=self.checkpoints if entries else self.checkpoints / manifest.folder,
@@ -258,7 +259,7 @@ class Restore:
         """Name what stays on the node when it leaves too little room."""
         free = shutil.disk_usage(self.checkpoints).free
         if self.kept and needed > free:
-            names = "; ".join(str(kept) for kept in self.kept)
+            names = "; ".join(str(checkpoint) for checkpoint in self.kept)
             raise AgentError(
                 f"step {step} needs {needed:,} bytes in {self.checkpoints}, and {free:,} are free. Finished but not in "
                 f"the store, so not removed: {names}. Copy these checkpoints elsewhere or delete them"
@@ -277,7 +278,7 @@ class Restore:
         if not earlier.is_dir():
             return set()
         with ThreadPoolExecutor(_HASHERS) as pool:
-            here = {file for file, found in zip(files, pool.map(same, files), strict=True) if found}
+            here = {file for file, is_same in zip(files, pool.map(same, files), strict=True) if is_same}
         for file in here:
             (partial / file.path).parent.mkdir(parents=True, exist_ok=True)
             _copied(earlier, file.path, partial / file.path)
@@ -291,7 +292,7 @@ class Restore:
         copies = _by_content(manifest.files)
         tries = {}
         for file in files:
-            others = [each for key, each in copies[file.sha256, file.bytes].items() if key != file.key]
+            others = [other for key, other in copies[file.sha256, file.bytes].items() if key != file.key]
             tries[file] = [file, file, *(replace(other, path=file.path) for other in others)]
         while tries:
             bad = self._bad({file: sources[0] for file, sources in tries.items()}, partial)
@@ -311,30 +312,31 @@ class Restore:
             if source.offset is not None:
                 packs.setdefault(source.key, {})[file] = source
         coming: list[Incoming] = []
-        gone = ""
+        deleted = ""
         with TemporaryDirectory(prefix=f"{PARTIAL_NAME}-packs-", dir=self.checkpoints) as folder:
             paths = {key: Path(folder, str(number)) for number, key in enumerate(packs)}
             try:
                 with self.store.downloads() as downloads:
                     coming += [self._start(downloads, source, partial / source.path) for source in alone.values()]
-                    for key, held in packs.items():
-                        size = max((source.offset or 0) + source.bytes for source in held.values())
+                    for key, files_of_pack in packs.items():
+                        size = max((source.offset or 0) + source.bytes for source in files_of_pack.values())
                         coming.append(downloads.download(key, paths[key], size))
                     downloads.wait()
             except StoreError as error:
                 if not error.missing:
                     raise
-                gone = f"an object was deleted: {error}"
+                deleted = f"an object was deleted: {error}"
             digests = [_digest(incoming) for incoming in coming]
             bad = {
-                file: gone if digest is None else f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
+                file: deleted if digest is None else f"{file.path} has SHA-256 {digest} instead of {file.sha256}"
                 for file, digest in zip(alone, digests, strict=False)
                 if digest != file.sha256
             }
-            there = dict(zip(packs, digests[len(alone) :], strict=True))
+            digest_of = dict(zip(packs, digests[len(alone) :], strict=True))
             with ThreadPoolExecutor(_HASHERS) as pool:
                 wrong = pool.map(
-                    lambda key: gone if there[key] is None else unpack(paths[key], packs[key].values(), partial), packs
+                    lambda key: deleted if digest_of[key] is None else unpack(paths[key], packs[key].values(), partial),
+                    packs,
                 )
                 for key, reason in zip(packs, wrong, strict=True):
                     bad |= dict.fromkeys(packs[key], reason) if reason else {}
@@ -364,8 +366,8 @@ def _of_other_content(finished: FinishedFolder) -> str:
             return True
 
     with ThreadPoolExecutor(_HASHERS) as pool:
-        found = zip(finished.files, pool.map(differs, finished.files), strict=True)
-        return next((file.path for file, bad in found if bad), "")
+        judged = zip(finished.files, pool.map(differs, finished.files), strict=True)
+        return next((file.path for file, bad in judged if bad), "")
 
 
 def _digest(incoming: Incoming) -> str | None:
@@ -377,10 +379,10 @@ def _digest(incoming: Incoming) -> str | None:
 
 
 def _by_content(files: Iterable[StoredFile]) -> dict[tuple[str, int], dict[str, StoredFile]]:
-    found: dict[tuple[str, int], dict[str, StoredFile]] = {}
+    copies: dict[tuple[str, int], dict[str, StoredFile]] = {}
     for file in files:
-        found.setdefault((file.sha256, file.bytes), {}).setdefault(file.key, file)
-    return found
+        copies.setdefault((file.sha256, file.bytes), {}).setdefault(file.key, file)
+    return copies
 
 
 def _copied(folder: Path, path: str, target: Path) -> None:

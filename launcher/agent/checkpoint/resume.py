@@ -68,44 +68,44 @@ class Backlog:
         Raises:
             TakenOverError: Another agent writes there now.
         """
-        held = self.scratch.newest_finished()
+        finished = self.scratch.newest_finished()
         if self.peers.part > 0:
-            self._follow(held)
+            self._follow(finished)
             return
         try:
-            if held is not None:
-                self._lead(held)
+            if finished is not None:
+                self._lead(finished)
         except (StoreError, ManifestError, UnusableCheckpointError, OSError) as error:
-            self._say_why_not(held, error)
+            self._say_why_not(finished, error)
         finally:
             self.peers.say(settled=True)
 
     # -------------------------------------------------------------------------------------------------- the first node
 
-    def _lead(self, held: FinishedFolder) -> None:
-        life = self.scratch.life_of(held)
+    def _lead(self, finished: FinishedFolder) -> None:
+        attempt_life = self.scratch.life_of(finished)
         several = self.identity.parts > 1
-        if (several and not life) or not self._is_newest(held.step):
+        if (several and not attempt_life) or not self._is_newest(finished.step):
             return
         number = next_number()
         if several:
-            self.peers.say(arrears=[number, held.step, life])
-        part, sent_bytes = self._sent(held)
+            self.peers.say(arrears=[number, finished.step, attempt_life])
+        part, sent_bytes = self._sent(finished)
         if several and not self._all_have_sent(number):
             return
-        whole = assemble(self.store, part, session=self.identity.session)
-        hold(held)
+        manifest = assemble(self.store, part, session=self.identity.session)
+        hold(finished)
         self.claim.check()
-        replaced = commit(self.store, whole, session=self.identity.session)
+        replaced = commit(self.store, manifest, session=self.identity.session)
         if replaced:
-            self.log.append("checkpoint-replaced", step=whole.step, reason=replaced)
-        self.log.append("checkpoint-uploaded", **figures(whole, sent_bytes))
+            self.log.append("checkpoint-replaced", step=manifest.step, reason=replaced)
+        self.log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
 
     def _is_newest(self, step: int) -> bool:
         """Whether the store has no commit of that step, or of a newer one, in whatever state."""
         for name in self.store.folders():
-            there = step_of_folder(name)
-            if there is not None and there >= step and commit_keys(there, self.store.sizes(f"{name}/")):
+            other = step_of_folder(name)
+            if other is not None and other >= step and commit_keys(other, self.store.sizes(f"{name}/")):
                 return False
         return True
 
@@ -113,18 +113,18 @@ class Backlog:
         """Wait for all answers; whether every other node has sent its part."""
         others = (1 << self.peers.parts) - 2
         while not self.over():
-            found = self.peers.gathered()
-            answered = found.asked == number
-            if found.stopped is not None or found.silent_s > _SILENCE_S or (answered and found.denied):
+            gathered = self.peers.gathered()
+            answered = gathered.asked == number
+            if gathered.stopped is not None or gathered.silent_s > _SILENCE_S or (answered and gathered.denied):
                 return False
-            if answered and found.confirmed & others == others:
+            if answered and gathered.confirmed & others == others:
                 return True
             time.sleep(_ANSWER_LOOK_S)
         return False
 
     # ------------------------------------------------------------------------------------------------------ the others
 
-    def _follow(self, held: FinishedFolder | None) -> None:
+    def _follow(self, finished: FinishedFolder | None) -> None:
         """Answer the first node, and wait until it has decided."""
         answered = False
         while not self.over():
@@ -134,34 +134,34 @@ class Backlog:
             match first.get("arrears"):
                 case [int(number), int(step), str(life)] if not answered:
                     answered = True
-                    self.peers.say(answer=[number, self._gives(held, step, life)])
+                    self.peers.say(answer=[number, self._gives(finished, step, life)])
             time.sleep(_ANSWER_LOOK_S)
 
-    def _gives(self, held: FinishedFolder | None, step: int, life: str) -> bool:
-        if held is None or held.step != step or self.scratch.life_of(held) != life:
+    def _gives(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
+        if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
             return False
         try:
-            part, sent_bytes = self._sent(held)
+            part, sent_bytes = self._sent(finished)
         except (StoreError, UnusableCheckpointError, OSError) as error:
-            self._say_why_not(held, error)
+            self._say_why_not(finished, error)
             return False
         self.log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
         return True
 
     # ------------------------------------------------------------------------------------------------------------ both
 
-    def _sent(self, held: FinishedFolder) -> tuple[Manifest, int]:
+    def _sent(self, finished: FinishedFolder) -> tuple[Manifest, int]:
         """Send this node's part, held against what was read when it was finished."""
-        part, sent_bytes = Sender(self.store, self.identity).send(held)
+        part, sent_bytes = Sender(self.store, self.identity).send(finished)
         for file in part.files:
-            if held.hashes.get(file.path) != file.sha256:
+            if finished.hashes.get(file.path) != file.sha256:
                 raise UnusableCheckpointError(f"{file.path} changed after it was finished")
         if self.identity.parts > 1:
             announce(self.store, part, session=self.identity.session)
         return part, sent_bytes
 
-    def _say_why_not(self, held: FinishedFolder | None, error: Exception) -> None:
-        step = held.step if held is not None else None
+    def _say_why_not(self, finished: FinishedFolder | None, error: Exception) -> None:
+        step = finished.step if finished is not None else None
         self.log.append("restore-skipped", step=step, reason=f"the copy on this node cannot be stored: {error}")
 
 
@@ -263,8 +263,8 @@ class Resumption:
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
-        for kept in self.scratch.kept():
-            self.log.append("checkpoint-kept", step=kept.step, bytes=kept.bytes, reason=f"{_KEPT}: {kept}")
+        for unsent in self.scratch.kept():
+            self.log.append("checkpoint-kept", step=unsent.step, bytes=unsent.bytes, reason=f"{_KEPT}: {unsent}")
         self._say(start)
         return start
 
@@ -292,15 +292,15 @@ class Resumption:
 
     def _restore(self, at_most: int | None) -> Start:
         if self.policy.mode == "dcp":
-            found, skipped = newest_dcp(
+            checkpoint, skipped = newest_dcp(
                 self.store, at_most=at_most, on_skip=self._on_skip, fresh=self.policy.restart == "fresh"
             )
-            if found is None:
+            if checkpoint is None:
                 return Start()
             if skipped and self.peers.part == 0:
-                self._protect(found.step, lambda: self.store.sizes(f"{found.folder}/"))
-            uri = f"{self.store.uri.rstrip('/')}/{found.folder}"
-            return Start(resume=uri, step=found.step, dcp=found)
+                self._protect(checkpoint.step, lambda: self.store.sizes(f"{checkpoint.folder}/"))
+            uri = f"{self.store.uri.rstrip('/')}/{checkpoint.folder}"
+            return Start(resume=uri, step=checkpoint.step, dcp=checkpoint)
         finished = self.scratch.newest_finished() if self.peers.alone and at_most is None else None
         restored = Restore(
             store=self.store,

@@ -136,11 +136,11 @@ class Retention:
         left_alone = {checkpoint.step for checkpoint in (*staying, *self._others)}
         for step in sorted({*open_folders.values()} - left_alone):
             own = {key for key in sizes if step_of_key(key) == step}
-            left = own - needed - self._tagged
+            superseded = own - needed - self._tagged
             if step in record:
-                left &= record[step]
-            if left:
-                yield step, sorted(left)
+                superseded &= record[step]
+            if superseded:
+                yield step, sorted(superseded)
             elif len(own & needed) <= _MOST_SHARED:
                 record[step] = own & needed
                 self._tagged -= own
@@ -152,21 +152,21 @@ class Retention:
         """Take note of an object that carries the tag."""
         self._tagged.add(key)
 
-    def _record(self, there: set[int]) -> dict[int, set[str]]:
+    def _record(self, present: set[int]) -> dict[int, set[str]]:
         """What is remembered of the steps that are still there: the keys that were needed when all others were tagged.
 
         What this life comes to may be written anew: only what lies behind its start is as it was.
         """
         if self._remembered is None:
             begun_at = self._begun_at
-            known = read_record(self._store) if begun_at is not None else {}
-            self._remembered = {step: keys for step, keys in known.items() if begun_at is not None and step < begun_at}
-        return {step: keys for step, keys in self._remembered.items() if step in there}
+            recorded = read_record(self._store) if begun_at is not None else {}
+            self._remembered = {at: keys for at, keys in recorded.items() if begun_at is not None and at < begun_at}
+        return {step: keys for step, keys in self._remembered.items() if step in present}
 
     def of_other_layouts(self) -> list[RetainedCheckpoint]:
         """The checkpoints of other layouts that were found and left as they are; each is returned once."""
-        found, self._others_to_report = self._others_to_report, []
-        return found
+        checkpoints, self._others_to_report = self._others_to_report, []
+        return checkpoints
 
     def _judge_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
         """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others.
@@ -192,8 +192,8 @@ class Retention:
 
 def read_record(store: Store) -> dict[int, set[str]]:
     """The steps in which all is tagged but the keys said here; none where the record cannot be used."""
-    found = store.find_text(SUPERSEDED_KEY)
-    return superseded_steps(found.text) if found is not None else {}
+    stored = store.find_text(SUPERSEDED_KEY)
+    return superseded_steps(stored.text) if stored is not None else {}
 
 
 def write_record(store: Store, steps: Mapping[int, Iterable[str]]) -> None:

@@ -52,14 +52,14 @@ class Rotation:
     def _say(self) -> None:
         newest = max(self._stored, default=-1)
         superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
-        gone = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
-        if gone[-_MOST_SAID:] != self._said:
-            self._said = gone[-_MOST_SAID:]
+        removed = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
+        if removed[-_MOST_SAID:] != self._said:
+            self._said = removed[-_MOST_SAID:]
             self._peers.say(gone=self._said)
 
     def _follow(self) -> None:
-        said = self._peers.first().get("gone")
-        for step in said if isinstance(said, list) else ():
+        removed = self._peers.first().get("gone")
+        for step in removed if isinstance(removed, list) else ():
             if step not in self._names:
                 continue
             paths = [path for path in self._paths(step) if os.path.lexists(path)]

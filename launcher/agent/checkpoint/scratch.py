@@ -124,10 +124,10 @@ class Scratch:
             # Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved
             for folder in self._ended_jobs():
                 _end_leftover_command(folder)
-                kept = UnsentRecord(folder).kept()
-                self._kept_of_others += kept
+                unsent = UnsentRecord(folder).kept()
+                self._kept_of_others += unsent
                 shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
-                _put_away(folder, _stored(folder), kept, run=str(_owner(folder).get("run", "")))
+                _put_away(folder, _stored(folder), unsent, run=str(_owner(folder).get("run", "")))
             self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
         except OSError as error:
             raise AgentError(f"the scratch folder {self.root} cannot be used: {error}") from error
@@ -202,10 +202,10 @@ class Scratch:
 
     def newest_finished(self) -> FinishedFolder | None:
         """The newest checkpoint in `previous` that was finished and read, and looks as it did then."""
-        found = self._unsent.newest(uri=self._uri, boot=_boot())
-        if found is None:
+        newest = self._unsent.newest(uri=self._uri, boot=_boot())
+        if newest is None:
             return None
-        name, entry = found
+        name, entry = newest
         return FinishedFolder(
             step=entry.step_in(name),
             path=entry.root(self.previous, name),
@@ -223,12 +223,13 @@ class Scratch:
 
     def kept(self) -> list[UnsentCheckpoint]:
         """What is finished on this node, not in the store, and not what this job goes on from; of other jobs too."""
-        return [kept for kept in self._unsent.kept() if self.previous in kept.path.parents] + self._kept_of_others
+        own = (checkpoint for checkpoint in self._unsent.kept() if self.previous in checkpoint.path.parents)
+        return [*own, *self._kept_of_others]
 
     def leftovers(self) -> list[Leftover]:
         """What lies on the node, of this and of other jobs, that is neither recognised nor known to be in the store."""
-        found = set_aside(self.root) + leftovers(entries(self.checkpoints), run=self._run)
-        return found + [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
+        leftover_paths = set_aside(self.root) + leftovers(entries(self.checkpoints), run=self._run)
+        return leftover_paths + [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
 
     def make_room(self, needed_bytes: int, *, useful: Collection[str] = (), starting: bool = False) -> None:
         """Remove what is left of earlier attempts and other jobs, oldest first, until so much is free.
@@ -244,11 +245,11 @@ class Scratch:
             return
         only_copies = _paths(self._unsent.kept())
         useful_paths = {self.previous / name for name in useful}
-        left = [path for path in entries(self.previous) if not _holds(path, only_copies | useful_paths)]
-        for path in left:
+        removable_paths = [path for path in entries(self.previous) if not _holds(path, only_copies | useful_paths)]
+        for path in removable_paths:
             if self._stored.covers(path.name):
                 remove(path)
-        places = [path for path in left if os.path.lexists(path)]
+        places = [path for path in removable_paths if os.path.lexists(path)]
         places += [path for path in entries(self.checkpoints) if starting and not path.name.startswith(".slipway")]
         removable = leftovers(places, run=self._run) + set_aside(self.root)
         removable += [leftover for root in self._ended_jobs() for leftover in set_aside(root)]
@@ -308,16 +309,16 @@ class Scratch:
         names = layouts.belongings(self.checkpoints) if layouts is not None else []
         names += [str(path.relative_to(self.checkpoints)) for path in only_copies if self.checkpoints in path.parents]
         for name in dict.fromkeys(names):
-            path, there = self.checkpoints / name, self.previous / name
-            worse = path if there in only_copies and path not in only_copies else there
+            path, target = self.checkpoints / name, self.previous / name
+            worse = path if target in only_copies and path not in only_copies else target
             if os.path.lexists(worse):
                 removed = leftovers([worse], run=self._run)[0]
                 remove(worse)
                 if removed.bytes and not path.is_symlink() and Layouts().step_of(name) is not None:
                     self._on_removed(removed, "another attempt wrote the same step")
-            if worse is there:
-                there.parent.mkdir(parents=True, exist_ok=True)
-                path.rename(there)
+            if worse is target:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(target)
 
     def _free_bytes(self) -> int:
         return shutil.disk_usage(self.root).free
@@ -407,28 +408,28 @@ def _stored(root: Path) -> Stored:
         return Stored()
 
 
-def _paths(kept: list[UnsentCheckpoint]) -> set[Path]:
+def _paths(unsent: list[UnsentCheckpoint]) -> set[Path]:
     """All files and folders of the only copies."""
-    return {path for checkpoint in kept for path in checkpoint.paths or (checkpoint.path,)}
+    return {path for checkpoint in unsent for path in checkpoint.paths or (checkpoint.path,)}
 
 
 def _holds(path: Path, others: set[Path]) -> bool:
     return path in others or any(path in other.parents for other in others)
 
 
-def _put_away(root: Path, stored: Stored, kept: list[UnsentCheckpoint], *, run: str) -> None:
+def _put_away(root: Path, stored: Stored, unsent: list[UnsentCheckpoint], *, run: str) -> None:
     """Remove a run's checkpoints that the store has, and move all but the only copies to `aside`."""
-    staying = _paths(kept)
+    staying = _paths(unsent)
     for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
-        _remove_superseded(folder, stored, kept)
+        _remove_superseded(folder, stored, unsent)
         move_aside(root, (path for path in entries(folder) if not _holds(path, staying)), run=run)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
-def _remove_superseded(folder: Path, stored: Stored, kept: list[UnsentCheckpoint]) -> None:
+def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoint]) -> None:
     """Remove the checkpoints that the store has, or a newer one; the folder too when nothing is left in it."""
-    staying = _paths(kept)
+    staying = _paths(unsent)
     for path in entries(folder):
         if not _holds(path, staying) and stored.covers(path.name):
             remove(path)

@@ -51,9 +51,9 @@ class Tags:
         Yields:
             The keys that carry the tag; fewer than were asked for when it was stopped.
         """
-        left = iter(keys)
+        remaining = iter(keys)
         with ThreadPoolExecutor(WORKERS) as pool:
-            while (batch := list(islice(left, BATCH))) and not self.stopped.is_set():
+            while (batch := list(islice(remaining, BATCH))) and not self.stopped.is_set():
                 check()
                 yield from (key for key in pool.map(self._tag, batch) if key is not None)
 
@@ -185,29 +185,29 @@ class TagParts:
         if not takers:
             return keys
         self._number += 1
-        each = math.ceil(len(keys) / (len(takers) + 1))
+        share = math.ceil(len(keys) / (len(takers) + 1))
         for slot, part in enumerate(takers):
-            own = tuple(keys[each * (slot + 1) : each * (slot + 2)])
+            own = tuple(keys[share * (slot + 1) : share * (slot + 2)])
             sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=own)
             self._store.write_text(sheet.key, sheet.to_json())
             self._out.append(_Out(sheet=sheet, part=part, since=time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         self._peers.say(tagging=[self._number, takers])
-        return keys[:each]
+        return keys[:share]
 
     def returned(self) -> tuple[list[str], list[str]]:
         """What has come back since: the keys that are tagged, and those that the first node must tag itself."""
         if time.monotonic() < self._ask_at:
             return [], []
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
-        found = self._peers.gathered()
+        gathered = self._peers.gathered()
         tagged: list[str] = []
         back: list[str] = []
         for out in list(self._out):
-            gone = bool(found.ended >> out.part & 1) or out.part in found.silent
+            lost = bool(gathered.ended >> out.part & 1) or out.part in gathered.silent
             if self._is_done(out.sheet):
                 tagged += out.sheet.keys
-            elif gone or time.monotonic() - out.since >= _PATIENCE_S:
+            elif lost or time.monotonic() - out.since >= _PATIENCE_S:
                 back += out.sheet.keys
             else:
                 continue
@@ -215,21 +215,21 @@ class TagParts:
         return tagged, back
 
     def _is_done(self, sheet: TagPart) -> bool:
-        found = self._store.find_text(sheet.key)
-        return found is not None and parse(found.text, sheet.slot) == replace(sheet, keys=(), done=True)
+        stored = self._store.find_text(sheet.key)
+        return stored is not None and parse(stored.text, sheet.slot) == replace(sheet, keys=(), done=True)
 
     def _takers(self, most: int) -> list[int]:
         """The nodes whose turn it is, of those that are there."""
         number = min(most, MOST)
         if number <= 0 or self._peers.alone:
             return []
-        found = self._peers.gathered()
-        there = [p for p in range(1, self._peers.parts) if not found.ended >> p & 1 and p not in found.silent]
-        if not there:
+        gathered = self._peers.gathered()
+        present = [p for p in range(1, self._peers.parts) if not gathered.ended >> p & 1 and p not in gathered.silent]
+        if not present:
             return []
-        begin = self._next % len(there)
+        begin = self._next % len(present)
         self._next += number
-        return (there[begin:] + there[:begin])[:number]
+        return (present[begin:] + present[:begin])[:number]
 
 
 class TagWorker:
@@ -257,8 +257,8 @@ class TagWorker:
             return None
         self._seen = number
         slot = takers.index(self._peers.part)
-        found = self._store.find_text(f"{FOLDER}/{slot}.json")
-        sheet = parse(found.text, slot) if found is not None else None
+        stored = self._store.find_text(f"{FOLDER}/{slot}.json")
+        sheet = parse(stored.text, slot) if stored is not None else None
         return sheet if sheet is not None and sheet.number == number and not sheet.done else None
 
     def give_back(self, sheet: TagPart) -> None:
@@ -368,17 +368,17 @@ class Tagging(threading.Thread):
         with self._changed:
             while not self._wanted and not self._no_more:
                 self._changed.wait()
-            wanted, self._wanted = self._wanted, False
+            pending, self._wanted = self._wanted, False
         pause = self._claim.may_tag_at - time.monotonic()
-        if wanted and pause > 0:
+        if pending and pause > 0:
             self._tags.stopped.wait(pause)
-        return wanted and not self._tags.stopped.is_set()
+        return pending and not self._tags.stopped.is_set()
 
     def _tag_what_is_superseded(self) -> bool:
         steps = []
         for step, keys in self.retention.superseded():
-            left = iter(keys)
-            while portion := list(islice(left, PORTION)):
+            remaining = iter(keys)
+            while portion := list(islice(remaining, PORTION)):
                 # Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it
                 self._claim.check()
                 self._tag(self._sheets.share_out(portion))
@@ -432,10 +432,10 @@ class Tagging(threading.Thread):
 
 def protect(store: Store, keys: Iterable[str]) -> None:
     """Tag objects as ones that stay: their checkpoint is the newest whole one again, since newer ones are not whole."""
-    wanted = sorted(set(keys))
-    steps = {step_of_key(key) for key in wanted}
+    ordered = sorted(set(keys))
+    steps = {step_of_key(key) for key in ordered}
     remembered = read_record(store)
     if steps & remembered.keys():
         write_record(store, {step: keys for step, keys in remembered.items() if step not in steps})
     with ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(lambda key: store.set_superseded(key, superseded=False), wanted))
+        list(pool.map(lambda key: store.set_superseded(key, superseded=False), ordered))

@@ -102,10 +102,10 @@ class UnsentRecord:
     def add(self, name: str, entry: Unsent) -> None:
         """Write down a finished checkpoint."""
         with self._lock:
-            there = {
-                each: self._entries[each] for each in self._entries if any((p / each).exists() for p in self._places)
+            present = {
+                name: self._entries[name] for name in self._entries if any((p / name).exists() for p in self._places)
             }
-            self._entries = there | {name: entry}
+            self._entries = present | {name: entry}
             self._write()
 
     def vouch(self, name: str, hashes: Mapping[str, str]) -> None:
@@ -157,7 +157,7 @@ class UnsentRecord:
                 step=entry.step_in(name),
                 bytes=sum(file.bytes for file in entry.files),
                 run=entry.run,
-                paths=tuple(place / each for each in entry.entries or (name,)),
+                paths=tuple(place / part for part in entry.entries or (name,)),
             )
             for name, entry, place in self._there(self._places)
         ]
@@ -170,8 +170,8 @@ class UnsentRecord:
             boot: Of the machine now; only this boot's word counts.
         """
         for name, entry, _ in self._there(self._places[1:]):
-            known = entry.hashes.keys() == {file.path for file in entry.files}
-            if known and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
+            hashed = entry.hashes.keys() == {file.path for file in entry.files}
+            if hashed and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
                 return name, entry
         return None
 
@@ -185,9 +185,9 @@ class UnsentRecord:
         """Cross out what is not there any more, or not as it was."""
         with self._lock:
             before = set(self._entries)
-        gone = before - {name for name, _, _ in self._there(self._places)}
+        missing = before - {name for name, _, _ in self._there(self._places)}
         with self._lock:
-            self._entries = {name: entry for name, entry in self._entries.items() if name not in gone}
+            self._entries = {name: entry for name, entry in self._entries.items() if name not in missing}
             self._write()
 
     def _there(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
@@ -211,9 +211,9 @@ def _read(path: Path) -> dict[str, Unsent]:
         for name, fields in document.items():
             files = tuple(LocalFile(**file) for file in fields.pop("files"))
             hashes = {str(path): str(digest) for path, digest in fields.pop("hashes", {}).items()}
-            parts = tuple(str(each) for each in fields.pop("entries", ()))
+            parts = tuple(str(part) for part in fields.pop("entries", ()))
             entry = Unsent(**fields, files=files, hashes=hashes, entries=parts)
-            if entry.step_in(name) >= 0 and all(is_below(each) for each in (name, *parts)):
+            if entry.step_in(name) >= 0 and all(is_below(part) for part in (name, *parts)):
                 entries[name] = entry
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}

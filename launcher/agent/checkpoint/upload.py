@@ -59,7 +59,7 @@ class Sender:
         store: Store,
         identity: Identity,
         *,
-        known: Iterable[StoredFile] = (),
+        stored: Iterable[StoredFile] = (),
         digests: Digests | None = None,
     ) -> None:
         """Keep the store.
@@ -67,14 +67,14 @@ class Sender:
         Args:
             store: Where to.
             identity: Who uploads.
-            known: Files of the newest whole checkpoint.
+            stored: Files of the newest whole checkpoint.
             digests: What finished folders hold.
         """
         self._store = store
         self._identity = identity
         self._digests = digests or Digests(lambda *_: None)
         self._sent: dict[tuple[int, str], StoredFile] = {}
-        self.remember(known)
+        self.remember(stored)
 
     def remember(self, files: Iterable[StoredFile]) -> None:
         """The newest whole checkpoint's files: only their objects are sure to stay, and so may be pointed to."""
@@ -114,7 +114,7 @@ class Sender:
             finally:  # what arrived is not sent again by the next try
                 self._note_what_arrived(step, stored, uploads.arrived)
         hold(finished)
-        self._sent = {at: each for at, each in self._sent.items() if at[0] != step}
+        self._sent = {at: entry for at, entry in self._sent.items() if at[0] != step}
         self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
         manifest = Manifest(
             run=self._identity.run,
@@ -134,15 +134,15 @@ class Sender:
 
     def _pack(self, uploads: Uploads, pack: Pack, key: str, step: int) -> list[StoredFile]:
         """Send a pack, unless an object holds the same."""
-        known = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
-        if known is None:
+        known_key = self._sent_packs.get((step, pack.contents)) or self._known_packs.get(pack.contents)
+        if known_key is None:
             uploads.upload_content(pack.content, key)
-        return list(pack.stored(known or key, self._identity.part))
+        return list(pack.stored(known_key or key, self._identity.part))
 
     def _note_what_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
-        came = [file for file in stored if file.key in arrived]
-        self._sent.update({(step, file.path): file for file in came if file.offset is None})
-        self._sent_packs.update({(step, contents): key for contents, key in known_packs(came).items()})
+        sent = [file for file in stored if file.key in arrived]
+        self._sent.update({(step, file.path): file for file in sent if file.offset is None})
+        self._sent_packs.update({(step, contents): key for contents, key in known_packs(sent).items()})
 
     def _stored(self, folder: Path, local: LocalFile, base: str, step: int) -> StoredFile:
         """Where the file's content is, or will be: an object that holds it already, or a new key below `base`."""

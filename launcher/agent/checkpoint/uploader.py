@@ -112,7 +112,7 @@ class Uploader(threading.Thread):
         self._reports = reports
         self._quorum = Quorum(store, peers, identity, newest=newest)
         self._digests = Digests(reports.hashed)
-        self._sender = Sender(store, identity, known=newest.files if newest else (), digests=self._digests)
+        self._sender = Sender(store, identity, stored=newest.files if newest else (), digests=self._digests)
         self._tagging = tagging
         self._changed = threading.Condition()
         self._waiting: dict[int, FinishedFolder] = {}
@@ -137,12 +137,12 @@ class Uploader(threading.Thread):
     def has(self, step: int) -> bool:
         """Whether a step is kept as it was last offered, or a newer one; other nodes than the first: their parts."""
         first = self._peers.first() if self._identity.part else {}
-        whole = first.get("whole")
+        committed = first.get("whole")
         with self._changed:
-            kept = self._last_delivered if self._identity.part else self._last_whole
+            stored_step = self._last_delivered if self._identity.part else self._last_whole
             if first.get("ended"):  # a part of what it has not made whole keeps nothing
-                kept = whole if isinstance(whole, int) else None
-            return kept is not None and (kept > step or (kept == step and step not in self._owed))
+                stored_step = committed if isinstance(committed, int) else None
+            return stored_step is not None and (stored_step > step or (stored_step == step and step not in self._owed))
 
     def offer(self, folder: FinishedFolder) -> None:
         """Queue a finished checkpoint."""
@@ -178,10 +178,10 @@ class Uploader(threading.Thread):
         with self._changed:
             self._give_up = True
             self._changed.notify()
-            left = sorted({*self._waiting, *self._uncommitted})
+            unsent = sorted({*self._waiting, *self._uncommitted})
         if self.is_alive():
             self._store.cancel()
-        return left
+        return unsent
 
     def run(self) -> None:
         """Upload until there is nothing left and nothing more to come."""
@@ -247,11 +247,11 @@ class Uploader(threading.Thread):
         if self._identity.part == 0 or idle:
             return None
         first = self._peers.first()
-        whole = first.get("whole")
+        committed = first.get("whole")
         if first.get("ended"):
             self._drop_below(None, "the first node has ended")
-        elif isinstance(whole, int):
-            self._drop_below(whole, NEWER)
+        elif isinstance(committed, int):
+            self._drop_below(committed, NEWER)
         sending = first.get("sending")
         if not isinstance(sending, int):
             return None
@@ -318,14 +318,14 @@ class Uploader(threading.Thread):
 
     def _learn_what_is_whole(self) -> None:
         """On a node that is not the first: has what it sent last become whole? Then that need not be sent again."""
-        part, whole = self._delivered, self._peers.first().get("whole")
-        if self._identity.part == 0 or part is None or whole != part.step or whole == self._last_whole:
+        part, committed = self._delivered, self._peers.first().get("whole")
+        if self._identity.part == 0 or part is None or committed != part.step or committed == self._last_whole:
             return
         # Its own part alone: to read the manifest of all parts would cost every node what the checkpoint has in files.
         self._sender.remember(part.files)
         with self._changed:
             self._last_whole = part.step
-        for step in [each for each in self._sent if each <= part.step]:
+        for step in [sent_step for sent_step in self._sent if sent_step <= part.step]:
             del self._sent[step]
 
     def _give_up_on(self, step: int, reason: str) -> None:
@@ -357,15 +357,15 @@ class Uploader(threading.Thread):
                 self._drop(step, NEWER)
                 continue
             try:
-                whole = self._made_whole(delivered)
+                manifest = self._made_whole(delivered)
             except StoreError as error:
                 self._pause(step, error)
                 return
             except (ManifestError, UnusableCheckpointError) as error:
                 self._drop(step, str(error))
                 continue
-            if whole is not None:
-                self._settle(whole, delivered.sent_bytes)
+            if manifest is not None:
+                self._settle(manifest, delivered.sent_bytes)
 
     def _made_whole(self, delivered: Delivered) -> Manifest | None:
         """The checkpoint that was committed, or None while a part is missing."""
@@ -373,43 +373,43 @@ class Uploader(threading.Thread):
         with self._changed:
             newest = max(own.step, self._newest_offered)
             no_more = self._no_more
-        whole = self._quorum.assembled(own, newest=newest, no_more=no_more)
-        if whole is None:
+        manifest = self._quorum.assembled(own, newest=newest, no_more=no_more)
+        if manifest is None:
             return None
-        refusal = self._tagging.retention.refused(whole)
+        refusal = self._tagging.retention.refused(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
         hold(delivered.folder)
         self._claim.check()
-        replaced = commit(self._store, whole, session=self._identity.session)
+        replaced = commit(self._store, manifest, session=self._identity.session)
         if replaced:
-            self._log.append("checkpoint-replaced", step=whole.step, reason=replaced)
-        return whole
+            self._log.append("checkpoint-replaced", step=manifest.step, reason=replaced)
+        return manifest
 
-    def _settle(self, whole: Manifest, sent_bytes: int) -> None:
+    def _settle(self, manifest: Manifest, sent_bytes: int) -> None:
         """A checkpoint is whole: say so, forget older ones, have tagged what is superseded."""
         with self._changed:
-            del self._uncommitted[whole.step]
-            self._owed.discard(whole.step)
-            self._last_whole = whole.step
+            del self._uncommitted[manifest.step]
+            self._owed.discard(manifest.step)
+            self._last_whole = manifest.step
         self._backoff.succeeded()
-        self._quorum.withdraw(whole.step)
-        self._log.append("checkpoint-uploaded", **figures(whole, sent_bytes))
-        self._reports.whole(whole)
-        self._peers.say(whole=whole.step)
-        self._drop_below(whole.step, NEWER)
-        self._sender.remember(whole.files)
-        self._tagging.retention.committed(kept(whole))
+        self._quorum.withdraw(manifest.step)
+        self._log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
+        self._reports.whole(manifest)
+        self._peers.say(whole=manifest.step)
+        self._drop_below(manifest.step, NEWER)
+        self._sender.remember(manifest.files)
+        self._tagging.retention.committed(kept(manifest))
         self._tagging.wake()
 
     def _hand_over(self, reason: str) -> None:
         """Another agent is the owner of these checkpoints now: leave everything as it is."""
         with self._changed:
             self._give_up = True
-            left = sorted({*self._waiting, *self._uncommitted})
+            unsent = sorted({*self._waiting, *self._uncommitted})
             self._waiting.clear()
             self._uncommitted.clear()
-        for step in left:
+        for step in unsent:
             self._log.append("checkpoint-dropped", step=step, reason=reason)
         self._reports.taken_over(reason)
 
@@ -424,9 +424,9 @@ class Uploader(threading.Thread):
 
     def _drop_below(self, step: int | None, reason: str) -> None:
         with self._changed:
-            older = [each for each in self._waiting if step is None or each < step]
-        for each in older:
-            self._drop(each, reason)
+            older = [waiting for waiting in self._waiting if step is None or waiting < step]
+        for step_below in older:
+            self._drop(step_below, reason)
 
     def _drop(self, step: int, reason: str) -> None:
         self._log.append("checkpoint-dropped", step=step, reason=reason)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, survey
-from launcher.agent.checkpoint.layouts import Found, Layout, Layouts, table
+from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
 from launcher.agent.checkpoint.recognition import Recognition
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.inotify import RenameWatch
@@ -171,10 +171,10 @@ class CheckpointWatch:
         """
         self._look_again([folder for folder in self._reported.values() if folder is not None], now)
         every = clean or (saved and not self._marked)
-        found = self._collect(now, all_of_them=every, last=True)
+        finished = self._collect(now, all_of_them=every, last=True)
         self._look_for_others(now, self._paths(), ended=True)
         self._renames.close()
-        return found
+        return finished
 
     def changes(self) -> list[tuple[int, str]]:
         """The checkpoints that changed after they were reported, and how; each change is told once."""
@@ -204,26 +204,27 @@ class CheckpointWatch:
         begun = self._begun(paths, now)
         self._follow_the_lead()
         self._correct()
-        found = [each for each in self._layouts.found(self._folder) if not self._restored & {*each.names}]
-        there = {_key(each) for each in found}
-        self._candidates = {key: each for key, each in self._candidates.items() if key in there}
+        entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._restored & {*entry.names}]
+        present = {_key(entry) for entry in entries}
+        self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
         if self._lead is not None and not self._layouts.key and not last:
-            found = [each for each in found if each.names[0] in renamed]  # of the rest the first node says what it is
+            # The first node says what the others are.
+            entries = [entry for entry in entries if entry.names[0] in renamed]
         # Where several layouts fit, the one whose framework says that it has finished wins.
-        lacking = {id(each): self._lacking(each, renamed) for each in found}
-        for each in sorted(found, key=lambda one: bool(lacking[id(one)]) or not one.layout.has_evidence):
-            if each.step in self._reported or each.layout not in self._layouts.rows:
+        lacking = {id(entry): self._lacking(entry, renamed) for entry in entries}
+        for entry in sorted(entries, key=lambda one: bool(lacking[id(one)]) or not one.layout.has_evidence):
+            if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
-            needed_s = _QUIET_WITH_EVIDENCE_S if last and each.layout.has_evidence and self._lead is None else QUIET_S
+            needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
-            later = [one for one in found if one.layout.key == each.layout.key and one.step > each.step]
-            folder = self._judged(each, lacking[id(each)], renamed, now, needed_s=needed_s, later=later)
+            later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
+            folder = self._judged(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
-            self._decide(each.layout)
-            ended = self._candidates.pop(_key(each)).since
+            self._decide(entry.layout)
+            ended = self._candidates.pop(_key(entry)).since
             folder = replace(folder, write_s=max(0.0, ended - begun.get(folder.name, now)))
-            self._reported[each.step] = folder
+            self._reported[entry.step] = folder
             finished.append(folder)
         self._recognised = self._recognised or bool(finished)
         self._look_for_others(now, paths)
@@ -231,52 +232,49 @@ class CheckpointWatch:
 
     def _judged(
         self,
-        found: Found,
+        entry: CheckpointEntry,
         lacks: str,
         renamed: frozenset[str],
         now: float,
         *,
         needed_s: float,
-        later: list[Found],
+        later: list[CheckpointEntry],
     ) -> FinishedFolder | None:
         """The checkpoint, if it is finished; it needs no quiet where the command meant all that it wrote."""
-        name = found.names[0]
+        name = entry.names[0]
         try:
-            inside = survey(found.root, found.entries)
+            inside = survey(entry.root, entry.entries)
         except UnusableCheckpointError:  # something went away while it was looked at
-            self._candidates.pop(_key(found), None)
+            self._candidates.pop(_key(entry), None)
             return None
-        ended = self._quiet_since(_key(found), inside, now, lacks)
-        whole_by_name = found.layout.kind != "group" and name in renamed
+        ended = self._quiet_since(_key(entry), inside, now, lacks)
+        whole_by_name = entry.layout.kind != "group" and name in renamed
         guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
-        if (
-            guessed
-            and needed_s > 0
-            and (self._marked or (now - ended < needed_s and not _precedes(found, inside, later)))
-        ):
+        quiet = now - ended >= needed_s or _precedes(entry, inside, later)
+        if guessed and needed_s > 0 and (self._marked or not quiet):
             return None
         if not guessed and not self._marked:
             self._marked = True
             self._on_mark()
         return FinishedFolder(
-            step=found.step,
-            path=found.root,
+            step=entry.step,
+            path=entry.root,
             files=inside.files,
             guessed=guessed,
-            folder=found.folder,
-            entries=found.entries,
-            layout=found.layout.layout,
-            unit=found.layout.unit,
+            folder=entry.folder,
+            entries=entry.entries,
+            layout=entry.layout.layout,
+            unit=entry.layout.unit,
         )
 
-    def _lacking(self, found: Found, renamed: frozenset[str]) -> str:
+    def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
         """What the framework has not said yet; on other nodes than the first it says nothing."""
         if self._lead is not None:
             return ""
-        words = (found.layout.missing(self._folder, name, renamed=name in renamed) for name in found.names)
-        return next((word for word in words if word), "")
+        words = (entry.layout.missing(self._folder, name, renamed=name in renamed) for name in entry.names)
+        return next((reason for reason in words if reason), "")
 
     def _follow_the_lead(self) -> None:
         """On another node than the first: take the layout that the first one has found."""
@@ -293,16 +291,16 @@ class CheckpointWatch:
         """A marker that comes late corrects a layout without evidence, if both fit the name of the folder."""
         if self._lead is not None or not self._layouts.key or any(row.has_evidence for row in self._layouts.rows):
             return
-        for found in self._all_layouts.found(self._folder):
-            marked = found.layout.marker and not found.layout.missing(self._folder, found.names[0], renamed=False)
-            if marked and self._layouts.step_of(found.names[0]) == found.step and not self._restored & {*found.names}:
-                self._layouts = self._all_layouts.only(found.layout.key)
-                self._on_layout(found.layout)
+        for entry in self._all_layouts.entries_in(self._folder):
+            marked = entry.layout.marker and not entry.layout.missing(self._folder, entry.names[0], renamed=False)
+            if marked and self._layouts.step_of(entry.names[0]) == entry.step and not self._restored & {*entry.names}:
+                self._layouts = self._all_layouts.only(entry.layout.key)
+                self._on_layout(entry.layout)
                 return
 
     def _look_for_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
         """Tell when this attempt writes and nothing of it is recognised."""
-        lacks = next((f"; {name}: {each.lacks}" for (name, _), each in self._candidates.items() if each.lacks), "")
+        lacks = next((f"; {key[0]}: {entry.lacks}" for key, entry in self._candidates.items() if entry.lacks), "")
         pending = any(not candidate.lacks for candidate in self._candidates.values())
         others = [] if self._recognised else self._new(paths)
         if self._layouts.key:
@@ -314,10 +312,10 @@ class CheckpointWatch:
                 lacks += ": name it as checkpoint.layout, or start at step 0 with --fresh"
         self._recognition.look(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
 
-    def _quiet_since(self, key: tuple[str, str], found: Survey, now: float, lacks: str) -> float:
+    def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)
-        if candidate is None or candidate.found != found:
-            candidate = self._candidates[key] = _Candidate(found=found, since=now)
+        if candidate is None or candidate.found != files:
+            candidate = self._candidates[key] = _Candidate(found=files, since=now)
         if candidate.judged_at != now:  # a line that lacks nothing comes first
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
@@ -325,15 +323,15 @@ class CheckpointWatch:
     def _look_again(self, folders: list[FinishedFolder], now: float) -> None:
         for folder in folders:
             try:
-                found = folder.survey()
+                current = folder.survey()
             except UnusableCheckpointError:
                 continue  # the trainer removes it
-            change = changed_since(folder.files, found.files)
+            change = changed_since(folder.files, current.files)
             if not change:
                 continue
             if folder.guessed:
                 del self._reported[folder.step]
-                self._candidates[folder.name, folder.folder] = _Candidate(found=found, since=now)
+                self._candidates[folder.name, folder.folder] = _Candidate(found=current, since=now)
                 self._changes.append((folder.step, f"{change} after 10 s without changes: the agent stores it again"))
             else:
                 self._changes.append(
@@ -343,15 +341,15 @@ class CheckpointWatch:
     def _begun(self, paths: list[Path], now: float) -> dict[str, float]:
         """Since when each folder is there, known by its inode over a rename: at the latest since the last look."""
         begun: dict[str, float] = {}
-        seen: dict[int, float] = {}
+        first_seen: dict[int, float] = {}
         before = now if self._looked_at is None else self._looked_at
         for path in paths:
             try:
                 inode = path.lstat().st_ino
             except OSError:
                 continue
-            seen[inode] = begun[path.name] = self._first_seen.get(inode, before)
-        self._first_seen, self._looked_at = seen, now
+            first_seen[inode] = begun[path.name] = self._first_seen.get(inode, before)
+        self._first_seen, self._looked_at = first_seen, now
         return begun
 
     def _paths(self) -> list[Path]:
@@ -367,22 +365,22 @@ class CheckpointWatch:
         return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
 
 
-def _key(found: Found) -> tuple[str, str]:
+def _key(entry: CheckpointEntry) -> tuple[str, str]:
     """Names what is looked at: of two lines one may take a folder alone, another with what lies beside it."""
-    return found.names[0], found.folder
+    return entry.names[0], entry.folder
 
 
-def _precedes(found: Found, inside: Survey, later: list[Found]) -> bool:
+def _precedes(entry: CheckpointEntry, inside: Survey, later: list[CheckpointEntry]) -> bool:
     """Whether its framework marks what is finished, and has written to a later one since.
 
     What an earlier attempt left of a later step is older than this.
     """
-    if not later or not (found.layout.marker or found.layout.tracker):
+    if not later or not (entry.layout.marker or entry.layout.tracker):
         return False
     ended_ns = max((file.modified_ns for file in inside.files), default=0)
-    for each in later:
+    for newer in later:
         try:
-            if any(file.modified_ns > ended_ns for file in survey(each.root, each.entries).files):
+            if any(file.modified_ns > ended_ns for file in survey(newer.root, newer.entries).files):
                 return True
         except UnusableCheckpointError:  # it is being removed
             continue

@@ -25,8 +25,8 @@ def drivers(root: Path = Path("/")) -> dict[str, str]:
         root: below which /proc and /sys are.
     """
     line = _NVRM.search(_text(root / _NVIDIA_FILE) + "\n")
-    found = {NVIDIA: line.group(1) if line is not None else None, NEURON: _text(root / _NEURON_FILE).strip() or None}
-    return versions_of(found)
+    versions = {NVIDIA: line.group(1) if line is not None else None, NEURON: _text(root / _NEURON_FILE).strip() or None}
+    return versions_of(versions)
 
 
 def _text(path: Path) -> str:

@@ -18,7 +18,7 @@ class ForecastWatch:
     """Reckons the end of a job and its dollars from the trainer's lines; each kind of warning is logged once a job."""
 
     def __init__(
-        self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, told: Iterable[str], now: float
+        self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, reported: Iterable[str], now: float
     ) -> None:
         """Begin with an attempt.
 
@@ -26,13 +26,13 @@ class ForecastWatch:
             quoted: What the job knows of its quote (`forecast.QUOTED`); what it lacks is not known.
             log: Takes the warnings.
             earlier_h: Hours of the attempts before.
-            told: Kinds of warnings that they have logged.
+            reported: Kinds of warnings that they have logged.
             now: Monotonic seconds at which the attempt began.
         """
         self._quoted = quoted
         self._log = log
         self._earlier_h = earlier_h
-        self._told = set(told)
+        self._reported = set(reported)
         self._begun = now
         self._points: deque[Point] = deque(maxlen=LINES)
         self._steps: int | None = None
@@ -52,18 +52,18 @@ class ForecastWatch:
         if usd is None:
             return
         quoted = self._quoted
-        found = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), budget=quoted.get("budget_usd"))
-        self._since = {kind: self._since.get(kind, now) for kind in found}
-        for kind, words in found.items():
-            if kind not in self._told and now - self._since[kind] >= HOLDS_S:
-                self._told.add(kind)
+        exceeded = beyond(usd, low=quoted.get("usd_low"), high=quoted.get("usd_high"), budget=quoted.get("budget_usd"))
+        self._since = {kind: self._since.get(kind, now) for kind in exceeded}
+        for kind, words in exceeded.items():
+            if kind not in self._reported and now - self._since[kind] >= HOLDS_S:
+                self._reported.add(kind)
                 self._log.append(FORECAST, kind=kind, reason=words)
 
     def _dollars(self, now: float) -> float | None:
-        left, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
-        if left is None or rate is None:
+        remaining_h, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
+        if remaining_h is None or rate is None:
             return None
-        hours = self._earlier_h + (now - self._begun) / HOUR_S + left.mid
+        hours = self._earlier_h + (now - self._begun) / HOUR_S + remaining_h.mid
         return rate * hours + self._quoted.get("usd_beside", 0.0)
 
 
@@ -81,15 +81,15 @@ def watch(
     """
     if quoted is None:
         return None
-    left = list(_events(events))
+    earlier = list(_events(events))
     try:
-        earlier_h = hours_of_earlier(left, attempt)
+        earlier_h = hours_of_earlier(earlier, attempt)
     except (TypeError, ValueError):  # somebody else has written there
         earlier_h = None
     if earlier_h is None:
         return None
-    told = [str(each.get("kind")) for each in left if each.get("event") == FORECAST]
-    return ForecastWatch(quoted, log, earlier_h=earlier_h, told=told, now=now)
+    reported = [str(event.get("kind")) for event in earlier if event.get("event") == FORECAST]
+    return ForecastWatch(quoted, log, earlier_h=earlier_h, reported=reported, now=now)
 
 
 def _events(path: Path) -> Iterable[dict[str, Any]]:
@@ -100,8 +100,8 @@ def _events(path: Path) -> Iterable[dict[str, Any]]:
         return
     for line in lines:
         try:
-            found = safe_json.loads(line, figures=True)
+            event = safe_json.loads(line, figures=True)
         except ValueError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(event, dict):
+            yield event

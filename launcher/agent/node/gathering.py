@@ -94,7 +94,7 @@ def parse(document: Any) -> Gathered:
         spoken, lowest, highest = document["spoken"]
         wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
         stopped, last = document["stopped"], document["last"]
-        asked, confirmed, denied = document["answers"]
+        number, confirmed, denied = document["answers"]
         return Gathered(
             spoken=int(spoken),
             lowest=lowest if lowest is None else int(lowest),
@@ -103,7 +103,7 @@ def parse(document: Any) -> Gathered:
             clean=clean,
             ended=ended,
             last=last if last is None else int(last),
-            asked=int(asked),
+            asked=int(number),
             confirmed=int(confirmed, 16),
             denied=int(denied, 16),
             stopped=None if stopped is None else (str(stopped[0]), int(stopped[1])),
@@ -121,7 +121,7 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
     spoke = type(restored) is int
     stopped = bool(state.get("ended")) and "go" not in state
     last = state.get("last")
-    asked, confirms = _answer(state.get("answer"))
+    number, confirms = _answer(state.get("answer"))
     return Gathered(
         spoken=int(spoke),
         lowest=restored if spoke else None,
@@ -130,9 +130,9 @@ def own(part: int, state: Mapping[str, Any]) -> Gathered:
         clean=bit if state.get("clean") is True else 0,
         ended=bit if state.get("ended") else 0,
         last=last if type(last) is int and state.get("wrote") is True else None,
-        asked=asked,
-        confirmed=bit if asked and confirms else 0,
-        denied=bit if asked and not confirms else 0,
+        asked=number,
+        confirmed=bit if number and confirms else 0,
+        denied=bit if number and not confirms else 0,
         stopped=(name_of(part, state), code if type(code) is int else 0) if stopped else None,
     )
 
@@ -152,8 +152,8 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
     """Both together."""
     steps = [step for gathered in (one, other) for step in (gathered.lowest, gathered.highest) if step is not None]
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
-    asked = max(one.asked, other.asked)
-    answers = [gathered for gathered in (one, other) if gathered.asked == asked]
+    number = max(one.asked, other.asked)
+    answers = [gathered for gathered in (one, other) if gathered.asked == number]
     silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
     return Gathered(
         spoken=one.spoken + other.spoken,
@@ -163,7 +163,7 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         clean=one.clean | other.clean,
         ended=one.ended | other.ended,
         last=min(lasts, default=None),
-        asked=asked,
+        asked=number,
         confirmed=reduce(or_, (answer.confirmed for answer in answers)),
         denied=reduce(or_, (answer.denied for answer in answers)),
         stopped=one.stopped or other.stopped,
@@ -173,10 +173,10 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
     )
 
 
-def later(found: Gathered, seconds: float) -> Gathered:
+def later(gathered: Gathered, seconds: float) -> Gathered:
     """The same, told so much later."""
-    silent_s = found.silent_s + seconds if found.silent else 0.0
-    return joined(Gathered(silent_s=silent_s, age_s=found.age_s + seconds), found)
+    silent_s = gathered.silent_s + seconds if gathered.silent else 0.0
+    return joined(Gathered(silent_s=silent_s, age_s=gathered.age_s + seconds), gathered)
 
 
 def says_the_same(one: Gathered, other: Gathered) -> bool:
@@ -210,29 +210,29 @@ class Listener:
 
     def wanted(self, most: int, now: float) -> list[int]:
         """The nodes to hear now: those directly below, and in place of one that has ended, those below it; in turns."""
-        left, found = list(children(self._part, self._parts)), []
-        while left:
-            part = left.pop(0)
+        pending, parts = list(children(self._part, self._parts)), []
+        while pending:
+            part = pending.pop(0)
             if self._is_over(part):
-                left += [] if self._is_complete(part) else children(part, self._parts)
+                pending += [] if self._is_complete(part) else children(part, self._parts)
             else:
-                found.append(part)
-        for part in found:
+                parts.append(part)
+        for part in parts:
             self._changed_at.setdefault(part, now)
-        self._rounds, self._wanted = max(1, math.ceil(len(found) / most)), len(found)
+        self._rounds, self._wanted = max(1, math.ceil(len(parts) / most)), len(parts)
         if self._rounds == 1:
-            return found
-        begin = self._turn % len(found)
+            return parts
+        begin = self._turn % len(parts)
         self._turn += most
-        return (found + found)[begin : begin + most]
+        return (parts + parts)[begin : begin + most]
 
     def heard(self, part: int, state: dict[str, Any] | None, now: float) -> None:
         """Take in what a node's file says; None: it cannot be read."""
-        known = self._states.get(part)
-        if state is None or state == known:
+        before = self._states.get(part)
+        if state is None or state == before:
             return
         self._states[part] = state
-        if known is not None:  # what is there at the first look may have been said at any time before
+        if before is not None:  # what is there at the first look may have been said at any time before
             self._changed_at[part] = now
 
     def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
@@ -243,24 +243,24 @@ class Listener:
             now: Monotonic seconds.
             silent_after_s: Without a sign of life for so long a node counts as silent.
         """
-        found = own(self._part, state)
-        left = list(children(self._part, self._parts))
-        while left:
-            part = left.pop(0)
-            told = self._states.get(part, {})
+        gathered = own(self._part, state)
+        pending = list(children(self._part, self._parts))
+        while pending:
+            part = pending.pop(0)
+            node = self._states.get(part, {})
             age_s = now - self._changed_at.get(part, now)
             if self._is_over(part):
                 if self._is_complete(part):
-                    found = joined(found, parse(told.get("below")))
+                    gathered = joined(gathered, parse(node.get("below")))
                 else:
-                    found = joined(found, own(part, told))
-                    left += children(part, self._parts)
+                    gathered = joined(gathered, own(part, node))
+                    pending += children(part, self._parts)
                 continue
-            of_it = later(parse(told["below"]), age_s) if "below" in told else later(own(part, told), age_s)
-            found = joined(found, of_it)
+            of_it = later(parse(node["below"]), age_s) if "below" in node else later(own(part, node), age_s)
+            gathered = joined(gathered, of_it)
             if age_s >= silent_after_s * self._rounds:
-                found = joined(found, Gathered(silent={part: name_of(part, told)}, silent_s=age_s, age_s=age_s))
-        return found
+                gathered = joined(gathered, Gathered(silent={part: name_of(part, node)}, silent_s=age_s, age_s=age_s))
+        return gathered
 
     def _is_over(self, part: int) -> bool:
         return bool(self._states.get(part, {}).get("ended"))
@@ -268,7 +268,7 @@ class Listener:
     def _is_complete(self, part: int) -> bool:
         """Whether all below a node had ended when it did: then what it has gathered is their last word."""
         ended = parse(self._states.get(part, {}).get("below")).ended
-        return all(ended >> each & 1 for each in below(part, self._parts))
+        return all(ended >> part_below & 1 for part_below in below(part, self._parts))
 
 
 def depth(parts: int) -> int:

@@ -19,20 +19,20 @@ def parse_news(text: str) -> dict[str, dict[str, Any]]:
         ValueError: It is no such file. An empty one, as it is before anything happens, has no notices.
     """
     document = safe_json.loads(text) if text.strip() else {}
-    if not isinstance(document, dict) or not all(isinstance(each, dict) for each in document.values()):
+    if not isinstance(document, dict) or not all(isinstance(fields, dict) for fields in document.values()):
         raise ValueError(f"got {text[:200]!r}; news are notices by their sources")
-    return {source: each for source, each in document.items() if source in SOURCES}
+    return {source: fields for source, fields in document.items() if source in SOURCES}
 
 
-def with_notice(news: Mapping[str, dict[str, Any]], notice: Notice) -> dict[str, dict[str, Any]] | None:
+def with_notice(notices: Mapping[str, dict[str, Any]], notice: Notice) -> dict[str, dict[str, Any]] | None:
     """The news with one more notice; None: there is one of its source already that says no less.
 
     Of advice the newest counts, of spot notices the one whose node goes first, else the first that was told.
     """
-    known = news.get(notice.source)
-    if known is not None and notice.source != REBALANCE:
-        at = known.get("at")
+    earlier = notices.get(notice.source)
+    if earlier is not None and notice.source != REBALANCE:
+        at = earlier.get("at")
         sooner = notice.source == SPOT and notice.at is not None and isinstance(at, str) and notice.at < at
         if not sooner:
             return None
-    return {**news, notice.source: safe_json.loads(notice.to_json())}
+    return {**notices, notice.source: safe_json.loads(notice.to_json())}

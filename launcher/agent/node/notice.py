@@ -86,7 +86,7 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
         raise ValueError(f"not a notice: {error}") from error
     texts: list[Any] = [notice.detail, notice.at, notice.node]
     numbers: list[Any] = [notice.left_s, notice.code]
-    if any(each is not None and not isinstance(each, str) for each in texts) or any(
+    if any(text is not None and not isinstance(text, str) for text in texts) or any(
         number is not None and (type(number) not in (int, float) or not abs(number) < _MOST) for number in numbers
     ):
         raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
@@ -137,10 +137,10 @@ def rebalance_notice(body: str) -> Notice:
     return Notice(source=REBALANCE, detail=f"recommended at {document['noticeTime']}")
 
 
-def _mapping(body: str, what: str) -> dict[str, Any]:
+def _mapping(body: str, where: str) -> dict[str, Any]:
     document = safe_json.loads(body)
     if not isinstance(document, dict):
-        raise ValueError(f"got {body[:200]!r}; it must be a mapping with {what}")  # noqa: TRY004  the text is wrong
+        raise ValueError(f"got {body[:200]!r}; it must be a mapping with {where}")  # noqa: TRY004  the text is wrong
     return document
 
 

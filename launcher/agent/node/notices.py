@@ -259,8 +259,8 @@ class Notices:
             if notice.ends:
                 return notice
             advice.append(notice)
-        for each in advice:
-            self._queue.put(each)
+        for announced in advice:
+            self._queue.put(announced)
         return None
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:

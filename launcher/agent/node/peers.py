@@ -147,9 +147,9 @@ class Peers(threading.Thread):
             with self._lock:
                 return dict(self._state)
         with self._lock:
-            due = not self._first or now - self._first_read_at >= _LOOK_S
-            self._first_read_at = now if due else self._first_read_at
-        if due:
+            is_due = not self._first or now - self._first_read_at >= _LOOK_S
+            self._first_read_at = now if is_due else self._first_read_at
+        if is_due:
             state = self._read_state(0)
             with self._lock:
                 if state is not None and state != self._first:
@@ -179,11 +179,11 @@ class Peers(threading.Thread):
         if self.part == 0:
             return self.gathered()
         first, silent_s = self.first(), self.first_silent_s()
-        found = gathering.later(gathering.parse(first.get("below")), silent_s)
+        overview = gathering.later(gathering.parse(first.get("below")), silent_s)
         if silent_s >= 4 * BEAT_S and not first.get("ended"):
             name = gathering.name_of(0, first)
-            found = gathering.joined(found, Gathered(silent={0: name}, silent_s=silent_s))
-        return found
+            overview = gathering.joined(overview, Gathered(silent={0: name}, silent_s=silent_s))
+        return overview
 
     def lost(self, *, after_s: float | None = None) -> dict[int, str]:
         """The nodes that are gone: not ended, and without a beat for `after_s` seconds (`LOST_AFTER_S`).
@@ -197,14 +197,16 @@ class Peers(threading.Thread):
         """
         if self.alone:
             return {}
-        asked = time.monotonic()
-        deadline = asked + (LOST_AFTER_S if after_s is None else after_s) + 2 * _GATHER_S * gathering.depth(self.parts)
+        asked_at = time.monotonic()
+        deadline = (
+            asked_at + (LOST_AFTER_S if after_s is None else after_s) + 2 * _GATHER_S * gathering.depth(self.parts)
+        )
         while True:
-            found = self.overview()
+            overview = self.overview()
             now = time.monotonic()
             final = self.part > 0 and bool(self.first().get("ended"))
-            if found.silent or final or found.age_s < now - asked or now >= deadline:
-                return dict(found.silent)
+            if overview.silent or final or overview.age_s < now - asked_at or now >= deadline:
+                return dict(overview.silent)
             time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - now)))
 
     def run(self) -> None:
@@ -232,18 +234,18 @@ class Peers(threading.Thread):
         if self.alone:
             return
         try:
-            found = self._news()
+            notices = self._news()
         except (OSError, ValueError) as error:
             self._tell(error)
             return
-        for told in found.values():
-            text = json.dumps(told, sort_keys=True)
+        for fields in notices.values():
+            text = json.dumps(fields, sort_keys=True)
             with self._lock:
-                known = text in self._known
+                is_known = text in self._known
                 self._known.add(text)
-            if not known and told.get("node") != self._place.node:
+            if not is_known and fields.get("node") != self._place.node:
                 self._hear(text)
-        if self._published.keys() - found.keys():
+        if self._published.keys() - notices.keys():
             self._tell_all()
 
     def _hear(self, text: str) -> None:
@@ -256,16 +258,16 @@ class Peers(threading.Thread):
 
     def _tell_all(self, *, newest: str | None = None) -> None:
         try:
-            found = before = self._news()
+            notices = before = self._news()
         except (OSError, ValueError):
-            found, before = {}, None
+            notices, before = {}, None
         with self._lock:
-            told = dict(self._published)
-        for source, notice in told.items():
-            if source == newest or source not in found:
-                found = news.with_notice(found, notice) or found
-        if found != before:
-            self._replace(_NEWS_NAME, json.dumps(found) + "\n")
+            state = dict(self._published)
+        for source, notice in state.items():
+            if source == newest or source not in notices:
+                notices = news.with_notice(notices, notice) or notices
+        if notices != before:
+            self._replace(_NEWS_NAME, json.dumps(notices) + "\n")
 
     def _news(self) -> dict[str, dict[str, Any]]:
         return news.parse_news(self._read(_NEWS_NAME))
@@ -275,8 +277,8 @@ class Peers(threading.Thread):
 
     def _gather(self) -> None:
         with self._lock:
-            wanted = self._hearing.wanted(_MOST_HEARD, time.monotonic())
-        for part in wanted:
+            parts = self._hearing.wanted(_MOST_HEARD, time.monotonic())
+        for part in parts:
             state = self._read_state(part)
             with self._lock:
                 self._hearing.heard(part, state, time.monotonic())

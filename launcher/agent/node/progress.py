@@ -48,12 +48,12 @@ class Metrics:
         except OSError:
             return []
         self._offset += len(data)
-        whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        complete, newline, self._rest = (self._rest + data).rpartition(b"\n")
         if len(self._rest) > _MOST_BYTES:
             self._rest = b""  # no line of metrics is that long; its end will not be one either
-        found = [figures_in(line) for line in whole.splitlines()] if newline else []
-        self.invalid += sum(not fine for _, fine in found)
-        return [figures for figures, _ in found if figures]
+        lines = [figures_in(line) for line in complete.splitlines()] if newline else []
+        self.invalid += sum(not fine for _, fine in lines)
+        return [figures for figures, _ in lines if figures]
 
     def append(self, **figures: Any) -> bool:
         """Add a line; whether that was possible."""

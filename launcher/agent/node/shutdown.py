@@ -118,20 +118,20 @@ def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
     """
     parents: dict[int, tuple[int, int]] = {}
     for entry in _PROC.iterdir():
-        if entry.name.isdigit() and (found := _stat_of(int(entry.name))):
-            parents[int(entry.name)] = found
+        if entry.name.isdigit() and (stat := _stat_of(int(entry.name))):
+            parents[int(entry.name)] = stat
     below: dict[int, list[int]] = {}
     for pid, (parent, _) in parents.items():
         below.setdefault(parent, []).append(pid)
-    wanted, left = set[int](), [root] if root in parents else []
-    while left:
-        pid = left.pop()
-        wanted.add(pid)
-        left += below.get(pid, ())
+    tree, pending = set[int](), [root] if root in parents else []
+    while pending:
+        pid = pending.pop()
+        tree.add(pid)
+        pending += below.get(pid, ())
     processes = []
     for pid, (parent, started) in parents.items():
         environment = _environment(pid)
-        if pid in wanted or (marks and all(environment.get(name) == value for name, value in marks.items())):
+        if pid in tree or (marks and all(environment.get(name) == value for name, value in marks.items())):
             rank = tuple(environment.get(name) for name in RANK_VARIABLES)
             words, caught = tuple(_strings(pid, "cmdline")), _caught(pid)
             processes.append(Process(pid=pid, parent=parent, started=started, words=words, rank=rank, caught=caught))
@@ -150,18 +150,18 @@ def ranks(processes: Iterable[Process], root: int) -> tuple[Process, ...]:
         return ()
     first = tree.of.get(root)
     own = first.rank if first is not None else None
-    holders = [each for each in tree.of.values() if tree.has_own_rank(each, own)]
-    inner = [each for each in holders if not any(tree.is_above(each, other) for other in holders)]
+    holders = [process for process in tree.of.values() if tree.has_own_rank(process, own)]
+    inner = [process for process in holders if not any(tree.is_above(process, other) for other in holders)]
     if inner:
-        found = [process for holder in inner for process in tree.workers(holder)]
-        local = {each.rank[0] for each in inner}
-        found += [] if local & {None, "0"} else tree.parents(inner)
+        workers = [process for holder in inner for process in tree.workers(holder)]
+        local = {process.rank[0] for process in inner}
+        workers += [] if local & {None, "0"} else tree.parents(inner)
     else:
-        found = [] if first is None else tree.workers(first)
+        workers = [] if first is None else tree.workers(first)
         # A container's processes: the command is only a client of what started them.
-        tops = [each for each in tree.of.values() if each.parent not in tree.of and each.pid != root]
-        found = found or [process for top in tops for process in tree.workers(top)]
-    return tuple(sorted({each.pid: each for each in found}.values(), key=lambda each: each.pid))
+        tops = [process for process in tree.of.values() if process.parent not in tree.of and process.pid != root]
+        workers = workers or [process for top in tops for process in tree.workers(top)]
+    return tuple(sorted({process.pid: process for process in workers}.values(), key=lambda process: process.pid))
 
 
 class _Tree:
@@ -189,24 +189,24 @@ class _Tree:
         return above is not None
 
     def parents(self, processes: Iterable[Process]) -> list[Process]:
-        found = (self.of.get(process.parent) for process in processes)
-        return [each for each in found if each is not None and each.program not in _ABOVE]
+        parents = (self.of.get(process.parent) for process in processes)
+        return [parent for parent in parents if parent is not None and parent.program not in _ABOVE]
 
     def workers(self, process: Process) -> list[Process]:
         """The process itself, or what a shell or launcher has started: not its helpers, not copies of itself."""
         if process.program not in _ABOVE:
             return [process]
         below = [
-            each
-            for each in self._below.get(process.pid, ())
-            if each.program not in _HELPERS
-            and each.words
-            and each.words != process.words
-            and not any(word in text for text in each.words for word in _OF_MULTIPROCESSING)
+            child
+            for child in self._below.get(process.pid, ())
+            if child.program not in _HELPERS
+            and child.words
+            and child.words != process.words
+            and not any(word in text for text in child.words for word in _OF_MULTIPROCESSING)
         ]
         if not below and process.program not in _LAUNCHERS:
             return [process]
-        return [worker for each in below for worker in self.workers(each)]
+        return [worker for child in below for worker in self.workers(child)]
 
 
 def send(processes: Iterable[Process], number: signal.Signals) -> None:
@@ -339,34 +339,34 @@ class Shutdown:
     def _ask(self) -> None:
         if not self._command.group_lives():
             return
-        found = ranks(self._processes(), self._command.pid)
-        number = self._signal_for(found)
+        processes = ranks(self._processes(), self._command.pid)
+        number = self._signal_for(processes)
         if number is None:
-            self._say_unhandled(found)
+            self._say_unhandled(processes)
             return
-        self._sent, self._ranks = number, found
-        self._log.append("signalled", signal=number.name, processes=[process.pid for process in found])
-        send(found, number)
+        self._sent, self._ranks = number, processes
+        self._log.append("signalled", signal=number.name, processes=[process.pid for process in processes])
+        send(processes, number)
 
-    def _signal_for(self, found: tuple[Process, ...]) -> signal.Signals | None:
-        if not found:
+    def _signal_for(self, processes: tuple[Process, ...]) -> signal.Signals | None:
+        if not processes:
             return None
         if self._signal_name != "auto":
             return signal.Signals[self._signal_name]
         for number in (signal.SIGUSR1, signal.SIGTERM):
-            if all(number in process.caught for process in found):
+            if all(number in process.caught for process in processes):
                 return number
         return None
 
-    def _say_unhandled(self, found: tuple[Process, ...]) -> None:
+    def _say_unhandled(self, processes: tuple[Process, ...]) -> None:
         if self._unhandled:
             return
         self._unhandled = True
-        deaf = [process for process in found if not {signal.SIGUSR1, signal.SIGTERM} & process.caught]
+        deaf = [process for process in processes if not {signal.SIGUSR1, signal.SIGTERM} & process.caught]
         names = ", ".join(f"{process.program} (process {process.pid})" for process in deaf[:4])
         if names:
             reason = f"neither SIGUSR1 nor SIGTERM has a handler in {names}"
-        elif found:
+        elif processes:
             reason = "some ranks handle only SIGUSR1 and others only SIGTERM"
         else:
             reason = "found no training process"

@@ -38,10 +38,10 @@ class Stillness:
 
     def still_s(self, now: float) -> float:
         """Look, and give the seconds for which nothing was seen; counters that cannot be read count as work."""
-        last, found, seconds = self._last, self._counters(), now - self._at
+        last, current, seconds = self._last, self._counters(), now - self._at
         if seconds > 0:
-            self._last, self._at = found, now
-            if last is None or found is None or _works(last, found, seconds):
+            self._last, self._at = current, now
+            if last is None or current is None or _works(last, current, seconds):
                 self._since = now
         return max(0.0, now - self._since)
 
@@ -53,7 +53,7 @@ class Stillness:
             fields = [line.partition(":") for line in lines if ":" in line]
             # Received bytes come first, sent ones ninth (proc_pid_net(5)).
             moved = sum(
-                int(rest.split()[0]) + int(rest.split()[8]) for name, _, rest in fields if name.strip() != _LOOPBACK
+                int(row.split()[0]) + int(row.split()[8]) for name, _, row in fields if name.strip() != _LOOPBACK
             )
             moved += sum(int(path.read_text(encoding="ascii")) for path in self._adapters.glob(_ADAPTERS))
         except (OSError, ValueError, IndexError):
@@ -61,6 +61,6 @@ class Stillness:
         return Counters(busy_s=ticks / os.sysconf("SC_CLK_TCK"), moved=moved)
 
 
-def _works(last: Counters, found: Counters, seconds: float) -> bool:
-    vcpus, bytes_per_s = (found.busy_s - last.busy_s) / seconds, (found.moved - last.moved) / seconds
+def _works(last: Counters, current: Counters, seconds: float) -> bool:
+    vcpus, bytes_per_s = (current.busy_s - last.busy_s) / seconds, (current.moved - last.moved) / seconds
     return vcpus >= IDLE_VCPUS or bytes_per_s >= IDLE_BYTES_PER_S

@@ -53,13 +53,13 @@ class Body:
             ReadTimeoutError: Nothing came for too long.
         """
         try:
-            got = int((self._stream if self._plain is None else self._plain).readinto(buffer))
+            count = int((self._stream if self._plain is None else self._plain).readinto(buffer))
         except (HTTPError, HTTPException, OSError) as error:
             raise ResponseStreamingError(error=error) from error
-        self._left -= got
-        if self._plain is not None and not got and len(buffer) and self._left:
+        self._left -= count
+        if self._plain is not None and not count and len(buffer) and self._left:
             raise IncompleteReadError(actual_bytes=self._length - self._left, expected_bytes=self._length)
-        return got
+        return count
 
     def close(self) -> None:
         """Give the connection back if all was read, else end it."""
@@ -166,12 +166,12 @@ class Downloads(Transfers):
     def _bring(self, file: Incoming, part: Part) -> None:
         """Bring one part; where the connection breaks, it goes on from there."""
         failures = 0
-        with file.path.open("r+b", buffering=0) as there:
+        with file.path.open("r+b", buffering=0) as target:
             while failures < _ATTEMPTS:
                 before = part.reached
-                there.seek(before)
+                target.seek(before)
                 try:
-                    self._read(file.key, there, part)
+                    self._read(file.key, target, part)
                 except _BROKEN:
                     failures = failures + 1 if part.reached == before else 0
                     if failures == _ATTEMPTS:
@@ -182,17 +182,19 @@ class Downloads(Transfers):
     def _read(self, key: str, file: FileIO, part: Part) -> None:
         if self._cut_off:
             raise CancelledError
-        asked = f"bytes={part.reached}-{part.end - 1}"
-        answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=asked)
+        byte_range = f"bytes={part.reached}-{part.end - 1}"
+        answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, Range=byte_range)
         buffer = self._buffer()
         with closing(Body(answer["Body"], int(answer["ContentLength"]))) as body:
-            while (left := part.end - part.reached) and (got := body.read_into(buffer[: min(left, len(buffer))])):
+            while (remaining := part.end - part.reached) and (
+                count := body.read_into(buffer[: min(remaining, len(buffer))])
+            ):
                 if self._cut_off:
                     raise CancelledError
                 written = 0
-                while written < got:  # a disk that fills up takes a piece of it before it refuses
-                    written += file.write(buffer[written : min(got, written + _WRITE_BYTES)])
-                part.reaches(buffer[:got])
+                while written < count:  # a disk that fills up takes a piece of it before it refuses
+                    written += file.write(buffer[written : min(count, written + _WRITE_BYTES)])
+                part.reaches(buffer[:count])
 
     def _buffer(self) -> memoryview:
         if not hasattr(self._own, "buffer"):

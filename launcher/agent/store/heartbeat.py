@@ -47,13 +47,13 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Write at once, every few minutes, and at the end."""
-        due = time.monotonic()
-        while not self._over.wait(0.0 if due <= time.monotonic() else _SAMPLE_S):
+        next_at = time.monotonic()
+        while not self._over.wait(0.0 if next_at <= time.monotonic() else _SAMPLE_S):
             now = time.monotonic()
             still_s = self._still_s(now)
-            if now >= due:
+            if now >= next_at:
                 self._beat(still_s, over=False)
-                due = time.monotonic() + EVERY_S
+                next_at = time.monotonic() + EVERY_S
         self._beat(0.0, over=True)
 
     def _beat(self, still_s: float, *, over: bool) -> None:

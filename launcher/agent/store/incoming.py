@@ -90,12 +90,12 @@ class Incoming:
             return self._ahead.pop(self._hashed)
 
     def _read(self, end: int, buffer: memoryview) -> None:
-        left = end - self._hashed
+        remaining = end - self._hashed
         with self.path.open("rb", buffering=0) as file:
             file.seek(self._hashed)
-            while left and (got := file.readinto(buffer[: min(left, len(buffer))])):
-                self._digest.update(buffer[:got])
-                left -= got
+            while remaining and (count := file.readinto(buffer[: min(remaining, len(buffer))])):
+                self._digest.update(buffer[:count])
+                remaining -= count
 
     def _followed(self, end: int) -> None:
         self._hashed, self._hashing = end, False
@@ -136,5 +136,5 @@ def parts(size: int) -> list[tuple[int, int]]:
     >>> parts(0), len(parts(PART_BYTES + 1)), len(parts(1000 * PART_BYTES))
     ([], 2, 250)
     """
-    each = max(PART_BYTES, min(_MOST_OF_PARTS * PART_BYTES, size // _PARTS_OF_A_FILE))
-    return [(begin, min(begin + each, size)) for begin in range(0, size, each)]
+    part_bytes = max(PART_BYTES, min(_MOST_OF_PARTS * PART_BYTES, size // _PARTS_OF_A_FILE))
+    return [(begin, min(begin + part_bytes, size)) for begin in range(0, size, part_bytes)]

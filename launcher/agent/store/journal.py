@@ -97,9 +97,9 @@ class Journal(threading.Thread):
         """Keep what is new; whether all of it was taken."""
         with self._lock:
             try:
-                for name, kept in self._files.items():
-                    kept.pending += kept.read()
-                    self._send(name, kept)
+                for name, file in self._files.items():
+                    file.pending += file.read()
+                    self._send(name, file)
             except StoreError as error:
                 if not self._troubled:
                     self._troubled = True
@@ -107,18 +107,18 @@ class Journal(threading.Thread):
                 return False
         return True
 
-    def _send(self, name: str, kept: _Kept) -> None:
+    def _send(self, name: str, file: _Kept) -> None:
         """Bring the newest bytes of a file over."""
-        while kept.pending:
-            if kept.offset is None:
-                kept.offset = end_of(self._store.sizes(f"{name}/"))
-            piece = kept.pending[:_CHUNK]
-            if not self._store.put_new(key_of(name, kept.offset), piece):
-                kept.offset = None  # another writer was here
+        while file.pending:
+            if file.offset is None:
+                file.offset = end_of(self._store.sizes(f"{name}/"))
+            piece = file.pending[:_CHUNK]
+            if not self._store.put_new(key_of(name, file.offset), piece):
+                file.offset = None  # another writer was here
                 continue
-            kept.offset += len(piece)
-            kept.pending = kept.pending[len(piece) :]
-            kept.sent(len(piece))
+            file.offset += len(piece)
+            file.pending = file.pending[len(piece) :]
+            file.sent(len(piece))
 
 
 class Tail:
@@ -135,8 +135,8 @@ class Tail:
 
     def _marked(self) -> int:
         try:
-            found = int(self._mark.read_text(encoding="utf-8"))
-            return found if 0 <= found <= self._path.stat().st_size else 0
+            mark = int(self._mark.read_text(encoding="utf-8"))
+            return mark if 0 <= mark <= self._path.stat().st_size else 0
         except (OSError, ValueError):
             return 0
 

@@ -92,15 +92,15 @@ class Store:
 
         def pages() -> dict[str, tuple[int, float]]:
             paginator = self._client.get_paginator("list_objects_v2")
-            asked = {"Bucket": self._bucket, "Prefix": self._prefix + below}
-            found = {}
-            for page in paginator.paginate(**asked, **({"Delimiter": delimiter} if delimiter else {})):
+            request = {"Bucket": self._bucket, "Prefix": self._prefix + below}
+            stamps = {}
+            for page in paginator.paginate(**request, **({"Delimiter": delimiter} if delimiter else {})):
                 for entry in page.get("Contents", ()):
                     stamp = int(entry["Size"]), float(entry["LastModified"].timestamp())
-                    found[entry["Key"][len(self._prefix) :]] = stamp
+                    stamps[entry["Key"][len(self._prefix) :]] = stamp
                 for prefix in page.get("CommonPrefixes", ()):
-                    found[prefix["Prefix"][len(self._prefix) :]] = (0, 0.0)
-            return found
+                    stamps[prefix["Prefix"][len(self._prefix) :]] = (0, 0.0)
+            return stamps
 
         return self._ask(f"listing {self.uri}", pages)
 
@@ -254,11 +254,11 @@ class Store:
         if under_way is not None:
             under_way.cancel()
 
-    def _ask(self, what: str, call: Callable[[], _Result]) -> _Result:
+    def _ask(self, action: str, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except (ClientError, BotoCoreError, HTTPError, OSError) as error:  # of a body, urllib3's own come through
-            raise store_error(what, error) from error
+            raise store_error(action, error) from error
 
 
 def client_options(environment: Mapping[str, str]) -> dict[str, Any]:

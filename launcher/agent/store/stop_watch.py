@@ -50,15 +50,15 @@ class StopWatch(threading.Thread):
         if self._store is None:
             return False
         try:
-            found = self._store.find_text(self._key)
+            stored = self._store.find_text(self._key)
         except StoreError as error:
             if not self._troubled:
                 self._troubled = True
                 self._on_trouble(str(error))
             return False
-        if found is None:
+        if stored is None:
             return False
-        self._on_stop(words(found.text))
+        self._on_stop(words(stored.text))
         return True
 
     def run(self) -> None:

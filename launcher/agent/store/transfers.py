@@ -97,14 +97,14 @@ class Transfers(ABC):
             UnusableCheckpointError: A file to upload is no longer there.
         """
         failure: Exception | None = None
-        for what, key, future in self._started:
+        for action, key, future in self._started:
             try:
                 future.result()
                 self.arrived.add(key)
             except FileNotFoundError as error:
-                raise UnusableCheckpointError(f"{what} {key}: {error}") from error
+                raise UnusableCheckpointError(f"{action} {key}: {error}") from error
             except _TRANSFER_ERRORS as error:
-                failure = failure or self._failure(f"{what} {key}", error)
+                failure = failure or self._failure(f"{action} {key}", error)
         self._started.clear()
         if failure is not None:
             raise failure
@@ -119,20 +119,22 @@ class Transfers(ABC):
     def _shut_down(self) -> None:
         """Cut off what is left, and end the workers."""
 
-    def _failure(self, what: str, error: Exception) -> StoreError:
+    def _failure(self, action: str, error: Exception) -> StoreError:
         return (
-            StoreError(f"{what}: interrupted by a notice", cut_off=True) if self._cut_off else store_error(what, error)
+            StoreError(f"{action}: interrupted by a notice", cut_off=True)
+            if self._cut_off
+            else store_error(action, error)
         )
 
     def _is_cut_off(self) -> bool:
         """Whether it is by now: another thread says so."""
         return self._cut_off
 
-    def _start(self, what: str, key: str, start: Callable[[], UnderWay]) -> None:
+    def _start(self, action: str, key: str, start: Callable[[], UnderWay]) -> None:
         if self._is_cut_off():
-            raise StoreError(f"{what} {key}: interrupted by a notice", cut_off=True)
+            raise StoreError(f"{action} {key}: interrupted by a notice", cut_off=True)
         begun = start()
-        self._started.append((what, key, begun))
+        self._started.append((action, key, begun))
         if self._is_cut_off():  # while it began: whoever cut everything off may not have seen it
             begun.cancel()
 
@@ -174,15 +176,17 @@ class Uploads(Transfers):
         while not self._room.acquire(timeout=_LOOK_S):
             if self._is_cut_off():
                 raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
-        left = _Left(self._room)
+        remaining = _Left(self._room)
         try:
             self._start(
                 "uploading",
                 key,
-                lambda: self._manager.upload(BytesIO(content), self._bucket, self._prefix + key, subscribers=[left]),
+                lambda: self._manager.upload(
+                    BytesIO(content), self._bucket, self._prefix + key, subscribers=[remaining]
+                ),
             )
         except BaseException:
-            left.on_done()
+            remaining.on_done()
             raise
 
     def _shut_down(self) -> None:
@@ -204,15 +208,15 @@ class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
             room.release()
 
 
-def store_error(what: str, error: Exception) -> StoreError:
+def store_error(action: str, error: Exception) -> StoreError:
     """One of boto3's errors as ours.
 
     Args:
-        what: What was being done.
+        action: What was being done.
         error: What boto3 raised.
     """
     if not isinstance(error, ClientError):
         lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
-        return StoreError(f"{what}: {type(error).__name__}: {error}", permanent=lasting)
+        return StoreError(f"{action}: {type(error).__name__}: {error}", permanent=lasting)
     code = str(error.response.get("Error", {}).get("Code", "unknown"))
-    return StoreError(f"{what}: {error}", code=code, missing=code in _MISSING, permanent=code in _PERMANENT)
+    return StoreError(f"{action}: {error}", code=code, missing=code in _MISSING, permanent=code in _PERMANENT)

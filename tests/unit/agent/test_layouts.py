@@ -315,8 +315,8 @@ def test_another_node_that_never_heard_offers_what_it_has_at_the_end(tmp_path):
 def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
     """Trackers and links come back as the framework writes them; the evidence holds again."""
     play(tmp_path, layout)
-    (row,) = {found.layout for found in Layouts().only(f"{layout}/step").found(tmp_path)}
-    (found,) = Layouts([row]).found(tmp_path)
+    (row,) = {found.layout for found in Layouts().only(f"{layout}/step").entries_in(tmp_path)}
+    (found,) = Layouts([row]).entries_in(tmp_path)
     for name in Layouts([row]).belongings(tmp_path):
         if name not in found.names:
             (tmp_path / name).unlink()
