@@ -35,7 +35,7 @@ def attach(run: options.RunName) -> None:
     try:
         follow_logs(name, folder, os.environ, write=write, say=output.say, tell_meter=Narrator().meter)
     except KeyboardInterrupt:
-        output.say(f"\n  the job of {name} goes on\n  next: slipway attach {name}\n  next: slipway cancel {name}")
+        output.say(f"\n  the job of {name} continues\n  next: slipway attach {name}\n  next: slipway cancel {name}")
         raise
     found = run_state(name, folder, os.environ, output.say)
     output.result(answer.page(found, output.terminal_width()))

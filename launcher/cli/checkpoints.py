@@ -74,7 +74,7 @@ def verify(
     from launcher.workflow.run.checkpoints_transfer import damaged
 
     if everything and step is not None:
-        raise UnreadableInputError("--step and --all exclude each other", hint="give one of them")
+        raise UnreadableInputError("--step and --all exclude each other", hint="use one of them")
     store = store_of(source, region, sandbox=sandbox)
     found = survey(store)
     wanted = found if everything else (chosen(found, step),)

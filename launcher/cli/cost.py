@@ -16,7 +16,7 @@ def cost(
     *,
     json: options.Json = False,
     region: Annotated[
-        str | None, typer.Option("--region", help="Only this region.", autocompletion=completion.regions)
+        str | None, typer.Option("--region", help="List only this region.", autocompletion=completion.regions)
     ] = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:

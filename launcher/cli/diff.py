@@ -24,7 +24,9 @@ Old = Annotated[
 ]
 New = Annotated[
     str | None,
-    typer.Argument(metavar="[NEW]", help="The same. Default: this folder.", autocompletion=completion.plan_files),
+    typer.Argument(
+        metavar="[NEW]", help="The same kinds as OLD. Default: this folder.", autocompletion=completion.plan_files
+    ),
 ]
 
 
@@ -46,9 +48,9 @@ def _percent(text: str) -> float:
     try:
         value = float(text)
     except ValueError as problem:
-        raise typer.BadParameter(f"{text!r} is not a number") from problem
+        raise typer.BadParameter(f"expected a percentage such as 5, got {text!r}") from problem
     if not 0 <= value < math.inf:
-        raise typer.BadParameter("a percentage, 0 or more")
+        raise typer.BadParameter(f"expected a percentage of 0 or more, got {text!r}")
     return value
 
 
@@ -65,20 +67,37 @@ def diff(
     form: Annotated[
         Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
     ] = Form.TABLE,
-    policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="The allowed increase.")] = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", metavar="FILE", help="A file with the allowed increase.")
+    ] = None,
     max_increase_usd: Annotated[
         Decimal | None,
-        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Above it: exit 3."),
+        typer.Option(
+            "--max-increase-usd",
+            parser=options.dollars,
+            metavar="X",
+            help="Exit 3 if the total rises by more than X dollars.",
+        ),
     ] = None,
     max_increase_percent: Annotated[
         float | None,
-        typer.Option("--max-increase-percent", parser=_percent, metavar="N", help="Above it: exit 3."),
+        typer.Option(
+            "--max-increase-percent",
+            parser=_percent,
+            metavar="N",
+            help="Exit 3 if the total rises by more than N percent.",
+        ),
     ] = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     old_prices_as_of: Annotated[
         date | None,
-        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Prices of this day for OLD."),
+        typer.Option(
+            "--old-prices-as-of",
+            parser=options.day,
+            metavar="DATE",
+            help="Price OLD with the prices known on this day.",
+        ),
     ] = None,
 ) -> None:
     """Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing.

@@ -69,7 +69,7 @@ def down(
     if not dry_run:
         answered = yes and (not checkpoints or confirmed is not None)
         flags = f"--yes --confirm {asked.cluster}" if checkpoints else "--yes"
-        refuse_without_terminal(f"take {asked.cluster} down", yes=answered, flags=flags)
+        refuse_without_terminal(f"remove {asked.cluster}", yes=answered, flags=flags)
     removal = _stacks_down(
         asked, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
     )
@@ -97,7 +97,7 @@ def _stacks_down(
     if not dry_run and found.going:
         for line in answer.page(removal, output.terminal_width()):
             output.say(line)
-        confirm(f"take {asked.cluster} down in {asked.region}", yes=yes)
+        confirm(f"remove {asked.cluster} in {asked.region}", yes=yes)
         if checkpoints:
             confirm_by_name("delete its checkpoints for good", asked.cluster, given=confirmed)
         # The guard counts nodes until it goes.
@@ -114,9 +114,9 @@ def _jobs_down(
     from launcher.workflow.run.existing_down import remove_jobs, survey_jobs
 
     if checkpoints:
-        message = f"--checkpoints deletes the store of a cluster, and {plan.cluster_name} stays"
+        message = f"--checkpoints does not work with the existing cluster {plan.cluster_name}, which stays"
         raise UnreadableInputError(
-            message, hint="remove it; slipway down NAME shows how to delete a plan's own checkpoints"
+            message, hint="leave out --checkpoints; slipway down NAME shows how to delete the plan's checkpoints"
         )
     question = f"delete the jobs of {plan.name} on {plan.cluster_name}"
     if not dry_run:

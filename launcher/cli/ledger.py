@@ -23,10 +23,12 @@ def ledger(
     *,
     since: Annotated[
         date | None,
-        typer.Option("--since", parser=options.day, metavar="DATE", help="Only runs that began on this day or later."),
+        typer.Option(
+            "--since", parser=options.day, metavar="DATE", help="Show only runs that began on this day or later."
+        ),
     ] = None,
     by: Annotated[Grouping | None, typer.Option("--by", help="Group the totals.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every run, not only the newest.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every run, not only the newest.")] = False,
     json: options.Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, 1 line per run.")] = False,
     focus: Annotated[bool, typer.Option("--focus", help="Print CSV in the columns of FOCUS 1.0.")] = False,
@@ -39,7 +41,7 @@ def ledger(
     ends; this command also sends missing entries of this folder.
     """
     if json + csv + focus > 1:
-        raise UnreadableInputError("--json, --csv and --focus exclude each other", hint="ask for one")
+        raise UnreadableInputError("--json, --csv and --focus exclude each other", hint="use one of them")
     if by is not None and (csv or focus):
         raise UnreadableInputError("--by does not work with --csv or --focus", hint="remove one")
     gc.disable()

@@ -39,9 +39,9 @@ def dollars(text: str) -> Decimal:
     try:
         amount = Decimal(text)
     except InvalidOperation as problem:
-        raise typer.BadParameter("dollars such as 120 or 18.50") from problem
+        raise typer.BadParameter(f"expected dollars such as 120 or 18.50, got {text!r}") from problem
     if not amount.is_finite() or amount < 0:
-        raise typer.BadParameter("dollars, 0 or more")
+        raise typer.BadParameter(f"expected 0 dollars or more, got {text!r}")
     return amount
 
 
@@ -108,7 +108,7 @@ DespiteVerdict = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 AttachSandbox = Annotated[
-    bool, typer.Option("--sandbox", help="Use the sandbox of slipway sandbox start instead of AWS.")
+    bool, typer.Option("--sandbox", help="Use the running sandbox (slipway sandbox start) instead of AWS.")
 ]
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
 

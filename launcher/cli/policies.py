@@ -19,25 +19,27 @@ def policies(
     *,
     account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id (12 digits).")],
     region: Annotated[
-        str, typer.Option("--region", help="The bootstrapped region.", autocompletion=completion.regions)
+        str, typer.Option("--region", help="The region of the CDK bootstrap.", autocompletion=completion.regions)
     ],
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     file: Annotated[
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="A plan file: only its target's policies, with its boundary.",
+            help="A plan file: write only its target's policies, with its boundary.",
             autocompletion=completion.plan_files,
         ),
     ] = None,
-    qualifier: Annotated[str | None, typer.Option("--qualifier", help="The CDK bootstrap's own qualifier.")] = None,
+    qualifier: Annotated[
+        str | None, typer.Option("--qualifier", help="Qualifier of the CDK bootstrap. Default: the CDK's.")
+    ] = None,
     boundary: Annotated[
         str | None,
-        typer.Option("--boundary", metavar="ARN", help="The boundary that every role must have."),
+        typer.Option("--boundary", metavar="ARN", help="Permissions boundary of every role."),
     ] = None,
     data_bucket: Annotated[
         list[str] | None,
-        typer.Option("--data-bucket", metavar="NAME", help="A data bucket linked to a file system."),
+        typer.Option("--data-bucket", metavar="NAME", help="Bucket with training data that a file system imports."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -68,7 +70,7 @@ def policies(
 def _refuse_malformed(account: str, region: str) -> None:
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
-        raise UnreadableInputError(f"--account: expected twelve digits, got {account!r}", hint=hint)
+        raise UnreadableInputError(f"--account: expected 12 digits, got {account!r}", hint=hint)
     # Regions of other partitions are in no catalog, and have the same form.
     if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", region):
         raise UnreadableInputError(f"--region: expected the code of a region, got {region!r}", hint="such as us-east-1")

@@ -24,13 +24,16 @@ def register(app: typer.Typer) -> None:
 def report(
     run: options.RunName,
     *,
-    billed: Annotated[bool, typer.Option("--billed", help="What AWS billed for the run, line by line.")] = False,
+    billed: Annotated[bool, typer.Option("--billed", help="Show what AWS billed for the run, line by line.")] = False,
     export: Annotated[
         str | None,
-        typer.Option("--export", metavar="PLACE", help="A billing export: file, folder or s3://, CUR 2.0 or FOCUS."),
+        typer.Option(
+            "--export", metavar="PLACE", help="Read a billing export (CUR 2.0 or FOCUS): file, folder or s3://."
+        ),
     ] = None,
     upfront: Annotated[
-        Upfront, typer.Option("--upfront", help="Upfront fees: on the day they were paid, or spread over the term.")
+        Upfront,
+        typer.Option("--upfront", help="Count upfront fees on the day of payment, or spread them over the term."),
     ] = Upfront.PAID,
     json: options.Json = False,
     html: options.Html = None,
@@ -44,7 +47,7 @@ def report(
     from launcher.workflow.run.status import report_at, status_of
 
     if not billed and (export is not None or upfront is not Upfront.PAID):
-        raise UnreadableInputError("--export and --upfront are about the bill", hint="add --billed")
+        raise UnreadableInputError("--export and --upfront need --billed", hint="add --billed")
     name = options.plan_name(run)
     folder = with_report(name, Path.cwd())
     command = read_command(folder)

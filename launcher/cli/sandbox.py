@@ -66,15 +66,17 @@ def start(
             if json:
                 _document(there)
                 return
-            output.result([f"  this folder uses the sandbox {name}, which runs since {there.since}"])
+            output.result([f"  this folder uses the sandbox {name}, running since {there.since}"])
             return
     made = staying.start(os.environ, scheduler=scheduler, port=port, name=name)
     staying.use(folder, made.name)
     if json:
         _document(made)
         return
-    slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a local scheduler in Slurm's place"
-    output.result([f"  {_called(made.name)} runs: http://localhost:{made.port}; clusters with Slurm have {slurm}"])
+    slurm = "Slurm's own daemons" if made.scheduler == "slurm" else "a built-in local scheduler"
+    output.result(
+        [f"  {_called(made.name)} is running: http://localhost:{made.port}; clusters with Slurm have {slurm}"]
+    )
     output.say("\n  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")
 
@@ -89,7 +91,9 @@ def status(*, json: options.Json = False) -> None:
         if json:
             output.document({"schema": SCHEMA, "running": False})
         else:
-            output.result([f"  no sandbox runs for this folder ({staying.used_in(Path.cwd())})", *_others(others)])
+            output.result(
+                [f"  no sandbox is running for this folder ({staying.used_in(Path.cwd())})", *_others(others)]
+            )
             output.say("\n  next: slipway sandbox start")
         return
     if json:
@@ -149,7 +153,7 @@ def _exports(environment: Mapping[str, str], place: Path) -> list[str]:
 
 
 _SHOWN_JOBS = 3
-_WORDS = {"slurm": "Slurm", "local": "the local scheduler in Slurm's place", "kubernetes": "Kubernetes"}
+_WORDS = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
 """What schedules the jobs of a cluster."""
 
 
@@ -163,7 +167,7 @@ def _others(names: list[str]) -> list[str]:
 
 
 def _page(found: Any, stacks: list[dict[str, str]], clusters: list[dict[str, Any]]) -> list[str]:
-    lines = [f"  {_called(found.name)} runs since {found.since}: http://localhost:{found.port}"]
+    lines = [f"  {_called(found.name)} has been running since {found.since}: http://localhost:{found.port}"]
     columns: list[Column[dict[str, str]]] = [
         Column("stack", lambda stack: stack["name"], shrinks=True),
         Column("region", lambda stack: stack["region"]),
@@ -190,8 +194,8 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     ended = staying.stop(os.environ)
     if ended is None:
         name = staying.used_in(Path.cwd())
-        raise ImpossibleError(f"no sandbox runs for this folder ({name})", hint="slipway sandbox start")
+        raise ImpossibleError(f"no sandbox is running for this folder ({name})", hint="slipway sandbox start")
     if json:
         output.document({"schema": SCHEMA, "running": False})
     else:
-        output.result([f"  {_called(ended.name)} has stopped and removed everything in it"])
+        output.result([f"  {_called(ended.name)} has stopped; everything in it is removed"])

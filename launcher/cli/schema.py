@@ -29,5 +29,5 @@ def schema(
     from launcher.answers.json_schemas import DOCUMENTS, schema_of
 
     if document not in DOCUMENTS:
-        raise UnreadableInputError(f"no document is called {document}", hint=f"one of: {', '.join(DOCUMENTS)}")
+        raise UnreadableInputError(f"unknown document {document!r}", hint=f"one of: {', '.join(DOCUMENTS)}")
     output.document(schema_of(document))

@@ -23,7 +23,7 @@ def spike(
         typer.Option(
             "--type",
             metavar="TYPE",
-            help="The type. Default: the plan's, or the best GPU and the best Trainium.",
+            help="Measure this type; repeatable. Default: the plan's types, or the best GPU and the best Trainium.",
             autocompletion=completion.accelerated_types,
         ),
     ] = None,

@@ -37,7 +37,7 @@ def status(
     The command also reads how long the nodes of ended runs stayed up; later quotes use these times.
     """
     if json and watch:
-        raise UnreadableInputError("--watch and --json exclude each other", hint="ask for one of them")
+        raise UnreadableInputError("--watch and --json exclude each other", hint="use one of them")
     from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state
 
@@ -59,7 +59,7 @@ def _watched(name: str, found: "RunState") -> "RunState":
             person.meter(found.meter)
         elif found.status != told:
             told = found.status
-            output.say(f"  {found.name}: {told}; its job has not begun")
+            output.say(f"  {found.name}: {told}; its job has not started")
         time.sleep(LOOK_S)
         found = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     return found

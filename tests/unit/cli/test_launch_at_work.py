@@ -83,7 +83,7 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(folder, s
 
     monkeypatch.setattr("launcher.cli.status.time.sleep", look)
     code, out, err = slipway("status", "tiny", "--watch")
-    assert (code, len(looks), err.count("tiny: running; its job has not begun")) == (0, 4, 1)
+    assert (code, len(looks), err.count("tiny: running; its job has not started")) == (0, 4, 1)
     assert err.count("step 40 of 900 (4%)") == 1
     assert "tiny: succeeded" in out
 

@@ -18,13 +18,13 @@ def cluster(scheduler, *jobs):
     "scheduler, said",
     [
         ("slurm", "  cluster slipway-team: Slurm, 3 nodes"),
-        ("local", "  cluster slipway-team: the local scheduler in Slurm's place, 3 nodes"),
+        ("local", "  cluster slipway-team: the built-in local scheduler, 3 nodes"),
         ("kubernetes", "  cluster slipway-team: Kubernetes, 3 nodes"),
     ],
 )
 def test_each_cluster_says_what_schedules_its_jobs(scheduler, said):
     first, _, titles, _, stack, _, last = _page(FOUND, STACKS, [cluster(scheduler)])
-    assert first == "  the sandbox runs since 2026-11-22 10:00 UTC: http://localhost:4566"
+    assert first == "  the sandbox has been running since 2026-11-22 10:00 UTC: http://localhost:4566"
     assert titles.split() == ["stack", "region", "status"]
     assert stack.split() == ["slipway-team-training", "us-east-2", "CREATE_COMPLETE"]
     assert last == said
@@ -47,7 +47,10 @@ def test_an_empty_one_says_so():
 
 def test_one_with_a_name_says_it():
     named = SimpleNamespace(name="team", since="2026-11-22 10:00 UTC", port=4566)
-    assert _page(named, [], [])[0] == "  the sandbox team runs since 2026-11-22 10:00 UTC: http://localhost:4566"
+    assert (
+        _page(named, [], [])[0]
+        == "  the sandbox team has been running since 2026-11-22 10:00 UTC: http://localhost:4566"
+    )
 
 
 def test_one_node_is_one():
