@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, error
+from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.target import target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,37 @@ def notify_findings(plan: Plan) -> Iterator[Finding]:
             message = f"nothing can be sent to {each}"
             hint = "an email address, an https URL, or the ARN of a topic, a queue or a function"
             yield error("notify-unreachable", "guardrails.notify", message, hint)
+
+
+def unknown_types(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+    """Instance types of a plan, its fallback types among them, that the catalog does not have."""
+    types = (plan.place.instance_type, *plan.request.target.fallback_types)
+    return tuple(
+        error("unknown-instance-type", "target", f"the catalog has no instance type {name}")
+        for name in types
+        if name not in instances
+    )
+
+
+def unnamed_capacity(plan: Plan) -> Iterator[Finding]:
+    """Capacity that a target uses only if it was bought before, and that the plan does not name."""
+    option, purchase = plan.place.option, plan.request.purchase
+    if option not in target_of(plan.place.target).trains:
+        return
+    if option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
+        message = "nodes of a Capacity Block need the ID of the purchased block"
+        yield error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id")
+    if option is PurchaseOption.TRAINING_PLAN and purchase.training_plan is None:
+        message = "instances of a training plan need the ARN of the purchased training plan"
+        yield error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn")
+
+
+def repeated_types(plan: Plan) -> Iterator[Finding]:
+    """An instance type that is given twice: each type has one queue."""
+    types = (plan.place.instance_type, *plan.request.target.fallback_types)
+    if len(set(types)) < len(types):
+        message = "an instance type is listed twice"
+        yield error("duplicate-queue", "target.fallback_types", message, "list each type once")
 
 
 def owner_in(tags: Mapping[str, str]) -> str | None:

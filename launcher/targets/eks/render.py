@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 from launcher.model import eks, sizing
 from launcher.model.bundle import RenderedFile
 from launcher.model.eks import Interface
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings
+from launcher.rendering.cluster import (
+    CLUSTER_FILE,
+    Tag,
+    cluster_name,
+    notify_findings,
+    unknown_types,
+    unnamed_capacity,
+)
 from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name
@@ -74,17 +81,10 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     place = plan.place
     if place.target is not TargetKind.EKS:
         return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
-    if place.instance_type not in instances:
-        message = f"the catalog has no instance type {place.instance_type}"
-        return (error("unknown-instance-type", "target", message),)
-    found = list(refusals(plan.request, place, instances))
-    if place.option is PurchaseOption.CAPACITY_BLOCK and plan.request.purchase.reservation is None:
-        message = "nodes of a Capacity Block need the ID of the purchased block"
-        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
-    found += notify_findings(plan)
-    if plan.request.workload.train is not None:
-        found += kubernetes_job.findings(plan, instances)
-    return tuple(found)
+    if unknown := unknown_types(plan, instances):
+        return unknown
+    found = (*refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
+    return found if plan.request.workload.train is None else (*found, *kubernetes_job.findings(plan, instances))
 
 
 def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext:

@@ -2,29 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
-from launcher.catalog.load import Catalog
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.enums import Operator, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.planning.targets import Locations, Rules
+from launcher.planning.targets import Rules, where_named
 
 _TO_PARALLELCLUSTER = f"or set target.kind to {TargetKind.PARALLELCLUSTER}"
 MOST_NODES = 450
 """Of one managed node group, before a quota is raised (EKS service quotas)."""
-
-
-def locations(
-    request: PlanRequest,
-    _catalog: Catalog,
-    _facts: InstanceType,
-    _option: PurchaseOption,
-    known: Locations,
-) -> Locations:
-    """Where a plan names the target: EC2's prices are ParallelCluster's too, and the control plane comes on top."""
-    return known if request.target.kind is not None else ()
 
 
 def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -94,4 +82,5 @@ def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield error("one-zone", path, message, f"add another zone of {place.region}")
 
 
-RULES = Rules(locations=locations, refusals=refusals)
+# EC2's prices are ParallelCluster's too, and the control plane comes on top.
+RULES = Rules(locations=where_named, refusals=refusals)

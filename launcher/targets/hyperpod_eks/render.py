@@ -8,10 +8,10 @@ from launcher.catalog import safe_yaml
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model import eks, sizing
 from launcher.model.bundle import RenderedFile
-from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import deep_health_checks, ml_name
+from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Plan
@@ -24,7 +24,13 @@ from launcher.rendering.node import is_nvidia
 from launcher.rendering.targets import Writer
 from launcher.targets.eks.render import EksContext, cluster_context
 from launcher.targets.hyperpod_eks.rules import refusals
-from launcher.targets.hyperpod_slurm.render import ENTRY_POINT, LIFECYCLE_FOLDER, machine_findings
+from launcher.targets.hyperpod_slurm.render import (
+    ENTRY_POINT,
+    LIFECYCLE_FOLDER,
+    machine_findings,
+    plain_group,
+    worker_group,
+)
 
 NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml", "governance.yaml"
 _VALUES = "hyperpod/chart-values.yaml.j2"
@@ -76,7 +82,7 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
         "hyperpod/eks.yaml.j2",
         cluster_name=cluster_name(plan),
         eks_arn=names.eks_arn,
-        groups=(_system(plan), _workers(plan, instances[plan.place.instance_type])),
+        groups=(_system(plan), worker_group(plan, instances[plan.place.instance_type], least=None)),
         ami=plan.request.target.ami,
         role_arn=names.role_arn,
         subnet_id=names.subnet_id,
@@ -94,33 +100,8 @@ def _system(plan: Plan) -> dict[str, Any]:
     Jobs' nodes may take hours of health checks, or never come; without this one names, certificates and operators
     would be Pending, and the stack would fail for it. Fargate takes no DaemonSet and is none of HyperPod's nodes.
     """
-    return {
-        "name": eks.SYSTEM,
-        "instance_type": ml_name(sizing.head_node(plan.place.nodes, plan.request.storage.head_node)),
-        "count": 1,
-        "least": 1,
-        "health_checks": (),
-        "training_plan_arn": None,
-        "spot": False,
-        "interface_type": None,
-    }
-
-
-def _workers(plan: Plan, facts: InstanceType) -> dict[str, Any]:
-    """The machines of the jobs: all of them are asked for from the start."""
-    place, bought = plan.place, plan.request.purchase.training_plan
-    classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
-    return {
-        "name": eks.WORKERS,
-        "instance_type": ml_name(facts.name),
-        "count": place.nodes,
-        "least": None,
-        "health_checks": deep_health_checks(facts, nodes=place.nodes),
-        "training_plan_arn": bought.arn if bought is not None else None,
-        "spot": place.option is PurchaseOption.SPOT,
-        # Left out, the layout is the service's own.
-        "interface_type": "efa" if classic else None,
-    }
+    head = sizing.head_node(plan.place.nodes, plan.request.storage.head_node)
+    return plain_group(eks.SYSTEM, head, 1, least=1)
 
 
 def node_script(plan: Plan) -> str:

@@ -7,16 +7,20 @@ from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import Catalog
 from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.finding import Finding, error, info, warning
-from launcher.model.hyperpod import deep_health_checks
+from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.sizing import head_node
-from launcher.planning.targets import Locations, Rules
+from launcher.planning.targets import Locations, Rules, by_region
 from launcher.targets.eks.rules import two_zones
-from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end, way_out
+from launcher.targets.hyperpod_slurm.rules import (
+    capacity_refusals,
+    head_refusals,
+    health_checks,
+    type_refusals,
+    unknown_end,
+)
 
 _TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 """A team's name: as the registry has it (ComputeQuotaTarget), short enough for its queue's name as a label."""
@@ -39,9 +43,7 @@ def locations(
     """Where a plan names the target: SageMaker has one price for a region, spot one for a zone as EC2's has."""
     if request.target.kind is None:
         return ()
-    if option is PurchaseOption.SPOT:
-        return known
-    return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+    return known if option is PurchaseOption.SPOT else by_region(request, known)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -49,7 +51,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     rules = (
         _unused(request),
         _own(request, place, instances) if request.target.cluster is None else (),
-        _type(place, instances),
+        type_refusals(place, instances),
         capacity_refusals(request, place),
     )
     return tuple(finding for rule in rules for finding in rule)
@@ -78,12 +80,7 @@ def _of_spot(place: Place) -> tuple[Finding, ...]:
 
 def _of_own_clusters(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     """What a cluster that is made does before jobs, and does not do after them."""
-    if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
-        message = (
-            "deep health checks run before instances accept jobs; the estimate counts 1 h for them, and 2 "
-            "h in the high case"
-        )
-        yield info("hyperpod-health-checks", "target.kind", message)
+    yield from health_checks(place, instances)
     if request.target.queue is not None:
         message = (
             "Slipway has not yet set up task governance in an account: it is not confirmed that a quota of "
@@ -126,10 +123,7 @@ def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceTyp
         message = f"the Neuron device plugin of HyperPod's chart does not run on ml.{place.instance_type}"
         hint = f"use trn2.48xlarge, or target.kind {TargetKind.EKS}"
         yield error("no-device-plugin", "target.instance_type", message, hint)
-    system = head_node(place.nodes, storage.head_node)
-    if system in instances and not instances[system].ml:
-        message = f"HyperPod has no ml.{system} for the cluster's own pods"
-        yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")
+    yield from head_refusals(request, place, instances, "the cluster's own pods")
     if place.region not in HEALTH_MONITOR_REGIONS:
         message = f"HyperPod's Helm chart has no health monitor for {place.region}"
         yield error("no-health-monitor", "target.region", message, f"one of {', '.join(HEALTH_MONITOR_REGIONS)}")
@@ -158,15 +152,6 @@ def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if target.priority is not None and target.priority not in classes:
         message = f"the cluster that Slipway creates for the job has other priority classes, got {target.priority}"
         yield error("no-such-priority", "target.priority", message, f"one of {', '.join(classes)}")
-
-
-def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    name = place.instance_type
-    if not instances[name].ml:
-        message = f"HyperPod has no ml.{name}"
-        yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
-    if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
-        yield error("no-training-plan", "purchase.option", f"{name} is not available in training plans")
 
 
 RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -12,7 +12,15 @@ from launcher.model.hyperpod import MOUNT_PATH, USER
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, queue_name, tags
+from launcher.rendering.cluster import (
+    CLUSTER_FILE,
+    cluster_name,
+    notify_findings,
+    queue_name,
+    tags,
+    unknown_types,
+    unnamed_capacity,
+)
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import (
@@ -50,15 +58,8 @@ def machine_findings(
         instances: the catalog's types, by name.
         refused: what the kind of target refuses of a request at a place.
     """
-    place = plan.place
-    if place.instance_type not in instances:
-        message = f"the catalog has no instance type {place.instance_type}"
-        return (error("unknown-instance-type", "target", message),)
-    found = list(refused(plan.request, place, instances))
-    if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the purchased training plan"
-        found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
-    return tuple(found)
+    unknown = unknown_types(plan, instances)
+    return unknown or (*refused(plan.request, plan.place, instances), *unnamed_capacity(plan))
 
 
 def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
@@ -100,42 +101,39 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
 
 def _groups(plan: Plan, facts: InstanceType) -> list[dict[str, Any]]:
     place, storage = plan.place, plan.request.storage
-    groups = [_plain_group(hyperpod.CONTROLLER, "Controller", sizing.head_node(place.nodes, storage.head_node), 1)]
+    head = sizing.head_node(place.nodes, storage.head_node)
+    groups = [plain_group(hyperpod.CONTROLLER, head, 1, node_type="Controller", partition=None)]
     if storage.login_nodes:
-        groups.append(_plain_group(hyperpod.LOGIN, "Login", sizing.LOGIN_NODE, storage.login_nodes))
-    bought = plan.request.purchase.training_plan
-    groups.append(
-        {
-            "name": hyperpod.WORKERS,
-            "node_type": "Compute",
-            "instance_type": hyperpod.ml_name(place.instance_type),
-            "count": place.nodes,
-            "partition": queue_name(place.instance_type),
-            "health_checks": hyperpod.deep_health_checks(facts, nodes=place.nodes),
-            "training_plan_arn": bought.arn if bought is not None else None,
-            "spot": place.option is PurchaseOption.SPOT,
-            # Left out, the layout is the service's own; efa is the combined one, with an address for each card.
-            "interface_type": "efa" if _is_classic(plan) and facts.efa_interfaces else None,
-        }
-    )
-    return groups
+        login = plain_group(hyperpod.LOGIN, sizing.LOGIN_NODE, storage.login_nodes, node_type="Login", partition=None)
+        groups.append(login)
+    return [*groups, worker_group(plan, facts, node_type="Compute", partition=queue_name(place.instance_type))]
 
 
-def _is_classic(plan: Plan) -> bool:
-    return plan.request.target.efa_layout is EfaLayout.CLASSIC
-
-
-def _plain_group(name: str, node_type: str, instance_type: str, count: int) -> dict[str, Any]:
+def plain_group(name: str, instance_type: str, count: int, **more: object) -> dict[str, Any]:
+    """An instance group on demand, without health checks; `more` is what its scheduler adds."""
     return {
         "name": name,
-        "node_type": node_type,
         "instance_type": hyperpod.ml_name(instance_type),
         "count": count,
-        "partition": None,
         "health_checks": (),
         "training_plan_arn": None,
         "spot": False,
         "interface_type": None,
+        **more,
+    }
+
+
+def worker_group(plan: Plan, facts: InstanceType, **more: object) -> dict[str, Any]:
+    """The instance group of the jobs' nodes, all of them from the start; `more` is what its scheduler adds."""
+    place, bought = plan.place, plan.request.purchase.training_plan
+    classic = plan.request.target.efa_layout is EfaLayout.CLASSIC and facts.efa_interfaces > 0
+    return plain_group(hyperpod.WORKERS, facts.name, place.nodes) | {
+        "health_checks": hyperpod.deep_health_checks(facts, nodes=place.nodes),
+        "training_plan_arn": bought.arn if bought is not None else None,
+        "spot": place.option is PurchaseOption.SPOT,
+        # Left out, the layout is the service's own; efa is the combined one, with an address for each card.
+        "interface_type": "efa" if classic else None,
+        **more,
     }
 
 

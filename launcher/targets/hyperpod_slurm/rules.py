@@ -12,7 +12,7 @@ from launcher.model.request import PlanRequest, TrainingPlanReference
 from launcher.model.sizing import head_node
 from launcher.model.target import target_of
 from launcher.planning.reserved import REGION_FIELD
-from launcher.planning.targets import Locations, Rules
+from launcher.planning.targets import Locations, Rules, by_region
 
 _ROW = target_of(TargetKind.HYPERPOD_SLURM)
 _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
@@ -30,7 +30,7 @@ def locations(
     A plan that leaves the target open gets a HyperPod cluster only where it can be the cheaper one: at a price of the
     user's own, or where EC2's is not known. Its rates are EC2's and 15 to 25 % more, so all others are folded away.
     """
-    whole = tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+    whole = by_region(request, known)
     if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:
         return whole
     if option is not PurchaseOption.ON_DEMAND:
@@ -44,7 +44,12 @@ def locations(
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Every reason why a place cannot be HyperPod; empty when it can."""
-    rules = (_type(request, place, instances), capacity_refusals(request, place), _unused(request))
+    rules = (
+        type_refusals(place, instances),
+        head_refusals(request, place, instances, "the controller"),
+        capacity_refusals(request, place),
+        _unused(request),
+    )
     return tuple(finding for rule in rules for finding in rule)
 
 
@@ -57,27 +62,28 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
             "of spot instances is 0 until AWS raises it"
         )
         found.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
-    found += unknown_end(request, place)
-    if request.storage.lustre_gib == 0:
-        gib = _ROW.shared_gib(request.storage.lustre_gib)
+    shared = shared_folder("hyperpod-shared-folder", "HyperPod", request, place)
+    return (*found, *unknown_end(request, place), *shared, *health_checks(place, instances))
+
+
+def shared_folder(code: str, service: str, request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """That a file system is made where the plan names none, for nodes that share no folder of their own."""
+    if not request.storage.lustre_gib:
+        gib = target_of(place.target).shared_gib(0)
         message = (
-            f"HyperPod nodes have no shared file system: the plan creates and prices FSx for Lustre of {gib:,} GiB"
+            f"{service} nodes have no shared file system: the plan creates and prices FSx for Lustre of {gib:,} GiB"
         )
-        found.append(
-            info(
-                "hyperpod-shared-folder",
-                "storage.lustre_gib",
-                message,
-                "set storage.lustre_gib for a larger file system",
-            )
-        )
+        yield info(code, "storage.lustre_gib", message, "set storage.lustre_gib for a larger file system")
+
+
+def health_checks(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """That HyperPod checks new instances for hours, which the estimate counts."""
     if deep_health_checks(instances[place.instance_type], nodes=place.nodes):
         message = (
             "deep health checks run before instances accept jobs; the estimate counts 1 h for them, and 2 "
             "h in the high case"
         )
-        found.append(info("hyperpod-health-checks", "target.kind", message))
-    return tuple(found)
+        yield info("hyperpod-health-checks", "target.kind", message)
 
 
 def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
@@ -91,25 +97,24 @@ def unknown_end(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield warning("training-plan-end", "purchase.training_plan.ends_at", message, "set it")
 
 
-def _type(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+def type_refusals(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """A type of the jobs' nodes that HyperPod, or a training plan, does not have."""
     name = place.instance_type
     if not instances[name].ml:
         message = f"HyperPod has no ml.{name}"
         yield error("not-on-hyperpod", "target.instance_type", message, way_out(instances[name], instances))
     if place.option is PurchaseOption.TRAINING_PLAN and not instances[name].training_plans:
         yield error("no-training-plan", "purchase.option", f"{name} is not available in training plans")
+
+
+def head_refusals(
+    request: PlanRequest, place: Place, instances: Mapping[str, InstanceType], role: str
+) -> Iterator[Finding]:
+    """A type that HyperPod does not have for the node beside the jobs' nodes; `role` says what it is for."""
     head = head_node(place.nodes, request.storage.head_node)
     if head in instances and not instances[head].ml:
-        message = f"HyperPod has no ml.{head} for the controller"
+        message = f"HyperPod has no ml.{head} for {role}"
         yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")
-    if request.target.fallback_types:
-        message = "HyperPod instance groups always run, so Slipway cannot start a fallback queue on demand"
-        yield error(
-            "hyperpod-fallback",
-            "target.fallback_types",
-            message,
-            "list the types in target.instance_type: each is a candidate",
-        )
 
 
 def way_out(facts: InstanceType, instances: Mapping[str, InstanceType]) -> str:
@@ -172,6 +177,10 @@ def _count(bought: int | None, place: Place) -> Iterator[Finding]:
 
 
 def _unused(request: PlanRequest) -> Iterator[Finding]:
+    if request.target.fallback_types:
+        message = "HyperPod instance groups always run, so Slipway cannot start a fallback queue on demand"
+        hint = "list the types in target.instance_type: each is a candidate"
+        yield error("hyperpod-fallback", "target.fallback_types", message, hint)
     if request.target.placement_group:
         message = "HyperPod chooses the placement of its instances"
         yield error("hyperpod-placement", "target.placement_group", message, "set target.placement_group to auto")

@@ -14,12 +14,10 @@ from launcher.model.plan import Plan
 from launcher.model.stages import Tell, stage
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
-from launcher.rendering.cluster import queue_name
-from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.targets.parallelcluster.updates import CLUSTER_TYPE
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import ON_DEMAND
-from launcher.workflow.cluster.slurm_jobs import reach_batch, submit_batch
+from launcher.workflow.cluster.slurm_jobs import commands_there, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster
 
 FLEET_S, FLEET_LOOK_S = 900.0, 10.0
@@ -67,16 +65,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
         ),
         ("ssh, within a minute", f"ssh -o ProxyCommand='{session} --parameters portNumber=%p' {login}@{head}"),
     ]
-    found = [
-        shell,
-        *(() if "SessionDocument" in outputs else ssh),
-        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
-    ]
-    if plan.request.workload.train is not None:
-        found.append(
-            ("the job, from there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
-        )
-    return found
+    return [shell, *(() if "SessionDocument" in outputs else ssh), *commands_there(plan)]
 
 
 def described(session: Session, stack: StackState) -> ClusterState:

@@ -13,7 +13,15 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import CLUSTER_FILE, notify_findings, queue_name, tags
+from launcher.rendering.cluster import (
+    CLUSTER_FILE,
+    notify_findings,
+    queue_name,
+    repeated_types,
+    tags,
+    unknown_types,
+    unnamed_capacity,
+)
 from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
@@ -49,21 +57,11 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
         allowed = ", ".join(_CAPACITY_TYPES)
         message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
         found.append(error("option-without-nodes", "purchase.option", message))
-    if place.option is PurchaseOption.CAPACITY_BLOCK and purchase.reservation is None:
-        message = "a Capacity Block queue needs the ID of the purchased block"
-        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
+    found += unnamed_capacity(plan)
     if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
         message = "spot instances cannot use a reservation"
         found.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
-    types = (place.instance_type, *plan.request.target.fallback_types)
-    unknown = [name for name in types if name not in instances]
-    found += [error("unknown-instance-type", "target", f"the catalog has no instance type {name}") for name in unknown]
-    if len({queue_name(name) for name in types}) < len(types):
-        found.append(
-            error("duplicate-queue", "target.fallback_types", "an instance type is listed twice", "list each type once")
-        )
-    found += notify_findings(plan)
-    return tuple(found)
+    return (*found, *unknown_types(plan, instances), *repeated_types(plan), *notify_findings(plan))
 
 
 def agent_findings(plan: Plan) -> Iterator[Finding]:

@@ -14,11 +14,9 @@ from launcher.model.stages import Tell
 from launcher.model.target import Runs
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
-from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import stack_name
-from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
-from launcher.workflow.cluster.slurm_jobs import reach_batch, submit_batch
+from launcher.workflow.cluster.slurm_jobs import commands_there, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster, Outputs
 
 LOGIN_S, LOOK_S = 900.0, 10.0
@@ -52,15 +50,11 @@ def login_node(
 
 def ways_in(plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
     """Commands into the cluster, each with what it is for: it has no key pair and no open port."""
-    found = [
+    return [
         ("shell", f"{outputs['Connect']}, there: sudo su - {USER}"),
-        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash"),
+        *commands_there(plan),
+        ("start the nodes again after a stop", "the command in StartFleet, above"),
     ]
-    if plan.request.workload.train is not None:
-        found.append(
-            ("the job, from there", f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)")
-        )
-    return [*found, ("start the nodes again after a stop", "the command in StartFleet, above")]
 
 
 def inputs(plan: Plan, session: Session) -> dict[str, str]:

@@ -13,7 +13,16 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, queue_name
+from launcher.rendering.cluster import (
+    CLUSTER_FILE,
+    Tag,
+    cluster_name,
+    notify_findings,
+    queue_name,
+    repeated_types,
+    unknown_types,
+    unnamed_capacity,
+)
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import (
@@ -82,24 +91,13 @@ class PcsContext:
 
 def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why a plan does not create a PCS cluster; empty when it does."""
-    place, request = plan.place, plan.request
+    place = plan.place
     if place.target is not TargetKind.PCS:
         return (error("not-pcs", "target.kind", f"{place.target} is not a PCS cluster"),)
-    types = (place.instance_type, *request.target.fallback_types)
-    unknown = [name for name in types if name not in instances]
-    if unknown:
-        return tuple(
-            error("unknown-instance-type", "target", f"the catalog has no instance type {name}") for name in unknown
-        )
-    found = list(refusals(request, place, instances))
-    if place.option is PurchaseOption.CAPACITY_BLOCK and request.purchase.reservation is None:
-        message = "nodes of a Capacity Block need the ID of the purchased block"
-        found.append(error("block-without-id", "purchase.reservation", message, "give purchase.reservation.id"))
-    if len(set(types)) < len(types):
-        found.append(
-            error("duplicate-queue", "target.fallback_types", "an instance type is listed twice", "list each type once")
-        )
-    return (*found, *notify_findings(plan))
+    if unknown := unknown_types(plan, instances):
+        return unknown
+    refused = refusals(plan.request, place, instances)
+    return (*refused, *unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
 
 
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> PcsContext:

@@ -2,24 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from launcher.catalog.load import Catalog
 from launcher.model import pcs
 from launcher.model.enums import OperatingSystem, PurchaseOption, TargetKind
-from launcher.model.finding import Finding, error, info, warning
+from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
-from launcher.planning.targets import Locations, Rules
+from launcher.planning.targets import Rules, where_named
+from launcher.targets.hyperpod_slurm.rules import shared_folder
 
 _TO_PARALLELCLUSTER = f"target.kind: {TargetKind.PARALLELCLUSTER}"
-
-
-def locations(
-    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
-) -> Locations:
-    """Where a plan names the target: EC2's prices are ParallelCluster's too, and PCS's fees come on top."""
-    return known if request.target.kind is not None else ()
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -107,12 +99,7 @@ def remarks(request: PlanRequest, place: Place, instances: Mapping[str, Instance
 
 def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[Finding]:
     block = place.option is PurchaseOption.CAPACITY_BLOCK
-    if not request.storage.lustre_gib:
-        gib = target_of(TargetKind.PCS).shared_gib(0)
-        message = f"PCS nodes have no shared file system: the plan creates and prices FSx for Lustre of {gib:,} GiB"
-        yield info(
-            "pcs-shared-folder", "storage.lustre_gib", message, "set storage.lustre_gib for a larger file system"
-        )
+    yield from shared_folder("pcs-shared-folder", "PCS", request, place)
     if facts.neuron:
         message = (
             f"Trainium on PCS is not confirmed: no public template attaches EFA to {facts.name}, jobs take whole nodes"
@@ -131,4 +118,5 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
         yield warning("pcs-partial-fleet", "target.nodes", message, "with a Capacity Block, all nodes are available")
 
 
-RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)
+# EC2's prices are ParallelCluster's too, and PCS's fees come on top.
+RULES = Rules(locations=where_named, refusals=refusals, remarks=remarks)

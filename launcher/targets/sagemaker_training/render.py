@@ -25,7 +25,7 @@ from launcher.model.training_job import (
 )
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings, secret_findings
-from launcher.rendering.cluster import notify_findings, tags
+from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
 from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, job_name, pod_spec
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
@@ -50,14 +50,10 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     place = plan.place
     if place.target is not TargetKind.SAGEMAKER_TRAINING:
         return (error("not-a-training-job", "target.kind", f"{place.target} is not a SageMaker training job"),)
-    if place.instance_type not in instances:
-        message = f"the catalog has no instance type {place.instance_type}"
-        return (error("unknown-instance-type", "target.instance_type", message),)
-    found = [*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type])]
-    if place.option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is None:
-        message = "instances of a training plan need the ARN of the purchased training plan"
-        found.append(error("plan-without-arn", "purchase.training_plan", message, "give purchase.training_plan.arn"))
-    return (*found, *secret_findings(plan.request.run), *notify_findings(plan))
+    if unknown := unknown_types(plan, instances):
+        return unknown
+    refused = (*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type]))
+    return (*refused, *unnamed_capacity(plan), *secret_findings(plan.request.run), *notify_findings(plan))
 
 
 def no_findings(_plan: Plan) -> tuple[Finding, ...]:

@@ -12,7 +12,7 @@ from launcher.model.names import ECR
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.training_job import LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
-from launcher.planning.targets import Locations, Rules
+from launcher.planning.targets import Locations, Rules, by_region
 from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
@@ -25,7 +25,7 @@ def locations(
     """Where a plan names the target: SageMaker has one price for a region and chooses the zone."""
     if TargetKind.SAGEMAKER_TRAINING not in (request.target.kind or ()):
         return ()
-    return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
+    return by_region(request, known)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
 from launcher.model.errors import DeploymentFailedError
+from launcher.model.plan import Plan
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import Submission
 from launcher.rendering.blanks import with_names
@@ -22,6 +23,17 @@ from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_of
 
 FOLDER = "slipway"
 """Below the user's home: one folder for each submission."""
+
+
+def commands_there(plan: Plan) -> list[tuple[str, str]]:
+    """Commands to type on a node that takes a plan's jobs, each with what it is for."""
+    found = [
+        ("a shell on a node, there", f"srun --partition {queue_name(plan.place.instance_type)} --nodes 1 --pty bash")
+    ]
+    if plan.request.workload.train is not None:
+        job = f"sbatch {BATCH_FILE}   (slipway render FILE -o DIR writes it with all it needs)"
+        found.append(("the job, from there", job))
+    return found
 
 
 def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
