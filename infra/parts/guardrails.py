@@ -17,8 +17,7 @@ from infra.parts.guard_folder import GuardFolder
 from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNodes, Rights
 from infra.parts.limits import Limits
 from launcher.model.budget_stop import exempt
-from launcher.model.enums import PurchaseOption
-from launcher.model.hyperpod import is_prepaid
+from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import (
     FAILED_CALLS,
@@ -162,7 +161,7 @@ class Guardrails(Construct):
             variable=row.variable,
             name=cluster_name(plan),
             topics=self.topics,
-            prepaid=is_prepaid(plan.place.option),
+            prepaid=plan.place.option in PREPAID,
             ends_at=_reclaimed_at(plan),
             ttl_h=plan.request.guardrails.ttl_h,
             idle_minutes=idle_minutes(plan.request) or 0,
@@ -347,7 +346,7 @@ def guard_of(plan: Plan) -> Guard:
 def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do, and what they do not, in words."""
     settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
-    prepaid = is_prepaid(plan.place.option)
+    prepaid = plan.place.option in PREPAID
     guard, serve = guard_of(plan), plan.request.workload.serve
     said = _paid_words(plan, minutes)
     if settings.ttl_h is None:
@@ -379,7 +378,7 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
 
 
 def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
-    if is_prepaid(plan.place.option):
+    if plan.place.option in PREPAID:
         told = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
         return [

@@ -8,11 +8,10 @@ from typing import NamedTuple
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Align, Column, render
-from launcher.model.enums import Level
+from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.target import target_of
-from launcher.pricing.compute import WHOLE
 from launcher.pricing.gate import IMPOSSIBLE
 
 NARROW = 100
@@ -40,7 +39,7 @@ class TableRow(NamedTuple):
 def table_row(rank: int, quoted: Quote) -> TableRow:
     """The row of a quote."""
     place, note = quoted.plan.place, note_of(quoted)
-    wide, whole = _wide(rank, quoted, note), place.option in WHOLE
+    wide, whole = _wide(rank, quoted, note), place.option in PREPAID
     grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
     text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
     return TableRow(

@@ -7,7 +7,7 @@ from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_rows import counted_notes, notes_below, table, table_row
 from launcher.answers.price_ages import contradictions, price_ages
-from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.enums import COMMITTED, Basis, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
@@ -22,7 +22,6 @@ MOST_NOTED = 200
 """Rows, beyond which the notes below the table are counted."""
 MOST_TIMES = 20
 """A commitment for a term that takes more times the cheapest total gets no row before somebody asks for it."""
-COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
@@ -73,7 +72,7 @@ def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) ->
     return [
         rank
         for rank, each in found
-        if least is not None and each.place.option in COMMITMENTS and (each.usd or 0) > MOST_TIMES * least
+        if least is not None and each.place.option in COMMITTED and (each.usd or 0) > MOST_TIMES * least
     ]
 
 

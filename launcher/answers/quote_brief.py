@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from itertools import groupby
 
 from launcher.answers import words
@@ -10,7 +9,7 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.quote import GROUPS, answer_lines, gate_lines, safety, title
 from launcher.model.enums import Level
 from launcher.model.finding import Finding
-from launcher.model.money import CostComponent, Price
+from launcher.model.money import CostComponent, Price, sum_usd
 from launcher.model.quote import Quote
 from launcher.model.units import HOUR_S, spoken
 from launcher.pricing.priced import Priced
@@ -49,7 +48,7 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
     ordered = sorted(components, key=lambda component: GROUPS.index(component.group))
     for group, members in groupby(ordered, key=lambda component: component.group):
         lines = list(members)
-        usd = sum((line.usd for line in lines if line.usd is not None), Decimal(0))
+        usd = sum_usd(line.usd for line in lines)
         yield f"{group} ${words.dollars(usd)}" + (" and more" if any(line.usd is None for line in lines) else "")
 
 

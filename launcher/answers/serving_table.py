@@ -15,7 +15,7 @@ from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import Priced
-from launcher.pricing.serving.traffic import requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month, requests_words
 from launcher.workflow.quote.commands import command
 
 NARROW = 100
@@ -71,19 +71,8 @@ def headline(priced: Priced) -> str:
     out = "" if serve.task is ServingTask.EMBEDDING else f", {serve.answer_tokens:,} out"
     most = max(serve.hourly)
     busiest = f", {most:g} a second at the busiest" if most > min(serve.hourly) else f", {most:g} a second"
-    traffic = f"{requests(requests_per_month(serve))} requests a month{busiest}"
+    traffic = f"{requests_words(requests_per_month(serve))} requests a month{busiest}"
     return f"{priced.request.name} · {kind} {model}{size} · {serve.input_tokens:,} tokens in{out} · {traffic}"
-
-
-def requests(count: float) -> str:
-    """A number of requests as a person says it.
-
-    >>> requests(17_520_000.0), requests(1_234.0), requests(2.5e9)
-    ('17.5 million', '1,234', '2.5 billion')
-    """
-    if count >= 1e9:  # noqa: PLR2004 - a billion
-        return f"{count / 1e9:.3g} billion"
-    return f"{count / 1e6:.3g} million" if count >= 1e6 else f"{count:,.0f}"  # noqa: PLR2004 - a million
 
 
 def answer(priced: Priced) -> list[str]:

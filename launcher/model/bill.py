@@ -5,6 +5,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from launcher.model.money import sum_usd
 from launcher.model.record import record
 
 
@@ -166,7 +167,7 @@ class BilledRun:
     @property
     def quoted_usd(self) -> Decimal:
         """The priced lines of the quote."""
-        return sum((line.line.usd for line in self.lines if line.line.usd is not None), Decimal(0))
+        return sum_usd(line.line.usd for line in self.lines)
 
     @property
     def unquoted_usd(self) -> Decimal:

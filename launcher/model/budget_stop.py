@@ -8,7 +8,7 @@ one more of its periods, for the grace time and the last upload, and for the mac
 import math
 from decimal import Decimal
 
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.monitoring import GUARD_EVERY_MINUTES
 from launcher.model.request import PlanRequest
 
@@ -16,7 +16,6 @@ UPLOAD_S = 180
 """After the grace time, for the last checkpoint's way into the store: the tail."""
 ENDING_MINUTES = 5
 """From the guard's word until AWS bills the machines no more: an assumption, one of its periods."""
-_COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
 def settle_minutes(request: PlanRequest) -> int:
@@ -51,7 +50,7 @@ def exempt(request: PlanRequest, option: PurchaseOption) -> str | None:
         return "a training plan is prepaid"
     if request.purchase.reservation is not None:
         return "the reservation is billed whether or not its machines run"
-    if request.purchase.owned and option in _COMMITTED:
+    if request.purchase.owned and option in COMMITTED:
         return "the commitment is owned: it is paid whether or not its machines run"
     return None
 

@@ -15,6 +15,12 @@ class PurchaseOption(StrEnum):
     BEDROCK = "bedrock"
 
 
+COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+"""Terms of years, billed whether or not instances run."""
+PREPAID = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+"""Windows of instances, paid as a whole: a node that is stopped costs the same, so nothing stops it."""
+
+
 class TargetKind(StrEnum):
     """What is deployed to run the workload; a plan that leaves the choice takes the first that takes its purchase."""
 

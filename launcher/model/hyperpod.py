@@ -1,6 +1,5 @@
 """HyperPod with Slurm: names and sizes that the templates, the checks and the bill share."""
 
-from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 
 MOUNT_PATH = "/fsx"
@@ -39,8 +38,3 @@ def deep_health_checks(facts: InstanceType, *, nodes: int) -> tuple[str, ...]:
         return ()
     together = facts.efa_interfaces > 0 and nodes > 1
     return ("InstanceStress", "InstanceConnectivity") if together else ("InstanceStress",)
-
-
-def is_prepaid(option: PurchaseOption) -> bool:
-    """Whether nodes cost the same when they are stopped, so that nothing stops them."""
-    return option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)

@@ -1,5 +1,6 @@
 """Money and quantities: dated prices, estimates with a range, lines of a bill."""
 
+from collections.abc import Iterable
 from dataclasses import field
 from datetime import date
 from decimal import Decimal
@@ -17,6 +18,11 @@ def cents(usd: Decimal) -> str:
     ('1,234.50', '0.0001', '0.00')
     """
     return f"{usd.normalize():f}" if 0 < abs(usd) < CENT else f"{usd:,.2f}"
+
+
+def sum_usd(amounts: Iterable[Decimal | None]) -> Decimal:
+    """The sum of the dollars that are known."""
+    return sum((usd for usd in amounts if usd is not None), Decimal(0))
 
 
 @record

@@ -1,5 +1,6 @@
 """A resolved plan: everything that was open is decided, and it has a digest."""
 
+from dataclasses import replace
 from functools import cached_property
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
@@ -30,6 +31,11 @@ class Place:
     def billed_name(self) -> str:
         """What the bill calls its machines: with `ml.` before the type where SageMaker bills them."""
         return target_of(self.target).billed_name(self.instance_type)
+
+    @property
+    def on_demand(self) -> "Place":
+        """The same instances, bought on demand."""
+        return replace(self, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
 
 
 @record(slots=False)

@@ -3,6 +3,7 @@
 from decimal import Decimal
 from enum import StrEnum
 
+from launcher.model.money import sum_usd
 from launcher.model.record import record
 
 
@@ -70,7 +71,7 @@ class Removal:
     @property
     def usd_per_month(self) -> Decimal:
         """What stays, as far as it is priced."""
-        return sum((retained.usd_per_month for retained in self.kept if retained.usd_per_month is not None), Decimal(0))
+        return sum_usd(retained.usd_per_month for retained in self.kept)
 
     @property
     def incomplete(self) -> bool:

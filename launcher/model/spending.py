@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 
+from launcher.model.money import sum_usd
 from launcher.model.record import record
 
 
@@ -30,7 +31,7 @@ class StackCost:
 
 def hourly(stacks: Iterable[StackCost]) -> Decimal:
     """Dollars an hour of all that is known."""
-    return sum((stack.usd_per_hour for stack in stacks if stack.usd_per_hour is not None), Decimal(0))
+    return sum_usd(stack.usd_per_hour for stack in stacks)
 
 
 def small(usd: Decimal) -> str:

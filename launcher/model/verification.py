@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from launcher.model.money import sum_usd
 from launcher.model.record import record
 
 MOST_APART = Decimal("0.01")
@@ -38,12 +39,12 @@ class Verification:
     @property
     def quoted_usd(self) -> Decimal:
         """The quoted dollars of the lines that have both."""
-        return sum((line.quoted_usd for line in self.compared if line.quoted_usd is not None), Decimal(0))
+        return sum_usd(line.quoted_usd for line in self.compared)
 
     @property
     def aws_usd(self) -> Decimal:
         """AWS's dollars of the same."""
-        return sum((line.aws_usd for line in self.compared if line.aws_usd is not None), Decimal(0))
+        return sum_usd(line.aws_usd for line in self.compared)
 
     @property
     def apart(self) -> Decimal | None:

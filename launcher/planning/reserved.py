@@ -2,7 +2,7 @@
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest, Reservation, TrainingPlanReference
 from launcher.model.target import taking, target_of, training_targets
@@ -57,7 +57,7 @@ def _group(
     if nodes is not None:
         count = max(nodes.minimum, min(nodes.maximum, count))
     years = request.purchase.term_years
-    committed = option in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
+    committed = option in COMMITTED
     terms = ((request.purchase.plan_kind, years or 1),) if committed else ((None, None),)
     return CandidateGroup(target, types[0], option, ((region, request.target.az_id),), (count,), terms), found
 

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import Level, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import COMMITTED, PREPAID, Level, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import TRAINING_PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
@@ -29,7 +29,6 @@ BEYOND = (128, 256, 512, 1024)
 TRIED = (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK)
 SPARE_SHARE = 1.1
 """Of the nodes that the bare hours ask for, tried on spot too where there is a deadline: a choice of this project."""
-COMMITMENTS = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 
 
 @record
@@ -78,7 +77,7 @@ def resolve_training(
 
 def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
     """Every group that is sold, before anything is said about the job fitting."""
-    options = request.purchase.option or (*TRIED, *COMMITMENTS)
+    options = request.purchase.option or (*TRIED, *COMMITTED)
     places: dict[tuple[str, PurchaseOption], tuple[tuple[str, str | None], ...]] = {}
     for target in _targets(request):
         for facts in _types(request, catalog, target):
@@ -104,7 +103,7 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
     more nodes are tried too. Where the number of nodes is open, those `BEYOND` the usual ones are tried as well.
     """
     deadline_h = request.purchase.deadline_h
-    if deadline_h is None or group.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
+    if deadline_h is None or group.option in PREPAID:
         return group
 
     def late(nodes: int) -> bool:

@@ -18,7 +18,7 @@ from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import checkpoints_and_data_usd
-from launcher.pricing.bill_lines import CENT_FRACTION
+from launcher.pricing.bill_lines import CENT_FRACTION, usd_range
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
 from launcher.pricing.context import PricingContext
 from launcher.pricing.derived_spot import MANAGED_SPOT as MANAGED_SPOT_SHARES
@@ -208,8 +208,7 @@ def _usd(work: Work, price: Price, option: PurchaseOption, context: PricingConte
     mid = dollars(work.hours.mid)
     if mid is None:
         return None
-    low, high = dollars(work.hours.low) or mid, dollars(work.hours.high) or mid
-    return UsdRange(low=min(low, mid), mid=mid, high=max(mid, high))
+    return usd_range(dollars(work.hours.low) or mid, mid, dollars(work.hours.high) or mid)
 
 
 def _cheapest(found: Iterable[Alternative]) -> Alternative | None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import Basis, CheckpointMode, Method, TargetKind
-from launcher.model.hyperpod import is_prepaid
+from launcher.model.enums import PREPAID, Basis, CheckpointMode, Method, TargetKind
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
 from launcher.model.plan import Place
@@ -190,7 +189,7 @@ class Bill:
         reports = bool(node_metrics(facts))
         key = (
             *(place.target, place.nodes, place.region, self._beside_gateway(place)),
-            *(reports, is_prepaid(place.option), self._stops(place), work.checkpoint_gb),
+            *(reports, place.option in PREPAID, self._stops(place), work.checkpoint_gb),
             target_of(place.target).fees(self.request, place.nodes, facts),
         )
         if key not in self._rests:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import Basis
-from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.money import CostComponent, Price, Unpriced, UsdRange, sum_usd
 from launcher.model.units import HOURS_PER_MONTH
 
 CLUSTER_OVERHEAD_H = 0.5
@@ -190,6 +190,17 @@ def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
         if isinstance(line.price, Unpriced) and line.price.elsewhere is not None
     )
     return sum((line_usd(price, quantity, months) for price, quantity in known), Decimal(0))
+
+
+def usd_range(low: Decimal, mid: Decimal, high: Decimal) -> UsdRange:
+    """A total with its range: `mid` is the sum of the lines, and the ends are rounded as lines are."""
+    low, high = low.quantize(CENT_FRACTION), high.quantize(CENT_FRACTION)
+    return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
+
+
+def compute_usd(components: Iterable[CostComponent]) -> Decimal:
+    """Dollars of the instances among the lines of a bill."""
+    return sum_usd(component.usd for component in components if component.group == "compute")
 
 
 def component(

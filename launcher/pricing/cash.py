@@ -1,14 +1,17 @@
 """Cash: what one job makes somebody pay now, and what is left of it after credits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.enums import COMMITTED
 from launcher.model.money import Assumption
 from launcher.model.request import Credit
+from launcher.pricing.bill_lines import compute_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.compute import ComputeCost
+from launcher.pricing.context import PricingContext
 from launcher.pricing.training_candidate import TrainingCandidate
 
 
@@ -28,16 +31,8 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     """
     if cost is None or candidate.usd is None:
         return Cash(None, None, ())
-    compute = sum(
-        (
-            component.usd
-            for component in candidate.components
-            if component.usd is not None and component.group == "compute"
-        ),
-        Decimal(0),
-    )
-    usd, lines = candidate.usd, []
-    owned = candidate.context.request.purchase.owned and candidate.place.option.value in ("savings-plan", "reserved")
+    usd, compute, lines = candidate.usd, compute_usd(candidate.components), list[Assumption]()
+    owned = candidate.context.request.purchase.owned and candidate.place.option in COMMITTED
     held = bought(candidate.context.request.purchase, candidate.place.option) is not None and not candidate.to_buy
     if owned or held:
         usd -= compute
@@ -45,10 +40,16 @@ def cash(candidate: TrainingCandidate, cost: ComputeCost | None) -> Cash:
     elif cost.commitment_usd is not None:
         usd += cost.commitment_usd - compute
         lines.append(_line("cash for the whole commitment", f"{cost.commitment_usd:.2f}", "the job uses a part of it"))
-    if not candidate.context.request.purchase.credits:
+    return credited(usd, lines, candidate.context)
+
+
+def credited(usd: Decimal, lines: Iterable[Assumption], context: PricingContext) -> Cash:
+    """Cash and its lines, with those of the plan's credits."""
+    pools = context.request.purchase.credits
+    if not pools:
         return Cash(usd, None, tuple(lines))
-    left, told = after_credits(usd, candidate.context.request.purchase.credits, candidate.context.now)
-    return Cash(usd, left, (*lines, *told))
+    left, used = after_credits(usd, pools, context.now)
+    return Cash(usd, left, (*lines, *used))
 
 
 def after_credits(usd: Decimal, pools: Sequence[Credit], now: datetime) -> tuple[Decimal, tuple[Assumption, ...]]:

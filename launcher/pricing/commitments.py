@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from launcher.model.enums import Market, PurchaseOption, SavingsPlanKind
+from launcher.model.enums import COMMITTED, Market, SavingsPlanKind
 from launcher.model.money import Assumption, Price
 from launcher.model.quote import Commitment
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH
@@ -18,7 +18,7 @@ CUT_SOURCE = "the cut of June 2025, aws/karpenter-provider-aws price tables of 2
 def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commitment | None:
     """What is tied up, None for a way of buying that ties up nothing or has no price."""
     place, price = candidate.place, candidate.offer.price
-    if place.option not in (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED) or cost is None:
+    if place.option not in COMMITTED or cost is None:
         return None
     sets = committed_sets(candidate.context.request, cost.charge.used_h)
     listed = candidate.context.catalog.on_demand(place.instance_type, place.region)

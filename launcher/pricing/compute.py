@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
@@ -42,10 +42,6 @@ FOREVER_H = 1e6
 """Hours, 114 years: what takes longer never ends, and is shown as this."""
 SAME = 1e-9
 """Sets of nodes by which rounding may miss a whole number."""
-COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
-"""Ways of buying that tie up a term of years."""
-WHOLE = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
-"""Ways of buying that are paid for as whole offerings."""
 
 
 class Charge(NamedTuple):
@@ -124,7 +120,7 @@ def charge(
         longer: of an offering, the one that holds the high estimate instead of the middle one.
     """
     nodes, hours = place.nodes, work.hours.mid
-    if place.option in WHOLE:
+    if place.option in PREPAID:
         known = held(request.purchase, place.option, nodes, now)
         if known is not None and known.window_h is not None:
             usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
@@ -159,7 +155,7 @@ def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float]
         option: how the machines are bought; whole offerings have no bound.
         committed: `committed_hours` as a function of a run's hours.
     """
-    if option in WHOLE:
+    if option in PREPAID:
         return 0.0, 0.0
     hours = work.hours.mid
     if option is PurchaseOption.SPOT:
@@ -195,7 +191,7 @@ def compute_cost(
     `spot` is what a spot price may be meanwhile, `more` what an offering is expected to take beside its fee.
     """
     per_hour = price.usd * middle.instances
-    if place.option in WHOLE:
+    if place.option in PREPAID:
         return _offering(place, work, per_hour, request, middle=middle, more=more)
     if middle.spot is not None and hazard is not None:
         return _spot(place, work, request, middle=middle, hazard=hazard, price=spot or _fixed(price))
@@ -265,7 +261,7 @@ def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
     What one's own runs took from the submission to the first attempt holds both.
     """
     guard, boot = target_of(place.target).guard, boot_hours(work)
-    if guard is None or place.option in WHOLE or work.boot is not None:
+    if guard is None or place.option in PREPAID or work.boot is not None:
         return boot
     return boot + guard.trial_hours[slow]
 
@@ -283,7 +279,7 @@ def around_hours(
     Prepaid nodes have no tail.
     """
     start = start_hours(place, work, slow=slow)
-    if place.option in WHOLE:
+    if place.option in PREPAID:
         return start
     return start + tail_hours(place, request, hours + start, slow=slow, learned=learned)
 

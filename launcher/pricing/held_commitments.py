@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind
-from launcher.model.money import Price
+from launcher.model.money import Price, sum_usd
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.units import HOURS_PER_MONTH
@@ -89,11 +89,4 @@ def used_hours(quoted: Quote) -> float:
 
 def other_usd(quoted: Quote) -> Decimal:
     """The middle total without its machines."""
-    return sum(
-        (
-            component.usd
-            for component in quoted.components
-            if component.usd is not None and component.group != "compute"
-        ),
-        Decimal(0),
-    )
+    return sum_usd(component.usd for component in quoted.components if component.group != "compute")

@@ -6,7 +6,7 @@ offerings are paid for to their end whatever runs. Where one's own runs say how 
 counts.
 """
 
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PREPAID, PurchaseOption, TargetKind
 from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
@@ -59,7 +59,7 @@ def learnable_hours(kind: TargetKind, option: PurchaseOption, request: PlanReque
 
     It cannot where nothing stops idle nodes, where they are prepaid, and in a cluster whose nodes others use too.
     """
-    prepaid = option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+    prepaid = option in PREPAID
     if prepaid or target_of(kind).per_job or request.target.cluster is not None or request.workload.train is None:
         return None
     hours = idle_hours(kind, request)

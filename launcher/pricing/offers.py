@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
-from launcher.model.enums import Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
+from launcher.model.enums import PREPAID, Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -43,7 +43,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     availability = Availability.UNKNOWN
     if isinstance(price, Price):
         availability = Availability.UNKNOWN if is_derived(place) and key == own_key(place) else Availability.OFFERED
-        if place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN):
+        if place.option in PREPAID:
             availability = Availability.LEAD_TIME
         if price.market is not Market.OPEN:
             availability = Availability.NO_MARKET

@@ -1,7 +1,6 @@
 """How a job is finished that does not fit into an offering: by more days of it, or on demand from its checkpoint."""
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -79,7 +78,7 @@ def overrun(
     resumes = request.workload.train is not None and request.checkpoint.mode is not CheckpointMode.NONE
     if isinstance(on_demand, Unpriced) or not resumes or PurchaseOption.ON_DEMAND not in target_of(place.target).trains:
         return extended
-    elsewhere = replace(place, option=PurchaseOption.ON_DEMAND)
+    elsewhere = place.on_demand
     expected_h, most_h = expected_above(job, usable_h), max(0.0, job.high - usable_h)
     around_h = around_hours(elsewhere, work, request, expected_h)
     finished = Overrun(

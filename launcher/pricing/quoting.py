@@ -5,37 +5,36 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.model.endpoint import IMAGE_GIB
-from launcher.model.enums import CheckpointMode, Market, PurchaseOption, TargetKind
+from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, info, warning
-from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
-from launcher.model.quote import Policy, Quote, SpotOutlook
-from launcher.model.request import CheckpointPolicy, PlanRequest
+from launcher.model.quote import Quote, SpotOutlook
 from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
-from launcher.model.units import GB_PER_GIB, spoken
+from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
 from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
-from launcher.pricing.bill_lines import CENT_FRACTION, JobSize
+from launcher.pricing.bill_lines import JobSize, compute_usd, usd_range
 from launcher.pricing.blocks import before_it_begins, begins, until
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
-from launcher.pricing.compute import FOREVER_H, WHOLE, ComputeCost, around_hours, boot_hours, compute_cost
+from launcher.pricing.compute import FOREVER_H, ComputeCost, around_hours, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.interruptible import on_spot
 from launcher.pricing.offers import price_key
 from launcher.pricing.own_cluster import against_cluster
+from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import retry_findings, stop_findings, time_findings
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
-from launcher.pricing.trust import trust_findings
+from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 SEARCH_STEPS = 50
@@ -48,90 +47,45 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
 
     None when there is no rival, or the candidate is not a priced one on spot.
     """
-    if rival_usd is None or candidate.usd is None or candidate.hazard is None:
+    price = candidate.offer.price
+    if rival_usd is None or candidate.usd is None or candidate.hazard is None or not isinstance(price, Price):
         return None
+    hourly_usd = float(price.usd) * candidate.place.nodes
     target = float(rival_usd)
-    if not _is_below(candidate, 0.0, target):
+    if not _is_below(candidate, hourly_usd, 0.0, target):
         return 0.0
     low, high = 0.0, FIRST_RATE
-    while high < MOST_RATE and _is_below(candidate, high, target):
+    while high < MOST_RATE and _is_below(candidate, hourly_usd, high, target):
         low, high = high, high * 4
     for _ in range(SEARCH_STEPS):
         if high - low <= high * 1e-9:
             break
         middle = (low + high) / 2
-        if _is_below(candidate, middle, target):
+        if _is_below(candidate, hourly_usd, middle, target):
             low = middle
         else:
             high = middle
     return high
 
 
-def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
+def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, target: float) -> bool:
     """Whether the whole bill in the middle case is less at an interruption rate, the interval being the best for it.
 
     The lines beside the compute are added up to the digit only where plain numbers cannot tell.
     """
-    request, price = candidate.context.request, candidate.offer.price
-    assert isinstance(price, Price)  # noqa: S101 - the caller has looked
+    request = candidate.context.request
     told = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
     hours = min(told.job.expected_hours, FOREVER_H)
     tail = candidate.charge.tail if candidate.charge is not None else None
     around = around_hours(candidate.place, candidate.work, request, hours, learned=tail)
     losses = (rate + candidate.work.node_failures_per_h) * hours
     size = JobSize(hours=hours, checkpoint_interval_s=told.interval_s, around_h=around, losses=losses)
-    compute, other = float(price.usd) * candidate.place.nodes * size.nodes_h, candidate.rest.other_usd(size)
+    compute, other = hourly_usd * size.nodes_h, candidate.rest.other_usd(size)
     if other is not None and compute + other[1] < target:
         return True
     if other is not None and compute + other[0] >= target:
         return False
     return compute + float(candidate.rest.total_usd(size)) < target
-
-
-OF_THE_CLUSTER = "the cluster's own, not this plan's"
-"""Of what a guard does, where the plan's jobs go to a cluster that is there: the plan makes none."""
-
-
-def policies(request: PlanRequest, interval_s: float | None, retries: int, kind: TargetKind) -> tuple[Policy, ...]:
-    """Every policy with its setting."""
-    budget, rails, saves = request.budget, request.guardrails, request.checkpoint
-    kept = saves.mode is not CheckpointMode.NONE
-    every = f"every {spoken(interval_s)}, " if interval_s else ""
-    return (
-        _policy("checkpoints", f"{every}{_keeping(saves)}" if kept else None),
-        _policy("budget", None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate"),
-        _policy("hourly budget", None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour"),
-        _policy("budget stop", None if budget.stop_at_usd is None else f"${budget.stop_at_usd:f}, saved before"),
-        *_of_the_nodes(request, kind),
-        _policy("hung-job stop", f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None),
-        _policy("retries after a failure", str(retries) if retries else None),
-        _policy("time limit", None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h"),
-        _policy("notifications", ", ".join(rails.notify) or None),
-    )
-
-
-def _keeping(policy: CheckpointPolicy) -> str:
-    return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
-
-
-def _of_the_nodes(request: PlanRequest, kind: TargetKind) -> tuple[Policy, Policy]:
-    """What ends nodes: the guard of a cluster that the plan makes; of another one nothing is known here."""
-    if request.target.cluster is not None or request.target.ssh_host is not None:
-        ttl_of_it, idle_of_it = (Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))
-        return ttl_of_it, idle_of_it
-    ttl, idle = request.guardrails.ttl_h, idle_minutes(request)
-    until = _policy("TTL", None if ttl is None else f"{ttl:g} h")
-    if target_of(kind).per_job:
-        warm = warm_minutes(request)
-        return until, _policy("warm pool", f"{warm:g} min, billed in full" if warm else None)
-    return (
-        until,
-        _policy("idle stop", None if idle is None else f"{idle:g} min"),
-    )
-
-
-def _policy(name: str, value: str | None) -> Policy:
-    return Policy(name=name, value=value or "off", on=value is not None)
 
 
 NODES_OF_A_WHOLE_RESTORE = 32
@@ -256,7 +210,7 @@ def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None
     place, request = candidate.place, candidate.context.request
     if not candidate.context.bill.own_cluster:
         return Decimal(0)
-    nodes_stay = place.option not in WHOLE and never_stops(place.target, request)
+    nodes_stay = place.option not in PREPAID and never_stops(place.target, request)
     if nodes_stay and per_hour is None:
         return None
     compute = per_hour if nodes_stay and per_hour is not None else Decimal(0)
@@ -268,14 +222,9 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
     cost, size = candidate.charge, candidate.size
     if cost is None or not candidate.priced:
         return None
-    whole = candidate.place.option in WHOLE
-    compute = (
-        component.usd
-        for component in candidate.components
-        if component.group == "compute" and component.usd is not None
-    )
+    whole = candidate.place.option in PREPAID
     return RunRates(
-        prepaid_usd=sum(compute, Decimal(0)) if whole else None,
+        prepaid_usd=compute_usd(candidate.components) if whole else None,
         beside_usd_per_hour=candidate.rest.usd_per_job_hour(size),
         cluster_usd_per_hour=candidate.rest.up_usd_per_hour(nodes=False),
         start_h=0.0 if whole else cost.start_h - candidate.work.around_h,
@@ -287,8 +236,7 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
 def _list_usd_per_hour(candidate: TrainingCandidate) -> Decimal | None:
     """What all nodes cost on demand by AWS's list; None where the catalog has no such price."""
     place, context = candidate.place, candidate.context
-    listed = replace(place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
-    key = price_key(listed, context.request.purchase.payment)
+    key = price_key(place.on_demand, context.request.purchase.payment)
     price = key if isinstance(key, Unpriced) else context.catalog.price(key)
     return price.usd * place.nodes if isinstance(price, Price) else None
 
@@ -297,7 +245,7 @@ def _new(candidate: TrainingCandidate, cost: ComputeCost | None) -> NewCommitmen
     """The commitment that a launch would take for granted, with what AWS would bill in its place."""
     if cost is None or cost.commitment_usd is None:
         return None
-    place = replace(candidate.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
+    place = candidate.place.on_demand
     known = candidate.context.on_demand_usd
     if place not in known:
         known[place] = training_candidate(place, candidate.work, candidate.context).usd
@@ -317,9 +265,8 @@ def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> Usd
     mid = candidate.usd or Decimal(0)
     place, work, request = candidate.place, candidate.work, candidate.context.request
     late = around_hours(place, work, request, hours.high, slow=True, learned=cost.charge.tail)
-    low = (cost.usd.low + _rest_usd(candidate, hours.low, boot_hours(work))).quantize(CENT_FRACTION)
-    high = (cost.usd.high + _rest_usd(candidate, hours.high, late)).quantize(CENT_FRACTION)
-    return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
+    low = cost.usd.low + _rest_usd(candidate, hours.low, boot_hours(work))
+    return usd_range(low, mid, cost.usd.high + _rest_usd(candidate, hours.high, late))
 
 
 def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
@@ -347,10 +294,7 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
 def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
     price, place, context = candidate.offer.price, candidate.place, candidate.context
     found = list(candidate.refusals)
-    if isinstance(price, Price) and price.market is not Market.OPEN:
-        where = place.az_id or place.region
-        message = f"{where} shows no spot market for {place.instance_type}"
-        found.append(warning("no-spot-market", "purchase.option", message))
+    found.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
         message = f"{place.instance_type} has no EFA: {place.nodes} of them are joined by plain TCP"

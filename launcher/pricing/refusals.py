@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.model.enums import CheckpointMode, PurchaseOption
+from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
 from launcher.model.target import training_targets
@@ -81,7 +81,7 @@ def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingConte
     deadline_h = context.request.purchase.deadline_h
     if deadline_h is not None and mid_h <= deadline_h < high_h:
         yield "may-miss-deadline", "purchase.deadline_h", f"may take {high_h:,.1f} h, the deadline is {deadline_h:g} h"
-    whole = place.option in (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
+    whole = place.option in PREPAID
     if deadline_h is not None and whole and bought(context.request.purchase, place.option) is None:
         message = f"the deadline of {deadline_h:g} h is compared with the job only: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message

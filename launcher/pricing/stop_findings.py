@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from launcher.model.budget_stop import exempt, is_joined, reserve_minutes, reserve_usd
-from launcher.model.enums import CheckpointMode
+from launcher.model.enums import PREPAID, CheckpointMode
 from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
 from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
-from launcher.pricing.compute import WHOLE
 
 PATH = "budget.stop_at_usd"
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
@@ -29,7 +28,7 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
         return
     ttl_h, limit_h = request.guardrails.ttl_h, request.run.time_limit_h
     limits = []
-    if ttl_h is not None and place.option not in WHOLE and not is_joined(request):
+    if ttl_h is not None and place.option not in PREPAID and not is_joined(request):
         limits.append(
             ("ttl-too-short", "guardrails.ttl_h", ttl_h - start_h, f"the guard stops the nodes after {ttl_h:g} h")
         )

@@ -1,12 +1,11 @@
 """A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.enums import PREPAID, Basis, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place, Plan
@@ -15,7 +14,7 @@ from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.chances import enough_retries
-from launcher.pricing.compute import WHOLE, Charge, boot_hours, charge
+from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
@@ -142,8 +141,7 @@ class TrainingCandidate:
         price, context = self.offer.price, self.context
         if self.charge is None or isinstance(price, Unpriced):
             return None
-        elsewhere = replace(self.place, option=PurchaseOption.ON_DEMAND)
-        on_demand = offer(elsewhere, context.request, context.catalog, context.rules.today).price
+        on_demand = offer(self.place.on_demand, context.request, context.catalog, context.rules.today).price
         return overrun(self.place, self.work, context.request, cost=self.charge, price=price, on_demand=on_demand)
 
     @cached_property
@@ -201,7 +199,7 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
 def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> list[tuple[str, Price, float]]:
     place, nodes = candidate.place, candidate.place.nodes
     name = f"{cost.instances} x {place.billed_name} {place.option.value}"
-    if place.option in WHOLE:
+    if place.option in PREPAID:
         more = candidate.overrun
         beside = [(more.name, more.price, more.expected_h)] if more is not None and more.expected_h else []
         return [(name, price, float(cost.billed_hours * cost.instances)), *beside]

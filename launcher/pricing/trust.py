@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import takewhile
 
 from launcher.catalog.plausibility import FALL_NOTE
-from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
@@ -18,6 +18,14 @@ LEAST_SHARE = Decimal("0.1")
 DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
 """Codes of the findings that say the price in use may not hold."""
 REFRESH = "slipway prices refresh reads current ones"
+
+
+def market_findings(candidate: Candidate) -> Iterator[Finding]:
+    """A warning where a price of spot is not one of an open market."""
+    price, place = candidate.offer.price, candidate.place
+    if isinstance(price, Price) and price.market is not Market.OPEN:
+        message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"
+        yield warning("no-spot-market", "purchase.option", message)
 
 
 def trust_findings(candidate: Candidate) -> Iterator[Finding]:

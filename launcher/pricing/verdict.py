@@ -1,15 +1,18 @@
-"""The verdict between GPU and Trainium: what to do, why, and what would turn it round."""
+"""The verdict between GPU and Trainium: what to do, why, and what would change it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
 from launcher.model.instance_type import TrainingStack
+from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
+from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.port import Port, weeks_words
 from launcher.pricing.reasoning import Rule
 
@@ -30,7 +33,7 @@ class Choice(StrEnum):
 class Verdict:
     """A choice in a sentence, the reasons for it, and what would flip it. Nothing else is decided by it."""
 
-    choice: Choice
+    choice: StrEnum
     text: str
     reasons: tuple[str, ...]
     flips: tuple[str, ...]
@@ -96,6 +99,13 @@ def judge(
 def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
     """What is to be said of the software, whatever the arithmetic says."""
     return () if stack is None else (stack.caveat,)
+
+
+def ending(verdict: Verdict, chosen: Mapping[StrEnum, Quote | None], more: Iterable[str] = ()) -> Verdict:
+    """The verdict, up to the date when what it chooses is withdrawn; `more` would change it too."""
+    quoted = chosen.get(verdict.choice)
+    ends = () if quoted is None else quoted.ends
+    return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *more, *end_flips(ends)))
 
 
 def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdict:

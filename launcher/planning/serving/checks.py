@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from launcher.catalog.bedrock import BedrockCatalog, profiles_of
 from launcher.catalog.load import Catalog
 from launcher.catalog.timezones import is_timezone
-from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
+from launcher.model.enums import PREPAID, BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import PlanRequest
@@ -18,7 +18,6 @@ from launcher.planning.checks import check_dimensions, check_every_workload
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
-NEVER = (PurchaseOption.CAPACITY_BLOCK, PurchaseOption.TRAINING_PLAN)
 MOST_REQUESTS_PER_S = 1e6
 MOST_TOKENS = 16_777_216
 MOST_BATCH = 4096
@@ -233,7 +232,7 @@ def _purchase(
     if not known and options and PurchaseOption.BEDROCK not in options:
         message = f"{serve.model} is a closed model, which only Bedrock has, got {', '.join(options)}"
         yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
-    for option in (purchase_option for purchase_option in options if purchase_option in NEVER):
+    for option in (purchase_option for purchase_option in options if purchase_option in PREPAID):
         say = error if len(options) == 1 else warning
         yield say("no-serving-option", "purchase.option", f"{option} is a window of days: an endpoint runs on and on")
     yield from _sold_elsewhere(request)

@@ -7,10 +7,10 @@ from decimal import Decimal
 from functools import cached_property
 
 from launcher.model.document import plan_at
-from launcher.model.enums import Level, PurchaseOption
+from launcher.model.enums import COMMITTED, Level, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
-from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.money import CostComponent, Price, Unpriced, sum_usd
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
@@ -39,7 +39,6 @@ def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
         yield error("schedule-short", "workload.serve.schedule", message, hint)
 
 
-COMMITTED = (PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED)
 RESTART_H = 1 / 3
 """Hours a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
@@ -115,21 +114,12 @@ class ServingCandidate:
         """The month in the middle case; None when the compute is unpriced."""
         if isinstance(self.offer.price, Unpriced):
             return None
-        return sum(
-            (cost_component.usd for cost_component in self.components if cost_component.usd is not None), Decimal(0)
-        )
+        return sum_usd(component.usd for component in self.components)
 
     @cached_property
     def missing_usd(self) -> Decimal:
         """What the lines without a price come to at the dearest prices of other regions; in no total."""
-        return sum(
-            (
-                cost_component.elsewhere_usd
-                for cost_component in self.components
-                if cost_component.elsewhere_usd is not None
-            ),
-            Decimal(0),
-        )
+        return sum_usd(component.elsewhere_usd for component in self.components)
 
     @cached_property
     def plan(self) -> Plan:
@@ -187,8 +177,7 @@ class ServingCandidate:
         """The price of instances that run for an hour beside a commitment: on demand."""
         if self.place.option not in COMMITTED:
             return self.offer.price
-        place = replace(self.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
-        found = offer(place, self.context.request, self.context.catalog, self.context.rules.today).price
+        found = offer(self.place.on_demand, self.context.request, self.context.catalog, self.context.rules.today).price
         return found if isinstance(found, Price) else self.offer.price
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from launcher.model.endpoint import FILLED
 from launcher.model.enums import BedrockMode
 from launcher.model.fleet import SECONDS_PER_HOUR, fleet
-from launcher.model.money import Price
+from launcher.model.money import Price, sum_usd
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.candidate import ServingCandidate, layout_requests_per_s
 from launcher.pricing.serving.traffic import requests_per_month
@@ -184,7 +184,7 @@ def month(candidate: ServingCandidate, serve: ServingWorkload, end: str = "mid")
     place = replace(candidate.place, nodes=max(1, load.instances.most))
     whole = replace(candidate, place=place, serve=serve)
     lines = (*whole.machines(load), *whole.beside(load))
-    return sum((line.usd for line in lines if line.usd is not None), Decimal(0))
+    return sum_usd(line.usd for line in lines)
 
 
 def _full_per_s(candidate: ServingCandidate, end: str) -> float:

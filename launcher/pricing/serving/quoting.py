@@ -7,10 +7,10 @@ from decimal import Decimal
 from launcher.catalog.load import Catalog
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.endpoint import least_instances
-from launcher.model.enums import BedrockMode, Level, Market, PurchaseOption
+from launcher.model.enums import COMMITTED, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.fleet import Fleet, fleet
-from launcher.model.money import Assumption, Price, Range, UsdRange
+from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
 from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
 from launcher.model.record import record
@@ -22,18 +22,20 @@ from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
-from launcher.pricing.bill_lines import CENT_FRACTION
-from launcher.pricing.cash import after_credits
+from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
+from launcher.pricing.cash import Cash, credited
+from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.gate import NewCommitment, judge
 from launcher.pricing.offers import offer
+from launcher.pricing.policies import budget_settings, policies_of
 from launcher.pricing.priced import PricedRequest
-from launcher.pricing.serving.candidate import COMMITTED, ServingCandidate, paid_hours
+from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.stop_findings import stop_findings
-from launcher.pricing.trust import trust_findings
+from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 PATH = "workload.serve"
@@ -204,8 +206,7 @@ def _month(candidate: ServingCandidate) -> UsdRange | None:
     if span is not None and span.usd.mid:
         low += _machines_usd(candidate, fast) * (span.usd.low / span.usd.mid - 1)
         high += _machines_usd(candidate, slow) * (span.usd.high / span.usd.mid - 1)
-    low, high = low.quantize(CENT_FRACTION), high.quantize(CENT_FRACTION)
-    return UsdRange(low=min(mid, low), mid=mid, high=max(mid, high))
+    return usd_range(low, mid, high)
 
 
 def _span(candidate: ServingCandidate) -> SpotPrice | None:
@@ -217,13 +218,13 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
 
 
 def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    return sum((machine.usd for machine in candidate.machines(load) if machine.usd is not None), Decimal(0))
+    return sum_usd(machine.usd for machine in candidate.machines(load))
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
     """The month with another number of instances."""
     lines = (*candidate.machines(load), *candidate.beside(load))
-    return sum((line.usd for line in lines if line.usd is not None), Decimal(0)).quantize(CENT_FRACTION)
+    return sum_usd(line.usd for line in lines).quantize(CENT_FRACTION)
 
 
 def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:
@@ -260,9 +261,8 @@ def _per_million(usd: UsdRange | None, tokens: Decimal) -> Decimal | None:
 
 def _commitment(candidate: ServingCandidate) -> Decimal | None:
     price, place = candidate.offer.price, candidate.place
-    if place.option not in COMMITTED or isinstance(price, Price) is False or candidate.context.request.purchase.owned:
+    if not isinstance(price, Price) or not is_new_commitment(place, candidate.context.request):
         return None
-    assert isinstance(price, Price)  # noqa: S101 - asked above
     return price.usd * place.nodes * HOURS_A_YEAR * (place.term_years or 1)
 
 
@@ -271,30 +271,19 @@ def _new(candidate: ServingCandidate) -> NewCommitment | None:
     tied = _commitment(candidate)
     if tied is None:
         return None
-    place = replace(candidate.place, option=PurchaseOption.ON_DEMAND, plan_kind=None, term_years=None)
-    context = candidate.context
+    place, context = candidate.place.on_demand, candidate.context
     priced = offer(place, context.request, context.catalog, context.rules.today)
     return NewCommitment(tied, replace(candidate, place=place, offer=priced).usd)
 
 
-def _cash(candidate: ServingCandidate) -> tuple[Decimal | None, Decimal | None, tuple[Assumption, ...]]:
-    """Cash of the first month, the same after credits, and the lines that say how."""
+def _cash(candidate: ServingCandidate) -> Cash:
+    """Cash of the first month."""
     usd, context = candidate.usd, candidate.context
-    pools = context.request.purchase.credits
     if usd is None:
-        return None, None, ()
+        return Cash(None, None, ())
     if context.request.purchase.owned and candidate.place.option in COMMITTED:
-        usd -= sum(
-            (
-                component.usd
-                for component in candidate.components
-                if component.usd is not None and component.group == "compute"
-            ),
-            Decimal(0),
-        )
-    if not pools:
-        return usd, None, ()
-    return usd, *after_credits(usd, pools, context.now)
+        usd -= compute_usd(candidate.components)
+    return credited(usd, (), context)
 
 
 def _assumptions(
@@ -317,10 +306,8 @@ def _assumptions(
 
 
 def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
-    price, place = candidate.offer.price, candidate.place
-    if isinstance(price, Price) and price.market is not Market.OPEN:
-        message = f"{place.az_id or place.region} shows no spot market for {place.instance_type}"
-        yield warning("no-spot-market", "purchase.option", message)
+    place = candidate.place
+    yield from market_findings(candidate)
     if place.option is PurchaseOption.SPOT:
         message = "spot instances are taken back at two minutes' notice, and their requests with them"
         yield warning("spot-serving", "purchase.option", message, "two zones, or spot beside instances that stay")
@@ -364,8 +351,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
     settings = {
-        "budget": None if budget.max_usd is None else f"${budget.max_usd:f} on the high estimate of a month",
-        "hourly budget": None if budget.max_usd_per_hour is None else f"${budget.max_usd_per_hour:f} an hour",
+        **budget_settings(budget, "the high estimate of a month"),
         "budget stop": None if budget.stop_at_usd is None else _stop_words(budget.stop_at_usd, serve),
         "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
@@ -374,7 +360,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         "data capture": "requests and answers in S3" if serve.data_capture else None,
         "notifications": ", ".join(request.guardrails.notify) or None,
     }
-    return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
+    return policies_of(settings)
 
 
 def _stop_words(usd: Decimal, serve: ServingWorkload) -> str:

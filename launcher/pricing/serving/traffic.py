@@ -24,6 +24,17 @@ def requests_per_month(workload: ServingWorkload) -> float:
     return sum(served_per_s(workload)) / HOURS_A_DAY * SECONDS_PER_HOUR * HOURS_PER_MONTH
 
 
+def requests_words(count: float) -> str:
+    """A number of requests to three digits.
+
+    >>> requests_words(17_520_000.0), requests_words(1_234.4), requests_words(2.51e9)
+    ('17.5 million', '1,234', '2.51 billion')
+    """
+    if count >= 1e9:  # noqa: PLR2004 - a billion
+        return f"{count / 1e9:.3g} billion"
+    return f"{count / 1e6:.3g} million" if count >= 1e6 else f"{count:,.0f}"  # noqa: PLR2004 - a million
+
+
 def rollout_words(workload: ServingWorkload, hosting: Hosting) -> str:
     """How a new version replaces the old."""
     return "pods one after the other" if hosting.mode is None else rollout_of(workload, hosting.mode).value

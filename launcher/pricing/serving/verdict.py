@@ -1,7 +1,6 @@
 """What to serve on: Bedrock, Inferentia and Trainium, or GPUs; why, and what would turn it round."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -10,11 +9,11 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.port import weeks_words
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
-from launcher.pricing.serving.traffic import requests_per_month
+from launcher.pricing.serving.traffic import requests_per_month, requests_words
+from launcher.pricing.verdict import Verdict, ending
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
 """What an engineer-week costs: the default of a training plan's engineer_usd_per_week."""
@@ -35,16 +34,6 @@ class ServingChoice(StrEnum):
 
 
 NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}
-
-
-@record
-class ServingVerdict:
-    """A choice in a sentence, the reasons for it, and what would flip it."""
-
-    choice: ServingChoice
-    text: str
-    reasons: tuple[str, ...]
-    flips: tuple[str, ...]
 
 
 @record
@@ -145,26 +134,23 @@ def maintenance_usd(serve: ServingWorkload) -> Decimal:
     return assumed if serve.operations_usd_per_month is None else serve.operations_usd_per_month
 
 
-def judge(found: Sides) -> ServingVerdict:
+def judge(found: Sides) -> Verdict:
     """The verdict; it ends where what it chooses is withdrawn."""
-    verdict = _judge(found)
     chosen = {ServingChoice.BEDROCK: found.hosted, ServingChoice.NEURON: found.neuron, ServingChoice.GPU: found.gpu}
-    quoted = chosen.get(verdict.choice)
-    ends = () if quoted is None else quoted.ends
-    return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *end_flips(ends)))
+    return ending(_judge(found), chosen)
 
 
-def _judge(found: Sides) -> ServingVerdict:
+def _judge(found: Sides) -> Verdict:
     machine, choice = machines(found)
     if found.closed:
         return _closed(found)
     if machine is None:
         if found.hosted_usd is None:
             text = "No candidate has a price: there is nothing to compare."
-            return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+            return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
         text = "Use Bedrock: no machine that can serve the model at these limits has a price here."
         flips = ("a price of a machine that fits (purchase.price_overrides)", "other latency limits")
-        return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
+        return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
     if found.hosted_usd is not None and _is_close(found, machine, choice):
         return _measure(found, machine, choice)
     if found.hosted_usd is not None and found.hosted_usd <= machine:
@@ -189,26 +175,26 @@ def _is_close(found: Sides, machine: Decimal, choice: ServingChoice) -> bool:
     return abs(other - machine) < CLOSE * max(other, machine) and not _measured(found, choice)
 
 
-def _closed(found: Sides) -> ServingVerdict:
+def _closed(found: Sides) -> Verdict:
     model = found.serve.model
     if found.hosted_usd is None:
         text = f"{model} is closed, and no price of it on Bedrock is known."
-        return ServingVerdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
+        return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
     text = f"Use Bedrock: {model} is a closed model, which runs nowhere else."
-    return ServingVerdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
+    return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
 
 
-def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+def _measure(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     """Neither is cheaper by as much as the estimates may be out."""
     text = f"Too close to call: {_month(found, machine, choice)} a month on {NAMES[choice]}"
     text += f", ${found.hosted_usd:,.0f} on Bedrock. Measure first."
     flips = (*_turns(found, machine), "a load test: slipway endpoint load NAME keeps it for later quotes")
-    return ServingVerdict(
+    return Verdict(
         choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=flips
     )
 
 
-def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     quoted = found.neuron if choice is ServingChoice.NEURON else found.gpu
     kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
     against = f"${found.hosted_usd:,.0f} against {_month(found, machine, choice)} a month on {kind}"
@@ -218,10 +204,10 @@ def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
         text = f"Do not deploy: Bedrock is cheaper at this volume and every larger one ({against})."
     else:
         text = (
-            f"Do not deploy: Bedrock is cheaper until {_count(found.turn.requests)} requests a month, and there are "
-            f"{_count(requests_per_month(found.serve))} ({against})."
+            f"Do not deploy: Bedrock is cheaper until {requests_words(found.turn.requests)} requests a month,"
+            f" and there are {requests_words(requests_per_month(found.serve))} ({against})."
         )
-    return ServingVerdict(
+    return Verdict(
         choice=ServingChoice.BEDROCK,
         text=text,
         reasons=tuple(_reasons(found, machine, choice)),
@@ -233,7 +219,7 @@ def _bedrock(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVe
     )
 
 
-def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVerdict:
+def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     """Machines are cheaper, or the only way."""
     other = found.hosted_usd
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(found)}"
@@ -241,7 +227,7 @@ def _deploy(found: Sides, machine: Decimal, choice: ServingChoice) -> ServingVer
     flips = list(_turns(found, machine))
     if found.neuron_usd is not None and found.gpu_usd is not None:
         flips.append(f"a month on Neuron at ${found.gpu_usd - found.maintenance_usd:,.0f}: there it costs what GPUs do")
-    return ServingVerdict(choice=choice, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=tuple(flips))
+    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(found, machine, choice)), flips=tuple(flips))
 
 
 def _month(found: Sides, machine: Decimal, choice: ServingChoice) -> str:
@@ -267,13 +253,12 @@ def _turns(found: Sides, machine: Decimal) -> Iterator[str]:
         return
     span = ""
     if turn.low is not None:
-        span = (
-            f" ({_count(turn.low)} to {_count(turn.high)})" if turn.high is not None else f" (from {_count(turn.low)})"
-        )
+        low = requests_words(turn.low)
+        span = f" (from {low})" if turn.high is None else f" ({low} to {requests_words(turn.high)})"
     if hosted <= machine:
-        yield f"{_count(turn.requests)} requests a month or more{span}, of the same shape over the day"
+        yield f"{requests_words(turn.requests)} requests a month or more{span}, of the same shape over the day"
     else:
-        yield f"fewer than {_count(turn.requests)} requests a month{span}: there Bedrock is cheaper"
+        yield f"fewer than {requests_words(turn.requests)} requests a month{span}: there Bedrock is cheaper"
 
 
 def _lacks(found: Sides) -> str:
@@ -309,14 +294,3 @@ def _reasons(found: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
 
 def _back(months: float | None) -> str:
     return "never paid back" if months is None else f"paid back after {months:.1f} months"
-
-
-def _count(value: float) -> str:
-    """A number of requests to three digits.
-
-    >>> _count(17_520_000.0), _count(1_234.4), _count(2.51e9)
-    ('17.5 million', '1,234', '2.51 billion')
-    """
-    if value >= 1e9:  # noqa: PLR2004 - a billion
-        return f"{value / 1e9:.3g} billion"
-    return f"{value / 1e6:.3g} million" if value >= 1e6 else f"{value:,.0f}"  # noqa: PLR2004 - a million

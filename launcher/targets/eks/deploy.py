@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from launcher.aws import node_groups
 from launcher.aws.session import Session
 from launcher.model.eks import WORKERS
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.errors import ImpossibleError
-from launcher.model.hyperpod import is_prepaid
 from launcher.model.plan import Plan
 from launcher.records.submission import EKS, HeadNode
 from launcher.rendering.cluster import cluster_name
@@ -27,7 +26,7 @@ def by_hand(plan: Plan) -> str:
 
 def words(plan: Plan, head: str, machines: str) -> str:
     """What a deployment makes of the cluster, in a line."""
-    when = "up once the block has begun" if is_prepaid(plan.place.option) else "up from the start"
+    when = "up once the block has begun" if plan.place.option in PREPAID else "up from the start"
     return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
 
 
@@ -119,7 +118,7 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
         found.append(("the job", f"{job}   (slipway render FILE -o DIR writes them)"))
     if plan.place.option is PurchaseOption.CAPACITY_BLOCK:
         found.append((f"{WORKERS}, once the block has begun, as a launch does", outputs["StartFleet"]))
-    elif not is_prepaid(plan.place.option):
+    elif plan.place.option not in PREPAID:
         found.append((f"{WORKERS} again after a stop", outputs["StartFleet"]))
     return found
 

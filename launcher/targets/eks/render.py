@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from launcher.model import eks, sizing
 from launcher.model.bundle import RenderedFile
 from launcher.model.eks import Interface
-from launcher.model.enums import TargetKind
+from launcher.model.enums import PREPAID, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import is_prepaid
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering import kubernetes_job
@@ -154,7 +153,7 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
         capacity_type=eks.CAPACITY_TYPES[place.option],
         minimum=0,
         count=place.nodes,
-        wanted=0 if is_prepaid(place.option) else place.nodes,
+        wanted=0 if place.option in PREPAID else place.nodes,
         volume_gib=sizing.COMPUTE_ROOT_GIB,
         volume_key_arn=plan.request.storage.kms_key_arn,
         group_ids=plan.request.network.security_group_ids,

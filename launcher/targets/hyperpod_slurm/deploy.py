@@ -7,8 +7,9 @@ from launcher.agent import safe_json
 from launcher.aws import hyperpod
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
+from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
-from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER, is_prepaid
+from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER
 from launcher.model.plan import Plan
 from launcher.records.submission import HeadNode
 from launcher.rendering.cluster import cluster_name, queue_name
@@ -74,7 +75,7 @@ def ways_in(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
                 f"sbatch {BATCH_FILE}   (in a folder of {SHARED_HOME}; slipway render FILE -o DIR writes it)",
             )
         )
-    if not is_prepaid(plan.place.option):
+    if plan.place.option not in PREPAID:
         found.append(("start the workers again after a stop", "the command in StartFleet, above"))
     return found
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
+from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError
-from launcher.model.hyperpod import is_prepaid
 from launcher.model.plan import Plan
 from launcher.model.stages import Tell
 from launcher.pricing.blocks import begins
@@ -56,7 +56,7 @@ class Beginning:
                 raise
             self.tell(f"whether the nodes of {self.cluster} are stopped is unknown: these credentials cannot read it")
             return
-        if started and is_prepaid(self.plan.place.option):
+        if started and self.plan.place.option in PREPAID:
             self.tell(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: the reservation has started")
         elif started:
             self.tell(f"the nodes of {self.cluster} were stopped: starting them; they are billed from now on")

@@ -9,8 +9,8 @@ from launcher.aws.session import Session
 from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
 from launcher.model.bundle import Bundle
+from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, SlipwayError
-from launcher.model.hyperpod import is_prepaid
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.planning.pin import zone
@@ -75,7 +75,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             stack.enter_context(told)
         now = datetime.now(UTC)
         made = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
-        if is_prepaid(quoted.plan.place.option):
+        if quoted.plan.place.option in PREPAID:
             cluster, waits = made.cluster_name, not options.sandbox
             Beginning(plan=quoted.plan, session=session, cluster=cluster, tell=tell, waits=waits).check()
         # The same files, which refer to the cluster that is there now.

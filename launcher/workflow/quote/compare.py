@@ -13,12 +13,11 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing import reasoning
-from launcher.pricing.announced_ends import end_flips, until
 from launcher.pricing.own_cluster import OWN_CLUSTER
 from launcher.pricing.port import Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.training import TrainingPriced
-from launcher.pricing.verdict import Choice, Verdict, judge, one_sided
+from launcher.pricing.verdict import Choice, Verdict, ending, judge, one_sided
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import asked, price_request
 
@@ -65,16 +64,12 @@ class Comparison:
     @cached_property
     def verdict(self) -> Verdict:
         """What to do; it ends where the machines it chooses are withdrawn."""
-        verdict = self._verdict()
         chosen = {Choice.TRAINIUM: self.trainium, Choice.GPU: self.gpu, Choice.GPU_WHILE_PORTING: self.trainium}
-        quoted = chosen.get(verdict.choice)
-        ends = () if quoted is None else quoted.ends
         sides = [quote for quote in (self.gpu, self.trainium) if quote is not None]
         kept = dict.fromkeys(
             finding.message for side in sides for finding in side.findings if finding.code == OWN_CLUSTER
         )
-        flips = (*verdict.flips, *kept, *end_flips(ends))
-        return replace(verdict, text=until(verdict.text, ends), flips=flips)
+        return ending(self._verdict(), chosen, kept)
 
     def _verdict(self) -> Verdict:
         train = self.request.workload.train

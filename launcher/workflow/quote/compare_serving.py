@@ -18,7 +18,8 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.quoting import ServingPriced
-from launcher.pricing.serving.verdict import ServingChoice, ServingVerdict, Sides, judge, machines, sides
+from launcher.pricing.serving.verdict import ServingChoice, Sides, judge, machines, sides
+from launcher.pricing.verdict import Verdict
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
@@ -84,7 +85,7 @@ class ServingComparison:
         return replace(found, turn=turn(own, usd_per_request(self.hosted), found.maintenance_usd))
 
     @cached_property
-    def verdict(self) -> ServingVerdict:
+    def verdict(self) -> Verdict:
         """What to do."""
         return judge(self.sides)
 

@@ -7,7 +7,7 @@ from typing import Any
 from launcher.agent.shape import amount, hold
 from launcher.catalog.billed import BilledAs, billed_as
 from launcher.model.bill import QuotedLine
-from launcher.pricing.compute import WHOLE
+from launcher.model.enums import PREPAID
 
 MONTH_H = Decimal(730)
 _COMPONENT: dict[str, Any] = {
@@ -30,7 +30,7 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     """
     hold(quote, _QUOTE)
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
-    whole = quote["purchase_option"] in {option.value for option in WHOLE}
+    whole = quote["purchase_option"] in {option.value for option in PREPAID}
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}
     machines: BilledAs | None = None
     computed: tuple[tuple[str, ...], str] | None = None

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.model.enums import TargetKind
-from launcher.pricing.quoting import OF_THE_CLUSTER, policies
+from launcher.pricing.policies import OF_THE_CLUSTER, policies
 from tests.plans import request_of
 
 

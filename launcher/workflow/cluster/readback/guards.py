@@ -4,8 +4,8 @@ from decimal import Decimal
 
 from launcher.aws import alarms, budgets, functions, rules, topics
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import PurchaseOption
-from launcher.model.hyperpod import JOBS_METRIC, is_prepaid
+from launcher.model.enums import PREPAID, PurchaseOption
+from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
 from launcher.model.target import target_of
@@ -67,7 +67,7 @@ def guard(reading: Reading) -> None:
         "CLUSTER": plan.cluster_name,
         "IDLE_MINUTES": f"{idle_minutes(plan.request) or 0:g}",
         "TTL_HOURS": None if limits.ttl_h is None else f"{limits.ttl_h:g}",
-        "PREPAID": "true" if is_prepaid(plan.place.option) else "false",
+        "PREPAID": "true" if plan.place.option in PREPAID else "false",
         "STOP_AT_USD": None if stop is None else format(stop.normalize(), "f"),
         "STOP_URI": reading.main.outputs.get(OUTPUTS["stop_uri"]),
         "FOLDER_URI": None if words is None else words.removesuffix(f"/{WORD_FOLDER}"),

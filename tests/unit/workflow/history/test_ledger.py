@@ -11,9 +11,9 @@ import pytest
 
 from launcher.answers.report import page
 from launcher.cli.app import main
+from launcher.model.enums import COMMITTED, PREPAID
 from launcher.model.ledger import total
 from launcher.model.report import RunStatus
-from launcher.pricing.compute import COMMITTED, WHOLE
 from launcher.records import run_folder
 from launcher.records.codec import money
 from launcher.records.command_record import recorded_command
@@ -213,7 +213,7 @@ class TestUsed:
         report = parse_report(folder.read_json("report.json"))
         assert round(report.usd_used + report.usd_unused, 2) == round(quoted.usd.mid, 2)
         # What is prepaid is borne by its hours, whatever was left of it.
-        prepaid = quoted.plan.place.option in WHOLE
+        prepaid = quoted.plan.place.option in PREPAID
         assert bool(whole.usd_unused) is prepaid
         (of_run,), _ = run_accuracies(tmp_path)
         assert (of_run.usd_ratio, of_run.hours_ratio) == pytest.approx((1, 1))

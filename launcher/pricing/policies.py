@@ -1,0 +1,63 @@
+"""The safety policies of a quote with their settings; those that are off are shown too."""
+
+from collections.abc import Mapping
+
+from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.idle import idle_minutes, warm_minutes
+from launcher.model.quote import Policy
+from launcher.model.request import Budget, CheckpointPolicy, PlanRequest
+from launcher.model.target import target_of
+from launcher.model.units import spoken
+
+OF_THE_CLUSTER = "the cluster's own, not this plan's"
+"""Of what a guard does, where the plan's jobs go to a cluster that is there: the plan makes none."""
+
+
+def policies(request: PlanRequest, interval_s: float | None, retries: int, kind: TargetKind) -> tuple[Policy, ...]:
+    """Every policy with its setting."""
+    rails, saves, stop_usd = request.guardrails, request.checkpoint, request.budget.stop_at_usd
+    kept = saves.mode is not CheckpointMode.NONE
+    every = f"every {spoken(interval_s)}, " if interval_s else ""
+    before = {
+        "checkpoints": f"{every}{_keeping(saves)}" if kept else None,
+        **budget_settings(request.budget, "the high estimate"),
+        "budget stop": None if stop_usd is None else f"${stop_usd:f}, saved before",
+    }
+    after = {
+        "hung-job stop": f"{rails.hung_minutes:g} min without a step" if rails.hung_minutes else None,
+        "retries after a failure": str(retries) if retries else None,
+        "time limit": None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h",
+        "notifications": ", ".join(rails.notify) or None,
+    }
+    return (*policies_of(before), *_of_the_nodes(request, kind), *policies_of(after))
+
+
+def budget_settings(budget: Budget, estimate: str) -> dict[str, str | None]:
+    """The limits of a budget by their policies' names; `estimate` is what the whole of it is compared with."""
+    usd, hourly_usd = budget.max_usd, budget.max_usd_per_hour
+    return {
+        "budget": None if usd is None else f"${usd:f} on {estimate}",
+        "hourly budget": None if hourly_usd is None else f"${hourly_usd:f} an hour",
+    }
+
+
+def policies_of(settings: Mapping[str, str | None]) -> tuple[Policy, ...]:
+    """Policies with their settings; None is off."""
+    return tuple(Policy(name=name, value=value or "off", on=value is not None) for name, value in settings.items())
+
+
+def _keeping(policy: CheckpointPolicy) -> str:
+    return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
+
+
+def _of_the_nodes(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]:
+    """What ends nodes: the guard of a cluster that the plan makes; of another one nothing is known here."""
+    if request.target.cluster is not None or request.target.ssh_host is not None:
+        return tuple(Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))
+    ttl, idle, warm = request.guardrails.ttl_h, idle_minutes(request), warm_minutes(request)
+    settings = {"TTL": None if ttl is None else f"{ttl:g} h"}
+    if target_of(kind).per_job:
+        settings["warm pool"] = f"{warm:g} min, billed in full" if warm else None
+    else:
+        settings["idle stop"] = None if idle is None else f"{idle:g} min"
+    return policies_of(settings)
