@@ -1,6 +1,6 @@
 """The options of one job, the port to Trainium and the verdict: `slipway compare`, slipway.compare/1."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
@@ -80,22 +80,28 @@ def _break_even(found: Comparison, port: Port) -> Json:
 
 def page(found: Comparison, width: int, *, called: bool = False) -> list[str]:
     """The whole page; `called` says that AWS was just asked what it offers."""
-    lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
-    lines += [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
+    body = [*_matrix(found, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if found.port is not None:
-        lines += ["", *(piece for side in sides(found) for piece in wrapped(f"  {side}", width))]
-        lines += [*_port(found.port, width), *_overlap(found, found.port, width)]
-    lines += sections(
-        (("reasons", found.verdict.reasons), ("what would change this recommendation", found.verdict.flips)), width
-    )
-    lines += ["", *ages_lines(found.priced.candidates, width)]
+        body += ["", *(piece for side in sides(found) for piece in wrapped(f"  {side}", width))]
+        body += [*_port(found.port, width), *_overlap(found, found.port, width)]
     done = "with AWS's current offers" if called else "Nothing was called"
-    lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
-    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    lines = around(found, headline(found.priced), body, width, done)
     if found.verdict.choice is Choice.MEASURE_FIRST and found.simulated:
         text = f"What the sandbox measured on {' and '.join(found.simulated)} is of this computer, and decides nothing."
         lines += wrapped(f"  {text}", width)
     return [*lines, "", *_next(found)]
+
+
+def around(
+    found: "Comparison | ServingComparison", heading: str, body: Iterable[str], width: int, done: str
+) -> list[str]:
+    """The page of a comparison without its last line; `body` is what is compared, `done` what AWS was asked for it."""
+    verdict = found.verdict
+    lines = ["", *wrapped(f"  {heading}", width), "", *wrapped(f"  {verdict.text}", width), "", *body]
+    lines += sections((("reasons", verdict.reasons), ("what would change this recommendation", verdict.flips)), width)
+    lines += ["", *ages_lines(found.priced.candidates, width)]
+    lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
+    return lines + [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
 
 
 def _next(found: Comparison) -> list[str]:
@@ -150,12 +156,7 @@ def sides(found: Comparison) -> list[str]:
 
 
 def _side(quoted: Quote) -> str:
-    place, usd = quoted.plan.place, quoted.usd
-    if usd is None:
-        return ""
-    spread = words.spread(usd)
-    what = f"{place.nodes} × {place.instance_type}, {words.option(place)} in {place.region}"
-    return f"{what}: ${words.dollars(usd.mid)} a run" + (f" ({spread})" if spread else "")
+    return "" if quoted.usd is None else f"{words.purchase(quoted.plan.place)}: {words.cost(quoted.usd, 'a run')}"
 
 
 def _port(port: Port, width: int) -> list[str]:

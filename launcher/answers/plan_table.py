@@ -1,7 +1,7 @@
 """The page of `slipway plan` for training: the answer, the table, the age of the numbers, the next command."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
@@ -17,6 +17,7 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
 
+UNPRICED = "No candidate has a price: nothing can be launched. The reasons are in the table."
 MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
 MOST_NOTED = 200
 """Rows, beyond which the notes below the table are counted."""
@@ -164,35 +165,30 @@ def answer(priced: Priced) -> list[str]:
     """The verdict in a sentence or two."""
     best = priced.quote(1)
     if best.usd is None:
-        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
-    place = best.plan.place
-    usd, hours = best.usd, best.hours
-    spread = words.spread(usd)
-    what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
-    text = f"Cheapest:  {what}: ${words.dollars(usd.mid)} a run"
-    text += f" ({spread})" if spread else ""
-    text += f", done in {words.hours(hours.mid)} h."
+        return [UNPRICED]
+    text = f"Cheapest:  {_run(best, best.usd)}."
     if best.commitment_usd is not None:
         text += f" It needs a commitment of ${words.dollars(best.commitment_usd)}."
     if best.incomplete:
         text += f" {missing_words(best)}"
-    lines = [text, *_other_family(priced)]
-    if not best.gate.allowed:
-        lines += [f"A launch would be refused: {best.gate.reason}.", *_allowed(priced)]
-    return lines
+    return [text, *_other_family(priced), *refused_lines(priced, _run)]
 
 
-def _allowed(priced: Priced) -> list[str]:
-    rank = priced.cheapest_allowed
-    if rank is None:
-        return ["No row can be launched as the plan and the prices stand."]
-    quoted = priced.row(rank)
-    if quoted.usd is None:
+def _run(quoted: Quote, usd: UsdRange) -> str:
+    place, done = quoted.plan.place, words.hours(quoted.hours.mid)
+    return f"{words.purchase(place)}: {words.cost(usd, 'a run')}, done in {done} h"
+
+
+def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> list[str]:
+    """Why a launch of the cheapest candidate would be refused, and which one is the cheapest that would not be."""
+    best, rank = priced.quote(1), priced.cheapest_allowed
+    if best.gate.allowed:
         return []
-    place, spread = quoted.plan.place, words.spread(quoted.usd)
-    what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
-    usd = f"${words.dollars(quoted.usd.mid)} a run" + (f" ({spread})" if spread else "")
-    return [f"Cheapest that can be launched: row {rank}, {what}: {usd}, done in {words.hours(quoted.hours.mid)} h."]
+    quoted = None if rank is None else priced.row(rank)
+    other = "No row can be launched as the plan and the prices stand."
+    if quoted is not None and quoted.usd is not None:
+        other = f"Cheapest that can be launched: row {rank}, {summary(quoted, quoted.usd)}."
+    return [f"A launch would be refused: {best.gate.reason}.", other]
 
 
 def missing_words(quoted: Quote) -> str:

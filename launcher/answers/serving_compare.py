@@ -3,14 +3,13 @@
 from decimal import Decimal
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, sections, wrapped
-from launcher.answers.price_ages import ages_lines
+from launcher.answers.compare import around
+from launcher.answers.lines import wrapped
 from launcher.answers.serving_table import headline, table
 from launcher.answers.table import Column, render
 from launcher.model.money import Price, Unpriced
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingEstimate
-from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.serving.crossover import usd_per_request
 from launcher.records.codec import Json, picked, plain
 from launcher.records.documents import candidate
@@ -59,15 +58,8 @@ def _machine(each: Crossover) -> Json:
 
 def page(found: ServingComparison, width: int) -> list[str]:
     """The whole page."""
-    lines = ["", *wrapped(f"  {headline(found.priced)}", width), "", *wrapped(f"  {found.verdict.text}", width), ""]
-    lines += table(_sides(found), width)
-    lines += _crossovers(found, width)
-    lines += sections(
-        (("reasons", found.verdict.reasons), ("what would change this recommendation", found.verdict.flips)), width
-    )
-    lines += ["", *ages_lines(found.priced.candidates, width)]
-    lines += wrapped(f"  The rules are those of {SOURCE}. Nothing was called and nothing was spent.", width)
-    lines += [piece for finding in found.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    body = (*table(_sides(found), width), *_crossovers(found, width))
+    lines = around(found, headline(found.priced), body, width, "Nothing was called")
     return [*lines, "", f"  next: {command(found.priced, 'plan')}"]
 
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
-from launcher.answers.plan_rows import incomplete_note, note_of, unpriced_name, unpriced_reasons
-from launcher.answers.plan_table import also_unpriced, footer, ranks_shown
+from launcher.answers.plan_rows import note_of, unpriced_name, unpriced_reasons
+from launcher.answers.plan_table import UNPRICED, also_unpriced, footer, ranks_shown, refused_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import Level, PurchaseOption, ServingTask
 from launcher.model.plan import Place
@@ -79,38 +79,31 @@ def answer(priced: Priced) -> list[str]:
     """The cheapest, and the cheapest of the other kind: machines, or Bedrock."""
     best = priced.quote(1)
     if best.usd is None:
-        return ["No candidate has a price: nothing can be launched. The reasons are in the table."]
+        return [UNPRICED]
     lines = [f"Cheapest:  {_month(best)}"]
     hosted = best.plan.place.option is PurchaseOption.BEDROCK
-    other = next((rank for rank, each in enumerate(priced.candidates, 1) if _is_other(each, hosted=hosted)), None)
+    ranked = enumerate(priced.candidates, start=1)
+    other = next((rank for rank, candidate in ranked if _is_other(candidate, hosted=hosted)), None)
     if other is not None:
         name = "Machines:" if hosted else "Bedrock:"
         lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} shows why.")
-    if not best.gate.allowed:
-        lines.append(f"A launch would be refused: {best.gate.reason}.")
-        rank = priced.cheapest_allowed
-        if rank is not None and (usd := priced.row(rank).usd) is not None:
-            place = priced.row(rank).plan.place
-            what = f"{words.machines(place)}, {words.option(place)} in {place.region}"
-            lines.append(f"Cheapest that can be launched: row {rank}, {what}: ${words.dollars(usd.mid)} a month.")
-    return lines
+    return lines + refused_lines(
+        priced, lambda quoted, usd: f"{words.purchase(quoted.plan.place)}: {words.cost(usd, 'a month')}"
+    )
 
 
-def _is_other(each: object, *, hosted: bool) -> bool:
+def _is_other(candidate: Candidate, *, hosted: bool) -> bool:
     """Whether a candidate is of the other kind than the cheapest, possible and priced."""
-    place, usd = getattr(each, "place", None), getattr(each, "usd", None)
-    on_bedrock = place is not None and place.option is PurchaseOption.BEDROCK
-    return usd is not None and not getattr(each, "refusals", ()) and on_bedrock is not hosted
+    on_bedrock = candidate.place.option is PurchaseOption.BEDROCK
+    return candidate.usd is not None and not candidate.refusals and on_bedrock is not hosted
 
 
 def _month(quoted: Quote) -> str:
     place, usd, told = quoted.plan.place, quoted.usd, quoted.serving
     if usd is None or told is None:
         return ""
-    spread = words.spread(usd)
     how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
-    text = f"{words.machines(place)}{how} in {place.region}: ${words.dollars(usd.mid)} a month"
-    text += f" ({spread})" if spread else ""
+    text = f"{words.machines(place)}{how} in {place.region}: {words.cost(usd, 'a month')}"
     if told.usd_per_million_output_tokens is not None:
         text += f", ${words.dollars(told.usd_per_million_output_tokens)} per million output tokens"
     elif told.usd_per_million_tokens is not None:
@@ -144,7 +137,7 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
         Column(
             "ms/token", lambda row: _milliseconds(row[1].serving.tpot_ms if row[1].serving else None), "point", yields=3
         ),
-        Column("notes", lambda row: _note(row[1]), yields=4, shrinks=True),
+        Column("notes", lambda row: note_of(row[1]), yields=4, shrinks=True),
     ]
     return render(columns, rows, width)
 
@@ -170,17 +163,3 @@ def _milliseconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"  # noqa: PLR2004 - below, the tenth counts
-
-
-def _note(quoted: Quote) -> str:
-    if quoted.unpriced is not None:
-        return quoted.unpriced
-    error = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
-    if error is not None:
-        return error.message
-    parts = [quoted.note] if quoted.note else []
-    if quoted.commitment_usd is not None:
-        parts.append(f"a commitment of ${words.dollars(quoted.commitment_usd)}")
-    if quoted.incomplete:
-        parts.append(incomplete_note(quoted))
-    return "; ".join(parts)

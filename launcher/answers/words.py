@@ -110,6 +110,17 @@ def option(place: Place, *, short: bool = False) -> str:
     return f"{words} {place.term_years}y" if place.term_years else words
 
 
+def purchase(place: Place) -> str:
+    """What is bought, how and where."""
+    return f"{machines(place)}, {option(place)} in {place.region}"
+
+
+def cost(usd: UsdRange, unit: str) -> str:
+    """Dollars of a run or a month, with their range."""
+    ends = spread(usd)
+    return f"${dollars(usd.mid)} {unit}" + (f" ({ends})" if ends else "")
+
+
 def region_code(region: str) -> str:
     """A region as its zone ids have it.
 

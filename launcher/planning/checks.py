@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from launcher.agent.command_line import VARIABLES, names_in
 from launcher.agent.output_manifest import stored_name
 from launcher.catalog.load import Catalog
-from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOption
+from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import CheckpointPolicy, PlanRequest
@@ -50,20 +50,30 @@ def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
 
 def check_every_workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """What holds for every workload: types, regions, zones, prices of one's own, the network."""
-    for rule in (_regions, _types, _places, _purchase, _network):
+    for rule in (_regions, _types, _places, _purchase, _network, _one_workload):
         yield from rule(request, catalog)
+
+
+def _one_workload(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
+    if request.workload.train and request.workload.serve:
+        message = "train and serve are both given"
+        yield error("two-workloads", "workload", message, "keep one; portfolio accepts several files")
+
+
+def unknown_targets(request: PlanRequest, allowed: Sequence[TargetKind], why: str) -> Iterator[Finding]:
+    """Targets of a request that are not among the allowed ones: an error where none of its targets is."""
+    kinds = request.target.kind or ()
+    other = [kind for kind in kinds if kind not in allowed]
+    if other:
+        message = f"{', '.join(other)} {why}, allowed: {', '.join(allowed)}"
+        yield (warning if len(other) < len(kinds) else error)("unknown-target", "target.kind", message)
 
 
 def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Targets and regions that exist, and a number of nodes that may be."""
     target = request.target
-    built = training_targets()
-    unbuilt = [kind for kind in target.kind or () if kind not in built]
-    if unbuilt and request.purchase.training_plan is None:
-        allowed = ", ".join(built)
-        message = f"{', '.join(unbuilt)} cannot be planned here, allowed: {allowed}"
-        some_left = len(unbuilt) < len(target.kind or ())
-        yield (warning if some_left else error)("unknown-target", "target.kind", message)
+    if request.purchase.training_plan is None:
+        yield from unknown_targets(request, training_targets(), "cannot be planned here")
     if target.nodes is not None and target.nodes.maximum > MOST_NODES:
         yield error("too-many-nodes", "target.nodes", f"must be at most {MOST_NODES:,}, got {target.nodes.maximum:,}")
     yield from _regions(request, catalog)
@@ -125,10 +135,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     workload = request.workload
-    if workload.train and workload.serve:
-        yield error(
-            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
-        )
+    yield from _one_workload(request, catalog)
     if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MOST_HOURS:
         yield error(
             "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise, product
+from itertools import pairwise
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import COMMITTED, PREPAID, Level, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.enums import COMMITTED, PREPAID, Level, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import TRAINING_PLAN_COUNTS
 from launcher.model.instance_type import InstanceType
@@ -77,7 +77,7 @@ def resolve_training(
 
 def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
     """Every group that is sold, before anything is said about the job fitting."""
-    options = request.purchase.option or (*TRIED, *COMMITTED)
+    options, named = request.purchase.option or (*TRIED, *COMMITTED), request.purchase.plan_kind
     places: dict[tuple[str, PurchaseOption], tuple[tuple[str, str | None], ...]] = {}
     for target in _targets(request):
         for facts in _types(request, catalog, target):
@@ -91,7 +91,8 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
                 known = places[facts.name, option]
                 locations = targets.rules_of(target).locations(request, catalog, facts, option, known)
                 counts = _counts(request, facts, option)
-                terms = tuple(_terms(request, option, target))
+                kinds = (named,) if named is not None else target_of(target).savings_plans
+                terms = tuple(targets.terms_of(request, option, kinds))
                 if locations and counts and terms:
                     yield CandidateGroup(target, facts.name, option, locations, counts, terms)
 
@@ -190,19 +191,6 @@ def _regions(catalog: Catalog, name: str, option: PurchaseOption) -> tuple[str, 
     """The regions that have a type; one without any Reserved Instance is not sold so."""
     reserved = option is PurchaseOption.RESERVED
     return catalog.regions_offering(name, option) if reserved else catalog.regions_of(name)
-
-
-def _terms(
-    request: PlanRequest, option: PurchaseOption, target: TargetKind
-) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
-    years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
-    if option is PurchaseOption.SAVINGS_PLAN:
-        asked = request.purchase.plan_kind
-        yield from product((asked,) if asked else target_of(target).savings_plans, years)
-    elif option is PurchaseOption.RESERVED:
-        yield from product((None,), years)
-    else:
-        yield None, None
 
 
 def _none_left(

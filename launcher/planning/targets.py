@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import product
 
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
@@ -153,6 +154,19 @@ def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Fin
         *security_findings(request, place),
         *rules_of(place.target).refusals(request, place, catalog.instance_types),
     )
+
+
+def terms_of(
+    request: PlanRequest, option: PurchaseOption, kinds: Iterable[SavingsPlanKind]
+) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
+    """The commitments of an option that a request leaves open, each with its years; `kinds` are of Savings Plans."""
+    years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
+    if option is PurchaseOption.SAVINGS_PLAN:
+        yield from product(kinds, years)
+    elif option is PurchaseOption.RESERVED:
+        yield from product((None,), years)
+    else:
+        yield None, None
 
 
 def locations_of(

@@ -17,15 +17,25 @@ IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
 
 
+class Changes(NamedTuple):
+    """What a person can change when the gate refuses a quote, as hints name it."""
+
+    refresh: str
+    max_age: str
+    max_usd: str
+    rank: str
+
+
 @record
 class GateRules:
-    """What the gate holds a quote against beside the plan's own budget.
+    """What the gate compares a quote with, beside the plan's own budget.
 
     `max_usd` only lowers the budget. `max_age_days` replaces the allowed ages; with `any_age`, where nothing is
     bought, none is too high, and a service's fees may be unknown.
     """
 
     today: date
+    changes: Changes
     max_usd: Decimal | None = None
     max_age_days: int | None = None
     any_age: bool = False
@@ -72,7 +82,8 @@ def judge(
     old = age(price, made_of, rules.today, rules.max_age_days)
     if old.too_old and not rules.any_age:
         reason = f"the {_words(made_of)} price is {old.days} days old, at most {old.allowed} are allowed"
-        hint = "slipway prices refresh, a current one in purchase.price_overrides, or a higher --max-price-age"
+        changes = rules.changes
+        hint = f"{changes.refresh}, a current one in purchase.price_overrides, or a higher {changes.max_age}"
         if old.to_come:
             reason = f"the {_words(made_of)} price is of {price.as_of}, and today is {rules.today}"
             hint = "set the clock of this computer"
@@ -102,7 +113,7 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
     if limit is not None and usd.high > limit:
         kind = " (spot, 90th percentile)" if plan.place.option is PurchaseOption.SPOT else ""
         reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{kind}"
-        where = "budget.max_usd" if budget.max_usd == limit else "--max-usd"
+        where = "budget.max_usd" if budget.max_usd == limit else rules.changes.max_usd
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
         return Gate(allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
     hourly = budget.max_usd_per_hour
@@ -130,7 +141,7 @@ def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRul
     if not old.worth_a_warning:
         return ()
     message = f"the {_words(option)} price is {old.days} days old; {old.allowed} are allowed"
-    return (warning("old-price", "purchase.option", message, "slipway prices refresh reads current ones"),)
+    return (warning("old-price", "purchase.option", message, f"{rules.changes.refresh} reads current ones"),)
 
 
 def _words(option: PurchaseOption) -> str:

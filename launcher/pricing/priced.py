@@ -84,7 +84,8 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         if made.gate.exit_code != OVER_BUDGET or self._affordable is None:
             return made
         other, usd = self._affordable
-        return replace(made, gate=replace(made.gate, hint=f"{made.gate.hint}, or --pick {other} at ${usd:,.2f}"))
+        hint = f"{made.gate.hint}, or {self.context.rules.changes.rank} {other} at ${usd:,.2f}"
+        return replace(made, gate=replace(made.gate, hint=hint))
 
     def _own(self, rank: int) -> Quote:
         if rank not in self._made:

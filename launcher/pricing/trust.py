@@ -17,7 +17,6 @@ LEAST_SHARE = Decimal("0.1")
 """Of on demand: spot has been that cheap, and seldom; a choice of this project."""
 DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
 """Codes of the findings that say the price in use may not hold."""
-REFRESH = "slipway prices refresh reads current ones"
 
 
 def market_findings(candidate: Candidate) -> Iterator[Finding]:
@@ -32,16 +31,16 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     """A warning for each thing that makes a candidate's numbers doubtful."""
     price, context = candidate.offer.price, candidate.context
     yield from age_findings(price, rests_on(candidate.place), context.rules)
-    told = contradiction(candidate)
-    if told:
-        yield warning("contradicted-price", "purchase.option", told, REFRESH)
+    refresh = context.rules.changes.refresh
+    if message := contradiction(candidate):
+        yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
     yield from _fallen(price)
     yield from _odd_spot(candidate)
-    yield from _old_lines(candidate, context.rules.today)
+    yield from _old_lines(candidate, context.rules.today, refresh)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.own else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
         message = f"the Spot Advisor's band is {days} days old; {ALLOWED_BAND_DAYS} are allowed"
-        fix = "slipway prices refresh, or a rate of your own in purchase.interruptions_per_node_hour"
+        fix = f"{refresh}, or a rate of your own in purchase.interruptions_per_node_hour"
         yield warning("old-band", "purchase.interruptions_per_node_hour", message, fix)
 
 
@@ -81,7 +80,7 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
     yield warning("odd-spot-price", "purchase.option", message, "look at it in the EC2 console before you rely on it")
 
 
-def _old_lines(candidate: Candidate, today: date) -> Iterator[Finding]:
+def _old_lines(candidate: Candidate, today: date, refresh: str) -> Iterator[Finding]:
     """One warning for all lines beside the compute whose prices are past their time."""
     last = today - timedelta(days=ALLOWED_BILL_DAYS)
     old = list(takewhile(lambda line: line[0] < last, candidate.line_dates))
@@ -89,4 +88,4 @@ def _old_lines(candidate: Candidate, today: date) -> Iterator[Finding]:
         as_of, name = old[0]
         lines = "1 line of the bill rests" if len(old) == 1 else f"{len(old)} lines of the bill rest"
         message = f"{lines} on prices older than {ALLOWED_BILL_DAYS} days, the oldest ({name}) of {as_of}"
-        yield warning("old-bill-prices", "", message, REFRESH)
+        yield warning("old-bill-prices", "", message, f"{refresh} reads current ones")

@@ -14,7 +14,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, scheduled, timezones
 from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
-from launcher.planning.checks import check_dimensions, check_every_workload
+from launcher.planning.checks import check_dimensions, check_every_workload, unknown_targets
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
@@ -27,7 +27,7 @@ MOST_INSTANCES = 10_000
 def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
     """Everything that can be said of a serving plan before a candidate is made of it."""
     found = list(check_every_workload(request, catalog))
-    found += _target(request)
+    found += unknown_targets(request, serving_targets(), "serves nothing")
     found += _model(serve, catalog, bedrock)
     found += _lengths(serve, catalog)
     found += _traffic(serve)
@@ -38,18 +38,6 @@ def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedroc
     found += _without_machines(request, serve, catalog)
     found += _zones(request, serve, catalog)
     return found
-
-
-def _target(request: PlanRequest) -> Iterator[Finding]:
-    if request.workload.train:
-        yield error(
-            "two-workloads", "workload", "train and serve are both given", "keep one; portfolio accepts several files"
-        )
-    wrong = [target_kind for target_kind in request.target.kind or () if target_kind not in serving_targets()]
-    if wrong:
-        some_left = len(wrong) < len(request.target.kind or ())
-        message = f"{', '.join(wrong)} serves nothing, allowed: {', '.join(serving_targets())}"
-        yield (warning if some_left else error)("unknown-target", "target.kind", message)
 
 
 def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> Iterator[Finding]:

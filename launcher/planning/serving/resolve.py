@@ -7,7 +7,7 @@ from functools import partial
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import BedrockMode, Level, PurchaseOption, SavingsPlanKind, ServingTask, TargetKind
+from launcher.model.enums import BedrockMode, Level, PurchaseOption, ServingTask, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -19,7 +19,7 @@ from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
 from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
-from launcher.planning.targets import is_sold, locations_of
+from launcher.planning.targets import is_sold, locations_of, terms_of
 
 REFERENCE_PARAMS_B, REFERENCE_LAYERS, REFERENCE_HIDDEN = 6.74, 32.0, 4096.0
 """Llama 2 7B; depth and width of the published families grow with the cube root of the parameters."""
@@ -202,32 +202,15 @@ def _groups(
         facts = catalog.instance_types[name]
         known = [each for each in catalog.regions_of(name) if checks.few_zones(serve, each, catalog) is None]
         for kind in kinds_of(request):
+            named = request.purchase.plan_kind
+            plans = [plan for plan in target_of(kind).savings_plans if named in (None, plan)]
             for option in target_of(kind).serves:
                 asked = request.purchase.option is None or option in request.purchase.option
                 built = kind.value in facts.targets
                 locations = tuple(locations_of(request, catalog, name, option, known)) if built else ()
-                terms = tuple(_terms(request, kind, option))
+                terms = tuple(terms_of(request, option, plans))
                 if asked and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)
-
-
-def _terms(
-    request: PlanRequest, kind: TargetKind, option: PurchaseOption
-) -> Iterator[tuple[SavingsPlanKind | None, int | None]]:
-    years = (request.purchase.term_years,) if request.purchase.term_years else (1, 3)
-    asked = request.purchase.plan_kind
-    if option is PurchaseOption.SAVINGS_PLAN:
-        known = target_of(kind).savings_plans
-        yield from (
-            (savings_plan_kind, term)
-            for savings_plan_kind in known
-            if asked in (None, savings_plan_kind)
-            for term in years
-        )
-    elif option is PurchaseOption.RESERVED:
-        yield from ((None, term) for term in years)
-    else:
-        yield None, None
 
 
 def _remarks(

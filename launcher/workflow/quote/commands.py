@@ -2,11 +2,14 @@
 
 import shlex
 
+from launcher.pricing.gate import Changes
 from launcher.pricing.priced import Priced
 from launcher.pricing.training_candidate import TrainingCandidate
 
 FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
 """What a command line adds to a plan file, and changes its candidates or what the gate says of them."""
+CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", max_usd="--max-usd", rank="--pick")
+"""How a command line changes what the gate refuses."""
 TAKES = {
     "plan": FLAGS,
     "quote": FLAGS,

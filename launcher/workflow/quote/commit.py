@@ -14,7 +14,7 @@ from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.pricing.commitment_choice import commitment_options, demand
 from launcher.pricing.held_commitments import used_hours
-from launcher.pricing.trust import REFRESH
+from launcher.workflow.quote.commands import CHANGES
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import Member, portfolio
 
@@ -68,7 +68,7 @@ def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days
         oldest = min(old, key=lambda option: option.as_of)
         count = f"{len(old)} of {len(options)} options"
         message = f"{count} use rates older than {allowed} days, the oldest of {oldest.as_of}"
-        yield warning("old-price", "", message, REFRESH)
+        yield warning("old-price", "", message, f"{CHANGES.refresh} reads current ones")
     derived = [option for option in options if option.basis not in LISTED]
     if derived:
         message = f"{len(derived)} of {len(options)} options use derived rates: {derived[0].source}"

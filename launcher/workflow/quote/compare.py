@@ -1,10 +1,11 @@
 """The story of a comparison: one job on every machine, and GPU against Trainium with the port in it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
@@ -28,18 +29,43 @@ if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
 
-@record(slots=False)
-class Comparison:
-    """The candidates of the opened plan, the two that stand for GPU and Trainium, and what follows."""
+Candidates_co = TypeVar("Candidates_co", bound=Priced, covariant=True)
 
-    priced: Priced
-    pinned: Priced
+
+@record(slots=False)
+class Opened(Generic[Candidates_co]):
+    """The candidates of a plan with its choices open, and those of the plan as it was written."""
+
+    priced: Candidates_co
+    pinned: Candidates_co
     request: PlanRequest
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The findings of the plan as it was written."""
         return self.pinned.findings
+
+
+def both_priced(
+    request: PlanRequest, wide: PlanRequest, price: Callable[[PlanRequest], Candidates_co]
+) -> tuple[Candidates_co, Candidates_co]:
+    """The candidates of the opened plan, and of the plan as it was written; those twice where opening it leaves none.
+
+    Raises:
+        ImpossibleError: no candidate is left, with every finding.
+    """
+    pinned = price(request)
+    if wide == request:
+        return pinned, pinned
+    try:
+        return price(wide), pinned
+    except ImpossibleError:
+        return pinned, pinned
+
+
+@record(slots=False)
+class Comparison(Opened[Priced]):
+    """A comparison of GPUs and Trainium: the two candidates that stand for them, and what follows."""
 
     @cached_property
     def gpu(self) -> Quote | None:
@@ -149,14 +175,9 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
         from launcher.workflow.quote.compare_serving import compare_serving
 
         return compare_serving(path, request, catalog, now, options)
-    pinned = price_request(path, request, catalog, now, options)
-    wide = opened(request)
-    if wide == request:
-        return Comparison(priced=pinned, pinned=pinned, request=request)
-    try:
-        priced = price_request(path, wide, catalog, now, options)
-    except ImpossibleError:
-        priced = pinned
+    priced, pinned = both_priced(
+        request, opened(request), lambda plan: price_request(path, plan, catalog, now, options)
+    )
     return Comparison(priced=priced, pinned=pinned, request=request)
 
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -20,6 +18,7 @@ from launcher.pricing.serving.crossover import turn, usd_per_request, utilisatio
 from launcher.pricing.serving.quoting import ServingPriced
 from launcher.pricing.serving.verdict import ServingChoice, Sides, judge, machines, sides
 from launcher.pricing.verdict import Verdict
+from launcher.workflow.quote.compare import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
@@ -36,17 +35,8 @@ class Crossover(NamedTuple):
 
 
 @record(slots=False)
-class ServingComparison:
-    """The candidates of the opened plan, those of the plan as it is, and what follows."""
-
-    priced: ServingPriced
-    pinned: ServingPriced
-    request: PlanRequest
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The findings of the plan as it was written."""
-        return self.pinned.findings
+class ServingComparison(Opened[ServingPriced]):
+    """A comparison of machines with Bedrock, and what follows."""
 
     @cached_property
     def hosted(self) -> ServingCandidate | None:
@@ -131,12 +121,9 @@ def compare_serving(
     Raises:
         ImpossibleError: no candidate is left, with every finding.
     """
-    pinned = price_serving(path, request, catalog, now, options)
-    wide = opened(request)
-    try:
-        priced = price_serving(path, wide, catalog, now, options) if wide != request else pinned
-    except ImpossibleError:
-        priced = pinned
+    priced, pinned = both_priced(
+        request, opened(request), lambda plan: price_serving(path, plan, catalog, now, options)
+    )
     return ServingComparison(priced=priced, pinned=pinned, request=request)
 
 

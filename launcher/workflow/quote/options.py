@@ -13,7 +13,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
-from launcher.workflow.quote.commands import FLAGS
+from launcher.workflow.quote.commands import CHANGES, FLAGS
 
 
 @record
@@ -51,7 +51,11 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:
     """What every quote of one command has in common."""
     rules = GateRules(
-        today=now.date(), max_usd=options.max_usd, max_age_days=options.max_price_age, any_age=options.any_age
+        today=now.date(),
+        changes=CHANGES,
+        max_usd=options.max_usd,
+        max_age_days=options.max_price_age,
+        any_age=options.any_age,
     )
     typed = (options.region, options.prices_as_of, options.max_price_age, options.max_usd)
     flags = [(flag, str(value)) for flag, value in zip(FLAGS, typed, strict=False) if value is not None]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from launcher.model.units import HOURS_A_YEAR
 from launcher.pricing.gate import GateRules, NewCommitment, judge
 from launcher.pricing.training_candidate import TrainingCandidate
+from launcher.workflow.quote.commands import CHANGES
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.portfolio import Portfolio, portfolio
 from tests.unit.pricing.conftest import NOW, price_over
@@ -49,7 +50,7 @@ def test_a_launch_of_it_is_refused_with_the_total_on_demand_and_allowed_once_it_
 def test_without_a_price_on_demand_the_refusal_says_so(priced):
     quoted = reserved(priced)
     new = NewCommitment(Decimal(600_000), None)
-    rules = GateRules(today=NOW.date())
+    rules = GateRules(today=NOW.date(), changes=CHANGES)
     gate = judge(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, (), rules=rules, commitment=new)
     assert gate.exit_code == 5
     assert "at a price that is not known" in gate.reason
