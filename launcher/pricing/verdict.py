@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from launcher.model.enums import CustomKernels
 from launcher.model.instance_type import TrainingStack
@@ -101,7 +102,7 @@ def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
     return () if stack is None else (stack.caveat,)
 
 
-def ending(verdict: Verdict, chosen: Mapping[StrEnum, Quote | None], more: Iterable[str] = ()) -> Verdict:
+def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], more: Iterable[str] = ()) -> Verdict:
     """The verdict, up to the date when what it chooses is withdrawn; `more` would change it too."""
     quoted = chosen.get(verdict.choice)
     ends = () if quoted is None else quoted.ends

@@ -15,10 +15,9 @@ from launcher.aws.price_list import Product
 from launcher.catalog.bill import usage_types
 from launcher.catalog.billed import is_usage_type
 from launcher.model.bill import QuotedLine
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.verification import Verification, VerifiedLine
-from launcher.pricing.compute import COMMITTED
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
 NO_SPOT = "AWS's calculator uses list prices, and spot has none"
