@@ -36,13 +36,6 @@ class Data:
     """The folders of one attempt on this node."""
 
     def __init__(self, services: StepServices, *, life: str, timeout_s: float) -> None:
-        """Keep the services.
-
-        Args:
-            services: What steps have too; the store is for the marks of nodes that share a file system.
-            life: Names this attempt, on all nodes alike.
-            timeout_s: Of a request to S3.
-        """
         self._services = services
         self._marks = f"steps/{life}"
         self._timeout_s = timeout_s

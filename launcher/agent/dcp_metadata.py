@@ -22,9 +22,6 @@ _MOST = 2**62
 def check_size(size: int) -> None:
     """Refuse metadata that is too large to be read.
 
-    Args:
-        size: Of the object, in bytes.
-
     Raises:
         ManifestError: It is.
     """
@@ -34,9 +31,6 @@ def check_size(size: int) -> None:
 
 def dcp_shards(data: bytes) -> dict[str, int]:
     """The shards that a PyTorch distributed checkpoint is made of.
-
-    Args:
-        data: Content of its `.metadata`.
 
     Returns:
         For each shard, by its path below the checkpoint, how many bytes it must have at least.

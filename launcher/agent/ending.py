@@ -106,9 +106,7 @@ def of_command(outcome: Outcome) -> Ending:
 def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
     """How long the last checkpoints may take to reach the store.
 
-    Args:
-        outcome: How the command ended.
-        final_s: What a completed command's last checkpoint may take.
+    `final_s` is what a completed command's last checkpoint may take.
     """
     notice = outcome.notice
     if notice is None:
@@ -128,10 +126,7 @@ def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:
 def give_up(events: Path, log: EventLog, *, own: bool) -> None:
     """Tell the batch script, after a failure, that another try would fail where this one did.
 
-    Args:
-        events: The job's events.
-        log: Takes the word.
-        own: The trainer keeps its checkpoints by itself: as long as none of them was recognised, nothing is known.
+    With `own`, the trainer keeps its checkpoints: nothing is known until one of them was recognised.
     """
     told = list(telling_events(events))
     if not fails_in_place(told) or (own and newest_step(told) < 0):

@@ -63,12 +63,6 @@ class LostCheckpointsError(AgentError):
     exit_code = exits.STORE_FAILED
 
     def __init__(self, uri: str, newest: str) -> None:
-        """Say where and why.
-
-        Args:
-            uri: Of the checkpoints.
-            newest: Why the newest cannot be used.
-        """
         super().__init__(
             f"no checkpoint in {uri} is usable ({newest}), and starting at step 0 would ignore all of them; to "
             "start at step 0 anyway, set checkpoint.restart: fresh in the plan file"

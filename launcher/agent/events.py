@@ -46,10 +46,7 @@ class EventLog:
     def __init__(self, path: Path, *, unprinted: frozenset[str] = frozenset(), **fields: Any) -> None:
         """Open the log.
 
-        Args:
-            path: The file; its folder is made.
-            unprinted: Events that are written and not printed.
-            fields: Are in every event (run, attempt, node).
+        Events in `unprinted` are written and not printed; `fields` are in every event.
         """
         self._path = path
         self._unprinted = unprinted

@@ -51,9 +51,6 @@ def exit_code_of(returncode: int) -> int:
 
     A command that chose 75 for its own purposes must not be requeued for ever: that code says "interrupted" here.
 
-    Args:
-        returncode: As `subprocess.Popen.returncode` gives it: negative for a signal.
-
     >>> exit_code_of(0), exit_code_of(3), exit_code_of(-9), exit_code_of(75)
     (0, 3, 137, 1)
     """

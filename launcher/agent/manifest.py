@@ -64,7 +64,6 @@ class StoredFile:
 
     Attributes:
         path: Below the checkpoint's folder, with forward slashes.
-        bytes: Its size.
         sha256: Of its content, hexadecimal.
         key: Of its object, relative to the checkpoint URI.
         part: The node that uploaded it.
@@ -84,8 +83,6 @@ class Manifest:
     """A checkpoint, or one node's part of it.
 
     Attributes:
-        run: The run that wrote it.
-        attempt: Of that run, from 1.
         step: N of the folder's name.
         folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of that itself.
         part: The node whose part this is; None for the commit, which holds all parts.
@@ -133,8 +130,7 @@ class Manifest:
     def missing(self, sizes: Mapping[str, int]) -> str | None:
         """Why the objects behind this manifest do not make it whole by their sizes, or None if they do.
 
-        Args:
-            sizes: Size of every object below the URI, by relative key.
+        `sizes` are of every object below the URI, by relative key.
         """
         packs: dict[str, int] = {}
         for file in self.files:
@@ -205,10 +201,6 @@ def unusable(reason: str) -> str:
 
 def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     """The commit over all parts of one checkpoint.
-
-    Args:
-        parts: One manifest a node, of the same run, attempt and step; part 0 names the folder.
-        written_at: ISO time in UTC.
 
     Raises:
         ManifestError: The parts do not belong together or are not complete.

@@ -57,12 +57,7 @@ class Rendezvous:
     ) -> None:
         """Name this process.
 
-        Args:
-            store: The run's own place.
-            place: Which pod this is; its attempt is not known yet.
-            say: Told what is waited for, once each.
-            machine: Names the machine from its boot to its end; empty where that is not known.
-            retries: Lives that may fail and be followed by another; None: nobody counts them.
+        `retries` None: attempts are not counted.
         """
         self._store = store
         self._place = place
@@ -76,9 +71,6 @@ class Rendezvous:
 
     def join(self, *, over: Callable[[], bool]) -> Placement | None:
         """Take a seat, and wait until the life begins.
-
-        Args:
-            over: Whether this pod is to leave; then it does not wait any longer.
 
         Returns:
             The place with the number of the life as its attempt; None where the pod is to leave, or where nothing is
@@ -109,9 +101,7 @@ class Rendezvous:
         A pod that ends well is not started again. Were one to end before the job is done, the others would wait for it
         for ever in the next life.
 
-        Args:
-            over: Whether this pod is to leave.
-            stopped: It is done because its budget was used up: a pod that is started again ends at once.
+        `stopped`: the budget is used up, and a pod that is started again ends at once.
 
         Returns:
             Whether the job is done; False where another life has begun, or this pod is to leave.
@@ -136,10 +126,7 @@ class Rendezvous:
     def leave(self, code: int, *, over: Callable[[], bool], newest: int | None = None) -> None:
         """End this pod's part in the life: leave the seat, and count the life as failed where the code is a failure's.
 
-        Args:
-            code: With which this pod ends.
-            over: Whether this pod is to leave at once.
-            newest: Step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+        `newest` is the step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
 
         Raises:
             StoreError: The store refuses for good to count a failure.
@@ -174,11 +161,7 @@ class Rendezvous:
     ) -> bool:
         """Count a life as failed, once for all its pods.
 
-        Args:
-            code: With which a pod of it ended.
-            over: Whether this pod is to leave.
-            number: Which life; None: this pod's own.
-            newest: Step of the newest whole checkpoint, -1 for none; None on a pod that does not know it.
+        `number` None: this pod's own attempt. `newest` is as in `leave`.
 
         Returns:
             Whether the job has failed for good, so that no pod begins another life.

@@ -41,11 +41,6 @@ _MOST_HELD = 64_000_000
 def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
     """Run one attempt of the job, as one pod of it; where the store refuses for good, this pod ends for good.
 
-    Args:
-        spec: The job.
-        journal: The run's own place in the store.
-        environment: The agent's.
-
     Returns:
         The exit code of the agent (`exits`).
 

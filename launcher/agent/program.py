@@ -14,12 +14,7 @@ from launcher.agent.job import SCHEMA, load
 
 
 def main(arguments: Sequence[str], *, build: str = "source") -> int:
-    """Parse, run, and return the exit code.
-
-    Args:
-        arguments: Without the program's name.
-        build: SHA-256 of the single file this runs from.
-    """
+    """Parse, run, and return the exit code."""
     parser = argparse.ArgumentParser(prog="slipway-agent", description="Run a job's command with checkpoints in S3.")
     version = f"slipway-agent {build[:12]} ({SCHEMA}, Python {platform.python_version()})"
     parser.add_argument("--version", action="version", version=version)

@@ -27,16 +27,7 @@ _LOOK_S, _MARK_LOOK_S = 0.25, 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepServices:
-    """What steps have beside their commands.
-
-    Attributes:
-        store: The plan's place, for the marks.
-        peers: The job's other nodes.
-        notices: What announces an end.
-        log: Where every step is written.
-        start: Starts a command in the job's folder and environment.
-        drain: Whether a node that goes is drained.
-    """
+    """What steps have beside their commands."""
 
     store: Store
     peers: Peers
@@ -72,12 +63,7 @@ class Steps:
         self._services.store.put_new(f"{self._folder}/{which}/{self._services.peers.part}", b"{}\n")
 
     def run(self, when: str, steps: Sequence[StepSpec]) -> Ending | None:
-        """Do the steps that are not done yet, in their order; how the attempt ends, or None: it goes on.
-
-        Args:
-            when: BEFORE or AFTER.
-            steps: All of them.
-        """
+        """Do the steps that are not done yet, in their order; how the attempt ends, or None: it goes on."""
         for number, step in enumerate(steps):
             which = f"{when}-{number}"
             try:

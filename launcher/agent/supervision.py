@@ -66,18 +66,13 @@ class AttemptServices:
     """What an attempt has beside its command.
 
     Attributes:
-        notices: What announces an end.
-        peers: The job's other nodes.
-        scratch: The agent's folder on the node.
         watch: Finds finished checkpoints.
         uploader: Brings them into the store; None where nothing is brought.
         tagging: Tags what is superseded there; None where there is no store.
         rotation: Removes from this node what the trainer has removed from the first one.
-        metrics: What the command reports.
         pace: How often it is to save.
         stillness: Is told of steps and checkpoints.
         forecast: What it will have cost, held against its quote; None where that is not known, or another node does it.
-        log: Where everything is written.
     """
 
     notices: Notices

@@ -68,20 +68,20 @@ class ControlServer:
 
     def _answer(self, connection: "Connection[Any, Any]") -> None:
         with connection, contextlib.suppress(*_BROKEN):
-            asked = safe_json.loads(connection.recv_bytes())
-            connection.send_bytes(json.dumps(self._outcome(asked)).encode())
+            request = safe_json.loads(connection.recv_bytes())
+            connection.send_bytes(json.dumps(self._outcome(request)).encode())
 
-    def _outcome(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        operation = self._operations.get(asked["operation"])
+    def _outcome(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        operation = self._operations.get(request["operation"])
         if operation is None:
-            return {"error": f"no operation {asked['operation']}"}
+            return {"error": f"no operation {request['operation']}"}
         try:
-            return {"result": operation(asked["arguments"])}
+            return {"result": operation(request["arguments"])}
         except (LookupError, ValueError, RuntimeError, OSError) as error:
             return {"error": str(error.args[0] if error.args else error)}
         except Exception as error:
-            logging.getLogger(__name__).exception("operation %s", asked["operation"])
-            return {"error": f"{asked['operation']}: {error!r}"}
+            logging.getLogger(__name__).exception("operation %s", request["operation"])
+            return {"error": f"{request['operation']}: {error!r}"}
 
 
 class ControlClient:

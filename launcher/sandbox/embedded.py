@@ -55,9 +55,9 @@ class EmbeddedServer:
         words.append("--slurm" if with_slurm else "--no-slurm")
         own = {**environment.without_aws(os.environ), MARK: mark}
         reader, writer = os.pipe()
-        with os.fdopen(reader, "rb") as kept, os.fdopen(writer, "wb") as held:
-            self._keeper = _start("keeper", [mark, *map(str, self._paths)], kept, self._log, own)
-            self._server = _start("server", words, subprocess.PIPE, self._log, own, hold=(held.fileno(),))
+        with os.fdopen(reader, "rb") as reading, os.fdopen(writer, "wb") as writing:
+            self._keeper = _start("keeper", [mark, *map(str, self._paths)], reading, self._log, own)
+            self._server = _start("server", words, subprocess.PIPE, self._log, own, inherited=(writing.fileno(),))
 
     def wait(self) -> tuple[int, ControlClient, AccessKey]:
         """Wait until it answers: the port of its AWS, how it is told things, and the key that it takes.
@@ -82,8 +82,8 @@ class EmbeddedServer:
 
     def ready(self) -> dict[str, Any]:
         """What a server that answers says of itself: `port`, `pid`, `control`, `secret`, `key_id`, `key_secret`."""
-        found: dict[str, Any] = safe_json.load(self.folder / READY)
-        return found
+        document: dict[str, Any] = safe_json.load(self.folder / READY)
+        return document
 
     def leave(self) -> None:
         """Have it go on when this process has ended; before that an end of this process, of any kind, ends it."""
@@ -132,7 +132,7 @@ def _is_short(folder: Path) -> bool:
 
 
 def _start(
-    module: str, words: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, hold: tuple[int, ...] = ()
+    module: str, words: list[str], stdin: Any, log: Any, env: Mapping[str, str], *, inherited: tuple[int, ...] = ()
 ) -> "subprocess.Popen[bytes]":
     """Start a module of this package in a session of its own, so that the terminal's Ctrl-C does not reach it."""
     return subprocess.Popen(
@@ -141,6 +141,6 @@ def _start(
         stdout=log,
         stderr=log,
         start_new_session=True,
-        pass_fds=hold,
+        pass_fds=inherited,
         env=env,
     )

@@ -138,7 +138,7 @@ class GuardPlay:
             return
         self.told = self._answer((_TOLD, _WATCHED)) == _TOLD or self.told
 
-    def _answer(self, wanted: tuple[str, ...]) -> str | None:
+    def _answer(self, answers: tuple[str, ...]) -> str | None:
         """What follows the next of some words that it prints, else the word; None where it fails or ends."""
         stream = self._process.stdout if self._process is not None else None
         for line in stream or ():
@@ -146,7 +146,7 @@ class GuardPlay:
             if word == _FAILED:
                 self.failure = rest
                 return None
-            if word in wanted:
+            if word in answers:
                 return rest or word
         self.failure = self.failure or "its process ended"
         return None

@@ -24,13 +24,13 @@ class AccessKey:
     @classmethod
     def random(cls, *, lasts: timedelta | None = None) -> "AccessKey":
         """A new one, with a session token where it lasts for a time."""
-        made = cls(
+        key = cls(
             id="SANDBOX" + "".join(secrets.choice(_LETTERS) for _ in range(_ID_LETTERS)),
             secret=secrets.token_urlsafe(_SECRET_BYTES),
         )
         if lasts is None:
-            return made
-        return cls(id=made.id, secret=made.secret, token=secrets.token_urlsafe(64), ends=datetime.now(UTC) + lasts)
+            return key
+        return cls(id=key.id, secret=key.secret, token=secrets.token_urlsafe(64), ends=datetime.now(UTC) + lasts)
 
 
 Issuer = Callable[[str], AccessKey | None]
@@ -41,11 +41,6 @@ class KeyRing:
     """The keys that a sandbox takes. Safe to use from every thread."""
 
     def __init__(self, issuer: Issuer = lambda _: None) -> None:
-        """Make the owner's key.
-
-        Args:
-            issuer: finds the keys that the emulated IAM and STS have handed out.
-        """
         self.owner = AccessKey.random()
         self._issuer = issuer
         self._granted: dict[str, AccessKey] = {}
@@ -53,12 +48,12 @@ class KeyRing:
 
     def grant(self, lasts: timedelta) -> AccessKey:
         """A key that the owner's processes get for a time."""
-        made = AccessKey.random(lasts=lasts)
+        granted = AccessKey.random(lasts=lasts)
         now = datetime.now(UTC)
         with self._lock:
-            self._granted = {key: each for key, each in self._granted.items() if each.ends is None or each.ends > now}
-            self._granted[made.id] = made
-        return made
+            self._granted = {id_: key for id_, key in self._granted.items() if key.ends is None or key.ends > now}
+            self._granted[granted.id] = granted
+        return granted
 
     def find(self, key_id: str) -> AccessKey | None:
         """A key by its id, also one whose time is over; None where nobody has handed it out."""

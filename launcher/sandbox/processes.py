@@ -31,8 +31,8 @@ def everything() -> Iterator[int]:
 
 def marked(variable: str, value: str) -> set[int]:
     """The processes started with `variable=value` in their environment; zombies show none and are left out."""
-    wanted = f"{variable}={value}".encode()
-    return {pid for pid in everything() if wanted in _read(pid, "environ").split(b"\0")}
+    entry = f"{variable}={value}".encode()
+    return {pid for pid in everything() if entry in _read(pid, "environ").split(b"\0")}
 
 
 def holding(paths: set[Path]) -> set[int]:
@@ -40,8 +40,8 @@ def holding(paths: set[Path]) -> set[int]:
 
     A slurmstepd overwrites its environment with its title, so that `marked` cannot see it.
     """
-    wanted = {str(path) for path in paths}
-    return {pid for pid in everything() if not wanted.isdisjoint(_open_files(pid))}
+    names = {str(path) for path in paths}
+    return {pid for pid in everything() if not names.isdisjoint(_open_files(pid))}
 
 
 def with_descendants(pids: set[int]) -> set[int]:
@@ -50,12 +50,12 @@ def with_descendants(pids: set[int]) -> set[int]:
     for pid in everything():
         status = _status(pid)
         children.setdefault(int(status[1]) if len(status) > 1 else 0, set()).add(pid)
-    found: set[int] = set()
+    processes: set[int] = set()
     front = set(pids)
     while front:
-        found |= front
-        front = set().union(*(children.get(pid, set()) for pid in front)) - found
-    return found
+        processes |= front
+        front = set().union(*(children.get(pid, set()) for pid in front)) - processes
+    return processes
 
 
 def is_running(pid: int) -> bool:
@@ -76,15 +76,15 @@ def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
     deadline = time.monotonic() + within_s
     killed: set[int] = set()
     while True:
-        found = find() - {os.getpid()}
+        pids = find() - {os.getpid()}
         # One that is about to end shows no environment any more, and is found no more.
-        left = {pid for pid in found | killed if is_running(pid)}
-        if not left or time.monotonic() > deadline:
-            return left
+        remaining = {pid for pid in pids | killed if is_running(pid)}
+        if not remaining or time.monotonic() > deadline:
+            return remaining
         # Parents first, as their numbers go: a shell that outlives its child for a moment would write of its end.
-        for pid in sorted(left & found):
+        for pid in sorted(remaining & pids):
             send(pid, signal.SIGKILL)
-        killed |= left
+        killed |= remaining
         time.sleep(_PAUSE_S)
 
 
@@ -93,11 +93,7 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Start a program of the sandbox: nothing to read, one stream for all that it prints, a session of its own.
 
-    Args:
-        words: the program and its arguments.
-        folder: where it runs.
-        environment: all of its variables.
-        output: an open file in place of the pipe.
+    `output` is an open file in place of the pipe.
     """
     return subprocess.Popen(
         words,
@@ -133,12 +129,12 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _open_files(pid: int) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     with suppress(OSError):
         for entry in (_PROC / str(pid) / "fd").iterdir():
             with suppress(OSError):
-                found.add(str(entry.readlink()))
-    return found
+                names.add(str(entry.readlink()))
+    return names
 
 
 def _status(pid: int) -> list[str]:

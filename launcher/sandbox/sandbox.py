@@ -93,15 +93,15 @@ def not_emulated(
     >>> not_emulated({"resources": [entry], "actions": {}}, {})
     (NotEmulated(name='AWS::XRay::Group', reason='moto has no model of this type'),)
     """
-    found = set()
-    for resource in [each for each in resources_of(ledger) if stacks is None or each.stack in stacks]:
+    types = set()
+    for resource in [resource for resource in resources_of(ledger) if stacks is None or resource.stack in stacks]:
         if resource.model == "nothing":
-            found.add((resource.type, resource.reason))
-        found.update((f"{resource.type}.{name}", "accepted and not looked at") for name in resource.ignored)
-    found.update((f"call to {action}", "no such API here") for action in ledger["actions"])
+            types.add((resource.type, resource.reason))
+        types.update((f"{resource.type}.{name}", "accepted and not looked at") for name in resource.ignored)
+    types.update((f"call to {action}", "no such API here") for action in ledger["actions"])
     for cluster, parts in clusters.items():
-        found.update((f"cluster {cluster}: {part}", "checked and not made") for part in parts)
-    return tuple(NotEmulated(name=name, reason=reason) for name, reason in sorted(found))
+        types.update((f"cluster {cluster}: {part}", "checked and not made") for part in parts)
+    return tuple(NotEmulated(name=name, reason=reason) for name, reason in sorted(types))
 
 
 NOTICE_S = 120.0
@@ -151,16 +151,11 @@ class Sandbox:
 
     @classmethod
     def attached(cls, stays: StayingSandbox, *, region: str) -> Self:
-        """One that stays, ready to be used; a block around it leaves it as it is.
-
-        Args:
-            stays: where it is.
-            region: the region that its environment names.
-        """
-        made = cls(region=region, scheduler="local")
-        made._stays, made._mark, made._folder = stays, stays.mark, Path(stays.folder)
-        made._port, made._control, made._key = stays.port, stays.client, stays.key
-        return made
+        """One that stays, ready to be used; a block around it leaves it as it is."""
+        sandbox = cls(region=region, scheduler="local")
+        sandbox._stays, sandbox._mark, sandbox._folder = stays, stays.mark, Path(stays.folder)
+        sandbox._port, sandbox._control, sandbox._key = stays.port, stays.client, stays.key
+        return sandbox
 
     @property
     def stays(self) -> StayingSandbox | None:
@@ -214,19 +209,14 @@ class Sandbox:
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A whole environment to submit a job with. What is a node's own is added there, by its scheduler."""
-        found = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
-        del found["AWS_EC2_METADATA_DISABLED"]
+        variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
+        del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this machine: the first job of each would meet at one port, of its number.
-        found.setdefault("MASTER_PORT", str(_FIRST_PORT + secrets.randbelow(_PORTS)))
-        return found
+        variables.setdefault("MASTER_PORT", str(_FIRST_PORT + secrets.randbelow(_PORTS)))
+        return variables
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
-        """A shell on the head node of a cluster: this machine, with a home folder that ends with the sandbox.
-
-        Args:
-            cluster: the cluster's name.
-            base: the environment that the sandbox's is added to.
-        """
+        """A shell on the head node of a cluster: this machine, with a home folder that ends with the sandbox."""
         self._cluster(cluster)
         own, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -283,8 +273,7 @@ class Sandbox:
     def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:
         """What was deployed or asked for and is not there: whole types, parts of a type, parts of a cluster, calls.
 
-        Args:
-            stacks: the names of the stacks to look at; None for all, the CDK's own CDKToolkit among them.
+        `stacks` None: all stacks, the CDK's own CDKToolkit among them.
         """
         left_out = {cluster["name"]: cluster["left_out"] for cluster in self._call("clusters")}
         return not_emulated(self._call("ledger"), left_out, stacks)
@@ -333,10 +322,7 @@ class Sandbox:
 
         The instance goes when the job on it has left, or when the time is over, whichever is first.
 
-        Args:
-            cluster: the cluster's name.
-            node: the node's name.
-            notice_s: seconds between notice and end.
+        `notice_s` seconds lie between notice and end.
         """
         self._cluster(cluster)
         noticed = datetime.now(UTC)
@@ -348,21 +334,11 @@ class Sandbox:
         return Loss(node=node, noticed_at=noticed, lost_at=lost, replaced_at=datetime.now(UTC), drained=drained)
 
     def fail_node(self, cluster: str, node: str) -> None:
-        """Have a node fail as machines do: without notice, with its disk and all that runs on it.
-
-        Args:
-            cluster: the cluster's name.
-            node: the node's name.
-        """
+        """Have a node fail as machines do: without notice, with its disk and all that runs on it."""
         self._call("lose_node", cluster=cluster, node=node, why="failure")
 
     def replace_node(self, cluster: str, node: str) -> None:
-        """Bring another instance in the place of a node that is gone, as HyperPod's recovery does.
-
-        Args:
-            cluster: the cluster's name.
-            node: the node's name.
-        """
+        """Bring another instance in the place of a node that is gone, as HyperPod's recovery does."""
         self._call("replace_node", cluster=cluster, node=node)
 
     def interrupt_job(self, name: str) -> None:
@@ -384,19 +360,13 @@ class Sandbox:
         self._call("answer", cluster=cluster, up=up)
 
     def guard_play(self, stack: str, module: str, base: Mapping[str, str]) -> GuardPlay:
-        """The guard of a stack, to be called on a clock that runs fast.
-
-        Args:
-            stack: the stack that its function is in.
-            module: its file of templates/guard.
-            base: the environment that the sandbox's is added to.
-        """
+        """The guard of a stack, to be called on a clock that runs fast."""
         own = {**self.process_environment(base), "AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         session = Session(environment=own, region=self.region)
         names = [resource.physical_id for resource in stacks.resources(session, stack) if resource.type == _FUNCTION]
-        found = [functions.describe(session, name).environment for name in names]
+        environments = [functions.describe(session, name).environment for name in names]
         # Another function of the stack may install a chart; the guard is the one that knows where to write "stop".
-        (variables,) = (each for each in found if STOP_VARIABLE in each)
+        (variables,) = (environment for environment in environments if STOP_VARIABLE in environment)
         return GuardPlay(module=module, variables=variables, environment=own)
 
     def stop(self) -> None:
@@ -410,12 +380,12 @@ class Sandbox:
         self._restore_signals()
 
     def _cluster(self, name: str) -> Mapping[str, Any]:
-        found: list[Mapping[str, Any]] = self._call("clusters")
-        for cluster in found:
+        clusters: list[Mapping[str, Any]] = self._call("clusters")
+        for cluster in clusters:
             if cluster["name"] == name:
                 return cluster
-        there = ", ".join(cluster["name"] for cluster in found) or "none"
-        raise ImpossibleError(f"no cluster {name!r} in this sandbox, there are: {there}")
+        names = ", ".join(cluster["name"] for cluster in clusters) or "none"
+        raise ImpossibleError(f"no cluster {name!r} in this sandbox, there are: {names}")
 
     def _call(self, operation: str, **arguments: Any) -> Any:
         if self._control is None:

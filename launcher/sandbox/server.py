@@ -64,8 +64,7 @@ class PortTakenError(Exception):
 def bind(port: int) -> list[socket.socket]:
     """Sockets that listen on one port of every loopback address: "localhost" is 127.0.0.1 for some and ::1 for others.
 
-    Args:
-        port: 0 for any that is free on all of them.
+    `port` 0: any that is free on all of them.
     """
     for _ in range(_TRIES):
         try:
@@ -85,15 +84,15 @@ def bind(port: int) -> list[socket.socket]:
 
 
 def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(_BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
     except OSError:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
 def prepare_environment(folder: Path) -> None:
@@ -114,9 +113,10 @@ def prepare_environment(folder: Path) -> None:
 
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     """What a command finds on a node of Kubernetes: this machine's programs, Python's first, and the sandbox as AWS."""
-    found = {**environment.without_aws(os.environ), **environment.of_sandbox(f"http://localhost:{port}", region, key)}
-    found["PATH"] = f"{Path(sys.executable).parent}:{found.get('PATH', '/usr/bin:/bin')}"
-    return {**found, "SLIPWAY_SANDBOX": "1"}
+    own = environment.of_sandbox(f"http://localhost:{port}", region, key)
+    variables = {**environment.without_aws(os.environ), **own}
+    variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
+    return {**variables, "SLIPWAY_SANDBOX": "1"}
 
 
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:
@@ -210,26 +210,26 @@ class Server:
         """The stacks that exist, but for the CDK's own."""
         from moto.cloudformation.models import cloudformation_backends  # noqa: PLC0415  moto again
 
-        found = [
+        stacks = [
             {"name": stack.name, "status": stack.status, "region": region}
             for region, backend in list(cloudformation_backends[ACCOUNT].items())
             for stack in list(backend.stacks.values())
         ]
-        return sorted((each for each in found if each["name"] != "CDKToolkit"), key=lambda each: each["name"])
+        return sorted((stack for stack in stacks if stack["name"] != "CDKToolkit"), key=lambda stack: stack["name"])
 
     def _make_stand_ins(self, args: Mapping[str, Any]) -> list[str]:
         from launcher.sandbox.aws.existing_clusters import make_existing  # noqa: PLC0415  moto again
         from launcher.sandbox.aws.stand_ins import make_stand_ins  # noqa: PLC0415  moto again
 
         bought = [TrainingPlan.of(plan) for plan in args["training_plans"]]
-        wanted = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
+        cluster = None if args["cluster"] is None else ExistingCluster.of(args["cluster"])
         # Who comes second finds all of it: a cluster has its name before it has its own API.
         with self._making:
-            made = make_stand_ins(
+            created = make_stand_ins(
                 args["region"], args["vpc_id"], args["zones"], args["buckets"], bought, groups=args["security_groups"]
             )
-            is_new = wanted is not None and make_existing(args["region"], wanted, self._registry)
-        return [*made, *([wanted.name] if wanted is not None and is_new else [])]
+            is_new = cluster is not None and make_existing(args["region"], cluster, self._registry)
+        return [*created, *([cluster.name] if cluster is not None and is_new else [])]
 
     def _behave(self, args: Mapping[str, Any]) -> None:
         self._conduct.behaviour = type(self._conduct.behaviour)(**args)
@@ -280,8 +280,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--mark", required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
-    got = parser.parse_args(words)
-    settings = Settings(folder=got.folder, short=got.short, mark=got.mark, port=got.port, with_slurm=got.slurm)
+    args = parser.parse_args(words)
+    settings = Settings(folder=args.folder, short=args.short, mark=args.mark, port=args.port, with_slurm=args.slurm)
     over = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -306,10 +306,10 @@ def main(words: list[str]) -> int:
 
 def _watch_owner(over: threading.Event) -> None:
     """Wait for the end of standard input, whose other end is the owner's; the server ends with it, or stays."""
-    said = b""
+    text = b""
     with suppress(OSError):
-        said = sys.stdin.buffer.read()
-    if said != STAY:
+        text = sys.stdin.buffer.read()
+    if text != STAY:
         over.set()
 
 

@@ -102,10 +102,7 @@ def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
 def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozenset()) -> AccessKey:
     """The key that a request was signed with.
 
-    Args:
-        request: the request.
-        keys: those that are taken.
-        ignored: names in the query that were added after it was signed.
+    `ignored` are names in the query that were added after it was signed.
 
     Raises:
         AccessError: the request has no signature or a wrong one.
@@ -119,12 +116,12 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     claim = _claim_of_query(query) if presigned else _claim_of_header(request.headers)
     key = _key(claim.key, claim.token, keys)
     try:
-        found = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
+        signed_at = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
     except ValueError:
         raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing, or is no date") from None
     if not claim.moment.startswith(claim.day):
         raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
-    signed = found
+    signed = signed_at
     _refuse_another_time(signed, query if presigned else None, claim.service)
     parts = SignedParts(
         method=request.method,
@@ -133,8 +130,8 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
         headers=_headers_signed(request, claim),
         content_hash=_content_hash(request, claim, presigned=presigned),
     )
-    wanted = version_4(parts, secret=key.secret, moment=claim.moment, region=claim.region, service=claim.service)
-    if not compare_digest(wanted.encode(), claim.signature.encode()):
+    expected = version_4(parts, secret=key.secret, moment=claim.moment, region=claim.region, service=claim.service)
+    if not compare_digest(expected.encode(), claim.signature.encode()):
         raise AccessError(
             Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
         )
@@ -142,47 +139,47 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
 
 
 def _claim_of_header(headers: Mapping[str, str]) -> _Claim:
-    algorithm, _, rest = headers.get("authorization", "").partition(" ")
-    found = {name: value for name, _, value in (each.strip().partition("=") for each in rest.split(","))}
-    if algorithm != _ALGORITHM or set(found) != set(_PRESIGNED):
+    algorithm, _, fields = headers.get("authorization", "").partition(" ")
+    values = {name: value for name, _, value in (field.strip().partition("=") for field in fields.split(","))}
+    if algorithm != _ALGORITHM or set(values) != set(_PRESIGNED):
         raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
-    return _claim(found, headers.get("x-amz-date", ""), headers.get("x-amz-security-token", ""))
+    return _claim(values, headers.get("x-amz-date", ""), headers.get("x-amz-security-token", ""))
 
 
 def _claim_of_query(query: Mapping[str, str]) -> _Claim:
-    found = {name: query.get(parameter, "") for name, parameter in _PRESIGNED.items()}
+    values = {name: query.get(parameter, "") for name, parameter in _PRESIGNED.items()}
     if query.get("X-Amz-Algorithm") != _ALGORITHM:
         raise AccessError(Refusal.UNSIGNED, f"the request is not signed with {_ALGORITHM}")
-    return _claim(found, query.get("X-Amz-Date", ""), query.get("X-Amz-Security-Token", ""))
+    return _claim(values, query.get("X-Amz-Date", ""), query.get("X-Amz-Security-Token", ""))
 
 
-def _claim(found: Mapping[str, str], moment: str, token: str) -> _Claim:
-    scope = found["Credential"].split("/")
+def _claim(values: Mapping[str, str], moment: str, token: str) -> _Claim:
+    scope = values["Credential"].split("/")
     if len(scope) != 5 or scope[-1] != "aws4_request" or not scope[0]:  # noqa: PLR2004  key/day/region/service/aws4_request
         raise AccessError(Refusal.UNSIGNED, "the credential is malformed: KEY/DAY/REGION/SERVICE/aws4_request")
     key, day, region, service, _ = scope
-    names = tuple(found["SignedHeaders"].split(";"))
+    names = tuple(values["SignedHeaders"].split(";"))
     return _Claim(
         key=key,
         day=day,
         region=region,
         service=service,
         names=names,
-        signature=found["Signature"],
+        signature=values["Signature"],
         moment=moment,
         token=token,
     )
 
 
 def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
-    found = keys.find(key_id)
-    if found is None:
+    key = keys.find(key_id)
+    if key is None:
         raise AccessError(Refusal.KEY, f"access key {key_id[:100]} is none of this sandbox")
-    if not compare_digest(found.token.encode(), token.encode()):
+    if not compare_digest(key.token.encode(), token.encode()):
         raise AccessError(Refusal.SESSION, f"the session token is not that of access key {key_id}")
-    if found.ends is not None and found.ends <= datetime.now(UTC):
-        raise AccessError(Refusal.EXPIRED, f"access key {key_id} held until {found.ends:%Y-%m-%dT%H:%M:%SZ}")
-    return found
+    if key.ends is not None and key.ends <= datetime.now(UTC):
+        raise AccessError(Refusal.EXPIRED, f"access key {key_id} held until {key.ends:%Y-%m-%dT%H:%M:%SZ}")
+    return key
 
 
 def _refuse_another_time(signed: datetime, query: Mapping[str, str] | None, service: str) -> None:
@@ -216,13 +213,13 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
 def _content_hash(request: Request, claim: _Claim, *, presigned: bool) -> str:
     if presigned and claim.service == "s3":
         return request.query.get("X-Amz-Content-Sha256", _UNSIGNED)
-    said = request.headers.get("x-amz-content-sha256")
-    if said is not None and _HASH.fullmatch(said) is None:
-        return said
-    found = sha256(request.body()).hexdigest()
-    if said not in (None, found):
+    declared = request.headers.get("x-amz-content-sha256")
+    if declared is not None and _HASH.fullmatch(declared) is None:
+        return declared
+    digest = sha256(request.body()).hexdigest()
+    if declared not in (None, digest):
         raise AccessError(Refusal.BODY, "the provided x-amz-content-sha256 header does not match what was computed")
-    return found
+    return digest
 
 
 def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) -> AccessKey:
@@ -239,8 +236,8 @@ def _check_version_2(request: Request, query: Mapping[str, str], keys: KeyRing) 
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
     bucket = host.removesuffix(".localhost") if host.endswith(".localhost") else ""
     target = f"/{bucket}{request.target}" if bucket else request.target
-    wanted = version_2(request.method, target, headers, secret=key.secret, expires=expires)
-    if not compare_digest(wanted.encode(), query["Signature"].encode()):
+    expected = version_2(request.method, target, headers, secret=key.secret, expires=expires)
+    if not compare_digest(expected.encode(), query["Signature"].encode()):
         raise AccessError(
             Refusal.SIGNATURE, "the request signature we calculated does not match the signature you provided"
         )

@@ -113,9 +113,7 @@ def use(folder: Path, name: str) -> None:
 def place(environment: Mapping[str, str], name: str | None = None) -> Path:
     """The file that says where a person's sandbox is; it need not exist.
 
-    Args:
-        environment: says where the person's files are.
-        name: the sandbox's, None for that of the current folder.
+    `name` None: that of the current folder.
     """
     name = used_in(Path()) if name is None else name
     return own_folder(environment) / ("sandbox.json" if name == DEFAULT else f"sandbox-{name}.json")
@@ -123,8 +121,8 @@ def place(environment: Mapping[str, str], name: str | None = None) -> Path:
 
 def find(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
     """The sandbox of a name, or of the current folder; None where it does not run."""
-    found = _recorded(place(environment, name))
-    return found if found is not None and found.running else None
+    sandbox = _recorded(place(environment, name))
+    return sandbox if sandbox is not None and sandbox.running else None
 
 
 def every(environment: Mapping[str, str]) -> tuple[StayingSandbox, ...]:
@@ -161,18 +159,18 @@ def start(
     name = used_in(Path()) if name is None else checked(name)
     with_slurm, path, mark = daemons.chosen(scheduler), place(environment, name), secrets.token_hex(8)
     with _alone(path):
-        there = find(environment, name)
-        if there is None:
+        existing = find(environment, name)
+        if existing is None:
             _end_rest(environment, path)
         else:
             raise ImpossibleError(
-                f"the sandbox {name} runs already, since {there.since}: http://localhost:{there.port}",
+                f"the sandbox {name} runs already, since {existing.since}: http://localhost:{existing.port}",
                 hint="slipway sandbox status shows it, slipway sandbox stop ends it; --name starts another",
             )
         server = EmbeddedServer(mark=mark, port=port, with_slurm=with_slurm)
         try:
             server.wait()
-            made = StayingSandbox(
+            sandbox = StayingSandbox(
                 **server.ready(),
                 name=name,
                 folder=str(server.folder),
@@ -180,21 +178,19 @@ def start(
                 scheduler="slurm" if with_slurm else "local",
                 since=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            write_whole(path, asdict(made))
+            write_whole(path, asdict(sandbox))
             server.leave()
         except BaseException:
             path.unlink(missing_ok=True)
             server.stop()
             raise
-        return made
+        return sandbox
 
 
 def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSandbox | None:
     """End a sandbox that stays, with all that runs in it or is left of it; what it was, None where there is none.
 
-    Args:
-        environment: says where the person's files are.
-        name: the sandbox's, None for that of the current folder.
+    `name` None: that of the current folder.
 
     Raises:
         AwsError: a process of the sandbox does not end.
@@ -206,27 +202,27 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> StayingSand
 
 def _end_rest(environment: Mapping[str, str], path: Path) -> StayingSandbox | None:
     """End whatever there is of the sandbox in a file: its server, what that started, its folder, the file."""
-    found = _recorded(path)
-    if found is None:
+    sandbox = _recorded(path)
+    if sandbox is None:
         return None
     with suppress(ControlError):
-        found.client.call("end")
+        sandbox.client.call("end")
     deadline = time.monotonic() + _END_S
     # The file may be of another day: the number is its server's only where the mark is there as well.
-    while found.pid in processes.marked(processes.MARK, found.mark) and time.monotonic() < deadline:
+    while sandbox.pid in processes.marked(processes.MARK, sandbox.mark) and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
     # The keeper does the same, where it was not killed itself.
-    left = processes.end(lambda: processes.with_descendants(processes.marked(processes.MARK, found.mark)))
-    if left:
-        raise AwsError(f"the sandbox does not end; its processes: {', '.join(map(str, sorted(left)))}")
-    remove([Path(found.folder), link_of(found.mark)])
+    remaining = processes.end(lambda: processes.with_descendants(processes.marked(processes.MARK, sandbox.mark)))
+    if remaining:
+        raise AwsError(f"the sandbox does not end; its processes: {', '.join(map(str, sorted(remaining)))}")
+    remove([Path(sandbox.folder), link_of(sandbox.mark)])
     path.unlink(missing_ok=True)
     # Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow
     own = {name: environment[name] for name in ("HOME", "XDG_CACHE_HOME") if name in environment}
     for host in ("localhost", "127.0.0.1"):
-        kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{found.port}"})
-        shutil.rmtree(kept.parent, ignore_errors=True)
-    return found
+        folder_kept = cache_folder(own | {"AWS_ENDPOINT_URL": f"http://{host}:{sandbox.port}"})
+        shutil.rmtree(folder_kept.parent, ignore_errors=True)
+    return sandbox
 
 
 @contextmanager

@@ -25,10 +25,7 @@ _SILENCE_S = 180.0
 def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Callable[[], bool]) -> None:
     """Restore until every node has the same step.
 
-    Args:
-        peers: The other nodes.
-        restore: Restores the newest whole checkpoint of at most a step (None: of any) and returns its step, or None.
-        over: Whether the attempt has ended meanwhile; then nothing more is done.
+    `restore` restores the newest whole checkpoint of at most a step (None: any) and returns its step, or None.
 
     Raises:
         LostNodeError: Another node is gone.

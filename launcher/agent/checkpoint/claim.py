@@ -41,9 +41,7 @@ class Owner:
     """An entry of `claim.json`.
 
     Attributes:
-        run: Whose checkpoints they are.
         attempt: Of that run, from 1.
-        node: Where its first agent runs.
         token: Names this agent and no other.
         beat: Grows while it lives.
         released: It has ended in good order.
@@ -96,9 +94,6 @@ class Claim(threading.Thread):
 
     def take(self, *, over: Callable[[], bool]) -> None:
         """Become the owner; an owner of another run that gives no sign of life is waited for until it is stale.
-
-        Args:
-            over: Whether the attempt has ended meanwhile; then nothing more is done.
 
         Raises:
             JobSpecError: Another run writes here and is alive.

@@ -17,13 +17,7 @@ _READERS = 8
 
 
 def announce(store: Store, part: Manifest, *, session: str) -> None:
-    """Say that one node's part of a checkpoint is in the store.
-
-    Args:
-        store: The store.
-        part: What this node uploaded.
-        session: This life of the job (`Identity.session`).
-    """
+    """Say that one node's part of a checkpoint is in the store."""
     if part.part is None:
         raise ValueError("a commit is not a part")
     key = manifests.part_key(step=part.step, session=session, part=part.part)
@@ -51,11 +45,7 @@ def missing_parts(store: Store, own: Manifest, *, session: str) -> list[int]:
 def assemble(store: Store, own: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
     """The whole checkpoint that `own` is the first node's part of, when no part is missing.
 
-    Args:
-        store: The store.
-        own: What the first node uploaded.
-        session: This life of the job (`Identity.session`).
-        empty: The nodes that write nothing.
+    `empty` are the nodes that write nothing.
 
     Raises:
         ManifestError: What another node announced is not its part.
@@ -77,11 +67,6 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
 
     A manifest is written once. A step that has one already, of an earlier life of the job or of this one, gets another
     beside it.
-
-    Args:
-        store: The store.
-        manifest: The manifest of all parts.
-        session: This life of the job (`Identity.session`).
 
     Returns:
         What of other content it takes the place of, in words; empty where there is nothing.
@@ -150,10 +135,7 @@ def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint
 def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
     """The checkpoint of a step as the store has it, judged by its manifest and the sizes of its objects.
 
-    Args:
-        store: The store.
-        step: N.
-        sizes: Size by key of every object of the step; those of other steps that it points to are looked up and added.
+    Sizes of objects of other steps that it points to are added to `sizes`.
 
     Returns:
         The manifest, of several the one written last, or None and why the checkpoint is not whole.

@@ -32,11 +32,6 @@ class Question:
     """What the first node asks, about one step at a time."""
 
     def __init__(self, peers: Peers) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            peers: The other nodes of the job.
-        """
         self._peers = peers
         self._number = 0
         self._step: int | None = None
@@ -44,11 +39,6 @@ class Question:
 
     def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
         """Whether the nodes that have sent a part of a step say that it is as it was; asks where that was not asked.
-
-        Args:
-            step: Of which all parts are in the store.
-            nodes: Those that have sent one.
-            gathered: What is known of all nodes.
 
         Raises:
             ManifestError: A part is not as it was.
@@ -76,12 +66,6 @@ class Answers(threading.Thread):
     """Answers the first node's questions, on the others: while the uploads go on, and after them."""
 
     def __init__(self, peers: Peers, sent: Callable[[int], FinishedFolder | None]) -> None:
-        """Prepare the thread.
-
-        Args:
-            peers: The other nodes of the job.
-            sent: The folder of a step that this node has sent, if it has sent one.
-        """
         super().__init__(name="answers", daemon=True)
         self._peers = peers
         self._sent = sent

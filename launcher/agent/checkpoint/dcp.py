@@ -57,12 +57,6 @@ def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
 def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
     """A step's checkpoint as the store has it.
 
-    Args:
-        store: The store.
-        step: N.
-        folder: Its folder below the URI.
-        sizes: Every object's size, from `Store.sizes`.
-
     Returns:
         The checkpoint, or None and why it is not whole.
     """
@@ -169,16 +163,6 @@ class DcpWatch(threading.Thread):
         newest: DcpCheckpoint | None,
         on_taken_over: Callable[[str], None],
     ) -> None:
-        """Prepare the thread.
-
-        Args:
-            store: The store.
-            log: Where every new checkpoint and all trouble is written.
-            claim: Asked at every look.
-            tagging: Tags what a new checkpoint supersedes.
-            newest: The one that the job goes on from.
-            on_taken_over: Told that another agent writes here now.
-        """
         super().__init__(name="dcp-watch", daemon=True)
         self._store = store
         self._log = log

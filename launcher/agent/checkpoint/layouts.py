@@ -285,8 +285,7 @@ class Layouts:
     def listed(self, names: Callable[[str], list[str]]) -> list[str]:
         """The entries of a folder, and those of the folders in it that a line looks into.
 
-        Args:
-            names: Gives the names in a folder below it; of "" those in itself.
+        `names` gives the names in a folder below it; of "" those in itself.
         """
         above = [re.compile(row.names.partition("/")[0]) for row in self.rows if "/" in row.names.replace("[^/]", "")]
         entries = []
@@ -318,13 +317,7 @@ class Layouts:
 
 
 def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
-    """Write what a framework finds its newest checkpoint by: its tracker and its links, after a restore.
-
-    Args:
-        layout: The checkpoint's.
-        folder: The checkpoint folder.
-        names: The checkpoint's entries in it.
-    """
+    """Write what a framework finds its newest checkpoint by: its tracker and its links, after a restore."""
     for name in names:
         tracker = layout.tracker_of(name)
         if tracker is not None:

@@ -25,14 +25,6 @@ class Outputs:
     """Brings the outputs of one attempt to the store."""
 
     def __init__(self, store: Store, log: EventLog, *, run: str, attempt: int) -> None:
-        """Keep the store.
-
-        Args:
-            store: The plan's place.
-            log: Where it is written what came over, and what is missing.
-            run: The run.
-            attempt: Of the run.
-        """
         self._store = store
         self._log = log
         self._run = run
@@ -41,9 +33,7 @@ class Outputs:
     def bring(self, paths: Mapping[str, Path], deadline: float) -> str:
         """Send what is there.
 
-        Args:
-            paths: The files and folders by their names in the store.
-            deadline: Monotonic seconds.
+        `deadline` is in monotonic seconds.
 
         Returns:
             Why the outputs are not in the store; empty if they are.
@@ -125,13 +115,7 @@ class Outputs:
 
 
 def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> tuple[str, int]:
-    """What is in the root of a checkpoint folder and not in the store: the first names, and the bytes of all.
-
-    Args:
-        folder: The checkpoint folder.
-        stored: Names that are checkpoints, or belong to them.
-        outputs: The outputs of the run.
-    """
+    """What is in the root of a checkpoint folder and not in the store: the first names, and the bytes of all."""
     output_paths = {path.resolve() for path in outputs.values()}
     names, total = [], 0
     for path in sorted(folder.iterdir()):

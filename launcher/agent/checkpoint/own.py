@@ -113,16 +113,7 @@ class OwnWatch(threading.Thread):
         timeout_s: float,
         moved: Callable[[], None],
     ) -> None:
-        """Prepare the thread, and say what is there.
-
-        Args:
-            uri: The place.
-            layouts: What counts as a checkpoint.
-            log: Where new checkpoints, silence and trouble are written.
-            interval_s: Seconds between checkpoints.
-            timeout_s: Of a request to S3.
-            moved: Called when something was written.
-        """
+        """Prepare the thread, and say what is there."""
         super().__init__(name="own-watch", daemon=True)
         self._uri, self._log, self._layouts, self._moved = uri, log, layouts, moved
         self._place = place_of(uri, timeout_s=timeout_s)

@@ -40,12 +40,7 @@ class Pace:
     ) -> None:
         """Write the first interval.
 
-        Args:
-            interval_s: To begin with.
-            mtbf_s: Mean seconds between interruptions of the whole job; None: the interval stays.
-            write: Sets the interval for the trainer, in seconds.
-            metrics: Where the costs are written down.
-            log: Where changes and trouble are said.
+        `mtbf_s` is the mean time between interruptions of the whole job; None: the interval stays.
         """
         self._interval_s = interval_s
         self._mtbf_s = mtbf_s

@@ -104,11 +104,6 @@ def _fill(files: list[StoredFile]) -> bool:
 def unpack(pack: Path, files: Iterable[StoredFile], folder: Path) -> str:
     """Write the files of a pack, each if its content is what the manifest says.
 
-    Args:
-        pack: The object's content.
-        files: Those wanted.
-        folder: Where to.
-
     Returns:
         What is wrong with one of them; empty if nothing is.
     """

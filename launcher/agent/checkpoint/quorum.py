@@ -33,14 +33,6 @@ class Quorum:
     """Puts the parts of checkpoints together, on the first node."""
 
     def __init__(self, store: Store, peers: Peers, identity: Identity, *, newest: Manifest | None) -> None:
-        """Keep the store.
-
-        Args:
-            store: Where the parts are announced.
-            peers: The other nodes of the job.
-            identity: The first node.
-            newest: The newest whole checkpoint.
-        """
         self._store = store
         self._peers = peers
         self._session = identity.session
@@ -53,10 +45,7 @@ class Quorum:
     def assembled(self, own: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
         """The whole checkpoint that `own` is the first node's part of; None while a part or a node's word is missing.
 
-        Args:
-            own: What the first node uploaded.
-            newest: The step of the newest checkpoint that the first node has finished.
-            no_more: The first node's command has ended; a node that is gone is not waited for then.
+        `newest` is the newest finished step. With `no_more`, the first node's command has ended: no lost node counts.
 
         Raises:
             ManifestError: It will never be whole.

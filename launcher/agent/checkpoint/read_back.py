@@ -24,15 +24,7 @@ class ReadBack:
     """The one time that a checkpoint is read back while the command goes on; nothing where nobody asks for it."""
 
     def __init__(self, spec: JobSpec, scratch: Scratch, pace: Pace, log: EventLog, *, part: int) -> None:
-        """Have the first checkpoint written at once, where it is wanted.
-
-        Args:
-            spec: The job.
-            scratch: Where it is read into.
-            pace: Of the checkpoints.
-            log: Where it is said how long it took, or why it could not be read.
-            part: This node's number.
-        """
+        """Have the first checkpoint written at once, where it is wanted."""
         self._policy, self._scratch, self._log, self._part = spec.checkpoint, scratch, log, part
         self._wanted = spec.env.get(READ_BACK) == "1"
         if self._wanted:

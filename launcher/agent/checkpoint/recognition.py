@@ -22,10 +22,7 @@ class Recognition:
     def __init__(self, folder: Path, *, interval_s: float, tell: Callable[[str, str], None]) -> None:
         """Nothing has been seen.
 
-        Args:
-            folder: The checkpoint folder; what lies there now was not written by this attempt.
-            interval_s: Seconds between checkpoints.
-            tell: Called with an event's name and the reason.
+        What is in the folder now was not written by this attempt.
         """
         self._there = {path.name: _stamp(path) for path in _entries(folder)}
         self._folder = folder

@@ -64,7 +64,6 @@ class Restore:
     """How checkpoints come back.
 
     Attributes:
-        store: Where from.
         checkpoints: The checkpoint folder; the checkpoint appears in it under its own name, by a rename.
         previous: Folder with checkpoints of an earlier attempt on this node; what is the same is taken from there.
         kept: Finished checkpoints that have no other copy: they are not removed to make room.

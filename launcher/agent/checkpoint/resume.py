@@ -45,13 +45,7 @@ class Backlog:
     """One node's side of it.
 
     Attributes:
-        store: Where checkpoints are.
-        claim: The first node's, taken.
-        scratch: The agent's folder on the node.
-        peers: The job's other nodes.
         identity: This node; of a job in which the first node alone writes, one of one.
-        log: Where everything is written.
-        over: Whether the attempt has ended meanwhile.
     """
 
     store: Store
@@ -212,15 +206,7 @@ class Resumption:
     """Finds the start of an attempt. Waits with patience for a store that fails; a notice ends the wait.
 
     Attributes:
-        policy: The job's checkpoint policy.
-        store: Where checkpoints are.
         claim: The claim to them, taken by the first node before anything else.
-        scratch: The agent's folder on the node.
-        peers: The job's other nodes.
-        identity: Who uploads from this node.
-        layouts: What counts as a checkpoint.
-        notices: What may end the attempt before it begins.
-        log: Where everything is written.
     """
 
     policy: CheckpointSpec

@@ -65,11 +65,7 @@ class Retention:
     def __init__(self, store: Store, *, keep: int, judge: Judge, newest: RetainedCheckpoint | None = None) -> None:
         """Keep the policy.
 
-        Args:
-            store: The store.
-            keep: Whole checkpoints to keep, >= 1.
-            judge: Says which whole checkpoints a step of an earlier life holds.
-            newest: The newest whole checkpoint, which this life goes on from.
+        `keep` is at least 1; this life goes on from `newest`.
         """
         self._store = store
         self._keep = keep
@@ -169,13 +165,7 @@ class Retention:
         return checkpoints
 
     def _judge_once(self, folders: Mapping[str, int], sizes: dict[str, int], *, layouts: frozenset[str]) -> None:
-        """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others.
-
-        Args:
-            folders: The step of each folder to look at.
-            sizes: Size by key of their objects.
-            layouts: The keys of the newest checkpoint.
-        """
+        """Sort what earlier lives left: checkpoints of this layout, no more than may stay, and those of others."""
         for name, step in sorted(folders.items(), key=lambda item: item[1], reverse=True):
             marks = [*commit_keys(step, sizes), *({f"{name}/{DCP_METADATA_NAME}"} & sizes.keys())]
             if name in self._judged or (step in self._committed and len(marks) == 1):

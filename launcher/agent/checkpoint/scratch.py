@@ -174,21 +174,14 @@ class Scratch:
         self._newest_bytes = sum(file.bytes for file in finished.files)
 
     def record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
-        """Write down what a finished checkpoint holds: by that alone the next agent believes it.
-
-        Args:
-            name: Of its folder.
-            hashes: SHA-256 by path.
-        """
+        """Write down what a finished checkpoint holds: by that alone the next agent believes it."""
         self._unsent.vouch(name, hashes)
         self.make_room(self._newest_bytes)  # for the next one
 
     def release(self, step: int, *, layout: str = "") -> None:
         """A step is whole in the store: neither it nor an older one has to be kept here.
 
-        Args:
-            step: N.
-            layout: The key of its layout (`Layouts.key`); empty: as it was.
+        An empty `layout`: as it was.
         """
         self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
         _replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
@@ -302,8 +295,7 @@ class Scratch:
     def _move_checkpoints(self, layouts: Layouts | None) -> None:
         """Move the checkpoints of an earlier attempt to `previous`, where only one of each name is.
 
-        Args:
-            layouts: What counts as a checkpoint; None: the only copies alone.
+        `layouts` None: only what has no other copy.
         """
         only_copies = _paths(self._unsent.kept())
         names = layouts.belongings(self.checkpoints) if layouts is not None else []

@@ -44,10 +44,6 @@ class Tags:
     def put(self, keys: Iterable[str], *, check: Callable[[], None]) -> Iterator[str]:
         """Tag objects as superseded.
 
-        Args:
-            keys: Which.
-            check: Asked before every batch; it raises where no more may be tagged.
-
         Yields:
             The keys that carry the tag; fewer than were asked for when it was stopped.
         """
@@ -148,13 +144,6 @@ class TagParts:
     """What the first node has shared out."""
 
     def __init__(self, store: Store, peers: Peers, *, owner: str) -> None:
-        """Nothing yet.
-
-        Args:
-            store: Where the sheets are.
-            peers: The other nodes of the job.
-            owner: Token of the first node's claim.
-        """
         self._store = store
         self._peers = peers
         self._owner = owner
@@ -170,9 +159,6 @@ class TagParts:
 
     def share_out(self, keys: list[str]) -> list[str]:
         """Write a part of the work on sheets, and forget those that were out.
-
-        Args:
-            keys: What is to be tagged, `PORTION` at most.
 
         Returns:
             What is left, for the caller.
@@ -236,12 +222,6 @@ class TagWorker:
     """What another node does of it."""
 
     def __init__(self, store: Store, peers: Peers) -> None:
-        """Nothing has been taken.
-
-        Args:
-            store: Where the sheets are.
-            peers: The other nodes of the job.
-        """
         self._store = store
         self._peers = peers
         self._seen = 0
@@ -287,15 +267,6 @@ class Tagging(threading.Thread):
     """Tags what a retention finds superseded, whenever it is woken."""
 
     def __init__(self, store: Store, log: EventLog, claim: Claim, retention: Retention, peers: Peers) -> None:
-        """Prepare the thread.
-
-        Args:
-            store: Where the objects are.
-            log: Where it is said what was tagged, and what went wrong.
-            claim: Asked before every batch.
-            retention: Says what is superseded.
-            peers: The other nodes of the job.
-        """
         super().__init__(name="tagging", daemon=True)
         self.retention = retention
         self._log = log
@@ -324,8 +295,7 @@ class Tagging(threading.Thread):
     def finish(self, deadline: float) -> None:
         """Tag what is left, and end the thread; at once where nothing may be tagged before the deadline.
 
-        Args:
-            deadline: Monotonic seconds at which to stop.
+        `deadline` is in monotonic seconds.
         """
         if self._claim.may_tag_at >= deadline:
             self.stop()

@@ -29,8 +29,6 @@ class Unsent:
     """One entry: a finished checkpoint that is not known to be in the store.
 
     Attributes:
-        run: That wrote it.
-        uri: Where it was to go.
         boot: Of the machine: after a crash files may be shorter than they were said to be.
         files: What it held when it was finished.
         life: Of the job, in which it was finished, and with how many nodes; empty where that was not written down.
@@ -89,11 +87,7 @@ class UnsentRecord:
     """The entries of one job's folder on the node. Safe to use from every thread."""
 
     def __init__(self, root: Path) -> None:
-        """Read what is there; what cannot be read says nothing.
-
-        Args:
-            root: The job's folder on the node.
-        """
+        """Read what is there; what cannot be read says nothing."""
         self._path = root / FINISHED_NAME
         self._places = (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME)
         self._lock = threading.Lock()
@@ -126,11 +120,7 @@ class UnsentRecord:
             self._write()
 
     def rename_foreign(self, *, uri: str) -> None:
-        """Give those that were to go elsewhere names of their own, so that nothing of this job takes their place.
-
-        Args:
-            uri: Where this job's checkpoints go.
-        """
+        """Give those that were to go elsewhere names of their own, so that nothing of this job takes their place."""
         for name, entry, place in list(self._there(self._places)):
             if entry.uri != uri and _FOREIGN not in name:
                 new = f"{name}{_FOREIGN}{entry.run}"
@@ -165,9 +155,7 @@ class UnsentRecord:
     def newest(self, *, uri: str, boot: str) -> tuple[str, Unsent] | None:
         """The newest one that can be gone on from, of those in `previous`, and its name.
 
-        Args:
-            uri: Where it must have been meant to go.
-            boot: Of the machine now; only this boot's word counts.
+        Only those of `boot`, the machine's boot now, count.
         """
         for name, entry, _ in self._there(self._places[1:]):
             hashed = entry.hashes.keys() == {file.path for file in entry.files}

@@ -62,14 +62,6 @@ class Sender:
         stored: Iterable[StoredFile] = (),
         digests: Digests | None = None,
     ) -> None:
-        """Keep the store.
-
-        Args:
-            store: Where to.
-            identity: Who uploads.
-            stored: Files of the newest whole checkpoint.
-            digests: What finished folders hold.
-        """
         self._store = store
         self._identity = identity
         self._digests = digests or Digests(lambda *_: None)

@@ -42,9 +42,6 @@ class Backoff:
     def failed(self, *, pressing: bool) -> float:
         """A try has failed.
 
-        Args:
-            pressing: There is no time for long pauses.
-
         Returns:
             Seconds until the next one.
         """
@@ -91,18 +88,6 @@ class Uploader(threading.Thread):
         peers: Peers,
         reports: Reports,
     ) -> None:
-        """Prepare the thread.
-
-        Args:
-            store: Where to.
-            log: Where every upload and all trouble is written.
-            identity: Who uploads.
-            newest: The checkpoint that was restored, which is the newest whole one.
-            tagging: Tags what a new checkpoint supersedes.
-            claim: Asked before every commit.
-            peers: The other nodes of the job.
-            reports: Who is told of what comes of it.
-        """
         super().__init__(name="uploader", daemon=True)
         self._store = store
         self._log = log
@@ -164,8 +149,7 @@ class Uploader(threading.Thread):
     def finish(self, deadline: float) -> list[int]:
         """Bring over what is left and end the thread.
 
-        Args:
-            deadline: Monotonic seconds at which to give up.
+        `deadline` is in monotonic seconds.
 
         Returns:
             The steps that did not get there.

@@ -153,8 +153,7 @@ class CheckpointWatch:
     def poll(self, now: float) -> list[FinishedFolder]:
         """The checkpoints that are finished and were not reported before, in the order of their steps.
 
-        Args:
-            now: Monotonic seconds.
+        `now` is in monotonic seconds.
         """
         guessed = [folder for folder in self._reported.values() if folder is not None and folder.guessed]
         self._look_again(guessed[-1:], now)

@@ -27,10 +27,7 @@ class Board(Protocol):
     def replace(self, name: str, text: str, *, by: int) -> None:
         """Put a text in the place of what is there.
 
-        Args:
-            name: Which.
-            text: Its new content.
-            by: The node that writes it; several may write one at once, and the last one wins.
+        Several nodes may write at once; the last one wins.
         """
 
     def remove_earlier(self) -> None:

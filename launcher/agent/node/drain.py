@@ -13,9 +13,6 @@ def drain_node(reason: str) -> str | None:
     Slurm lets its own user and root do that. Where the job's user is neither, and may become root without a password,
     as the default users of ParallelCluster's images may, it is asked that way.
 
-    Args:
-        reason: Shown by `sinfo -R`.
-
     Returns:
         None when it is drained, else why not.
     """

@@ -20,9 +20,6 @@ def drivers(root: Path = Path("/")) -> dict[str, str]:
 
     NVIDIA's stands in a line like `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build`
     or `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023`.
-
-    Args:
-        root: below which /proc and /sys are.
     """
     line = _NVRM.search(_text(root / _NVIDIA_FILE) + "\n")
     versions = {NVIDIA: line.group(1) if line is not None else None, NEURON: _text(root / _NEURON_FILE).strip() or None}

@@ -20,15 +20,6 @@ class ForecastWatch:
     def __init__(
         self, quoted: Mapping[str, float], log: EventLog, *, earlier_h: float, reported: Iterable[str], now: float
     ) -> None:
-        """Begin with an attempt.
-
-        Args:
-            quoted: What the job knows of its quote (`forecast.QUOTED`); what it lacks is not known.
-            log: Takes the warnings.
-            earlier_h: Hours of the attempts before.
-            reported: Kinds of warnings that they have logged.
-            now: Monotonic seconds at which the attempt began.
-        """
         self._quoted = quoted
         self._log = log
         self._earlier_h = earlier_h
@@ -70,15 +61,7 @@ class ForecastWatch:
 def watch(
     quoted: Mapping[str, float] | None, events: Path, log: EventLog, *, attempt: int, now: float
 ) -> ForecastWatch | None:
-    """The watch of an attempt; None where the job knows no quote, or not what its earlier attempts have cost.
-
-    Args:
-        quoted: What the job knows of its quote.
-        events: The file of the job's events, in which its earlier attempts have left theirs.
-        log: Takes the warnings.
-        attempt: The attempt's number, from 1.
-        now: Monotonic seconds.
-    """
+    """The watch of an attempt; None where the job knows no quote, or not what its earlier attempts have cost."""
     if quoted is None:
         return None
     earlier = list(_events(events))

@@ -188,13 +188,6 @@ class Listener:
     """What one node hears of those below it."""
 
     def __init__(self, part: int, parts: int, *, now: float) -> None:
-        """Nobody has spoken.
-
-        Args:
-            part: This node.
-            parts: Of the job.
-            now: Monotonic seconds.
-        """
         self._part = part
         self._parts = parts
         self._states: dict[int, dict[str, Any]] = {}
@@ -238,10 +231,7 @@ class Listener:
     def gathered(self, state: Mapping[str, Any], now: float, *, silent_after_s: float) -> Gathered:
         """This node's own state and all that is known of those below it.
 
-        Args:
-            state: This node's.
-            now: Monotonic seconds.
-            silent_after_s: Without a sign of life for so long a node counts as silent.
+        A node counts as silent after `silent_after_s` without a sign of life.
         """
         gathered = own(self._part, state)
         pending = list(children(self._part, self._parts))

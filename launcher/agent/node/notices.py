@@ -213,12 +213,7 @@ class Notices:
         self._watch.start()
 
     def watch_end(self, leaves_at: datetime, *, ends_at: str) -> None:
-        """Give notice at a date, at once if it has passed.
-
-        Args:
-            leaves_at: When the job is to leave, with a zone.
-            ends_at: When the capacity ends, as the notice has it.
-        """
+        """Give notice at a date, at once if it has passed."""
         notice = Notice(source=CAPACITY_END, detail="the capacity ends", at=ends_at, left_s=_LEFT_AT_CAPACITY_END_S)
         wait_s = (leaves_at - datetime.now(timezone.utc)).total_seconds()
         if wait_s <= 0:

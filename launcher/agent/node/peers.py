@@ -54,14 +54,6 @@ class Peers(threading.Thread):
     """One node's ear and voice. With a single node it does nothing."""
 
     def __init__(self, board: Board, place: Placement, log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
-        """Prepare the thread.
-
-        Args:
-            board: Where they leave what they tell each other, this life's own.
-            place: Which node this is.
-            log: Where trouble is said, once.
-            on_notice: Called with every notice of another node.
-        """
         super().__init__(name="peers", daemon=True)
         self._board = board
         self._place = place

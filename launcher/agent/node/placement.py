@@ -34,10 +34,6 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
     agent that `srun` started on every node is one of many; one that the batch script started is alone, however many
     nodes the job has: only in a step does Slurm set `SLURM_STEP_ID`.
 
-    Args:
-        run: Id of the run.
-        environment: The agent's.
-
     Raises:
         JobSpecError: A variable is not a number.
 

@@ -16,9 +16,7 @@ _PRIVATE = 0o700
 def make_private(above: Path, *names: str) -> Path:
     """Make the folders `names` one below the other, and see that each of them is ours alone.
 
-    Args:
-        above: Where; made as well where it is not there.
-        names: Of each level; the first one should name the user.
+    The first of `names` should name the user.
 
     Returns:
         The last one.

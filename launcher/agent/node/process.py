@@ -29,11 +29,7 @@ class Command:
     ) -> None:
         """Start it. It does not outlive this process: the kernel kills it when this thread ends.
 
-        Args:
-            arguments: The command.
-            workdir: Where.
-            environment: All of it.
-            record: Called with the id of the new process group in the new process, before the command is in it.
+        `record` is called with the new process group's id, in the new process, before the command runs.
         """
         self.marks = {name: environment[name] for name in _MARKS if name in environment}
         """Variables in the environment of this command's processes and of no other."""

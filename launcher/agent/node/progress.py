@@ -75,10 +75,7 @@ class Watchdog:
     def __init__(self, *, hung_s: float | None, armed: bool, now: float) -> None:
         """Begin.
 
-        Args:
-            hung_s: Seconds without a step after which the command hangs; None: it never does.
-            armed: Count from now; else from the first step.
-            now: Monotonic seconds.
+        `hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step.
         """
         self._hung_s = hung_s
         self._since = now if armed else None

@@ -110,12 +110,7 @@ class Process:
 
 
 def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
-    """A command's processes: those below it, and others that have the variables `marks` in their environment.
-
-    Args:
-        root: The command's first process.
-        marks: Variables that tell this command's processes from all others of the node.
-    """
+    """A command's processes: those below it, and others that have the variables `marks` in their environment."""
     parents: dict[int, tuple[int, int]] = {}
     for entry in _PROC.iterdir():
         if entry.name.isdigit() and (stat := _stat_of(int(entry.name))):
@@ -139,12 +134,7 @@ def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
 
 
 def ranks(processes: Iterable[Process], root: int) -> tuple[Process, ...]:
-    """The processes that train, in the order of their numbers; empty where none is there yet.
-
-    Args:
-        processes: What `find_processes` found.
-        root: The command's first process.
-    """
+    """The processes that train, in the order of their numbers; empty where none is there yet."""
     tree = _Tree(processes)
     if any(process.program in _OF_OTHERS for process in tree.of.values()):
         return ()
@@ -267,13 +257,6 @@ class Shutdown:
     """
 
     def __init__(self, command: Command, *, signal_name: str, log: EventLog) -> None:
-        """Nothing ends yet.
-
-        Args:
-            command: What is to be ended.
-            signal_name: `checkpoint.signal` of the job: auto, SIGUSR1, SIGTERM or none.
-            log: Where each signal is written.
-        """
         self._command = command
         self._signal_name = signal_name
         self._log = log

@@ -21,13 +21,6 @@ class StepDaemon(threading.Thread):
     """Watches the parent of an agent that runs in a step of Slurm; elsewhere it does nothing."""
 
     def __init__(self, environment: Mapping[str, str], log: EventLog, *, on_notice: Callable[[Notice], None]) -> None:
-        """Remember who started this process.
-
-        Args:
-            environment: The agent's.
-            log: Where it is said when the job cannot be put back.
-            on_notice: Called once, when the daemon is gone.
-        """
         super().__init__(name="step-daemon", daemon=True)
         self._job = environment.get("SLURM_JOB_ID", "") if "SLURM_STEP_ID" in environment else ""
         self._log = log

@@ -8,12 +8,6 @@ class StoreBoard:
     """The objects of one life of a job. What earlier lives have left is a few small objects, and stays."""
 
     def __init__(self, store: Store, folder: str) -> None:
-        """Keep where it is.
-
-        Args:
-            store: The store.
-            folder: The life's own place in it.
-        """
         self._store = store
         self._folder = folder
 

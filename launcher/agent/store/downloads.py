@@ -32,12 +32,6 @@ class Body:
     """One answer's body, of a length that S3 has said."""
 
     def __init__(self, stream: Any, length: int) -> None:
-        """Nothing is read yet.
-
-        Args:
-            stream: botocore's.
-            length: Bytes, as the answer's head says.
-        """
         self._stream = stream
         self._left = self._length = length
         self._raw = getattr(stream, "_raw_stream", None)
@@ -90,13 +84,6 @@ class Downloads(Transfers):
     """Downloads into files; what is in a file before its transfer is done is not whole."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
-        """Start the workers.
-
-        Args:
-            client: boto3's.
-            bucket: Where from.
-            prefix: What keys are relative to.
-        """
         super().__init__()
         self._client = client
         self._bucket = bucket
@@ -111,10 +98,7 @@ class Downloads(Transfers):
     def download(self, key: str, path: Path, size: int) -> Incoming:
         """Start a download.
 
-        Args:
-            key: Which object.
-            path: The file, which is made anew.
-            size: Of the object, in bytes; of a longer one the rest stays away.
+        Of an object longer than `size`, the rest stays away.
 
         Returns:
             The file on its way; its result is the SHA-256 of what arrived.

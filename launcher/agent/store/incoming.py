@@ -20,13 +20,6 @@ class Incoming:
     """
 
     def __init__(self, key: str, path: Path, size: int) -> None:
-        """Nothing has arrived yet.
-
-        Args:
-            key: Which object.
-            path: The file, which is there.
-            size: Of the object, in bytes.
-        """
         self.key = key
         self.path = path
         self._parts = deque(parts(size))

@@ -57,12 +57,6 @@ class Journal(threading.Thread):
     """Keeps files of this node in the store."""
 
     def __init__(self, store: Store, on_trouble: Callable[[str], None]) -> None:
-        """Nothing is kept yet.
-
-        Args:
-            store: Where they are kept.
-            on_trouble: Told once when that fails; it is tried again at every look.
-        """
         super().__init__(name="journal", daemon=True)
         self._store = store
         self._on_trouble = on_trouble

@@ -75,11 +75,7 @@ class Store:
         return len(f"{self._prefix}{key}".encode()) <= _LONGEST_KEY_BYTES
 
     def sizes(self, below: str = "") -> dict[str, int]:
-        """The size of every object, by relative key.
-
-        Args:
-            below: What the keys begin with.
-        """
+        """The size of every object, by relative key."""
         return {key: stamp[0] for key, stamp in self.stamps(below).items()}
 
     def stamps(self, below: str = "", *, delimiter: str = "") -> dict[str, tuple[int, float]]:
@@ -142,10 +138,7 @@ class Store:
     def swap_text(self, key: str, text: str, *, before: StoredText | None) -> StoredText | None:
         """Put a small object if it is still what it was: whole or not at all.
 
-        Args:
-            key: Which.
-            text: Its new content.
-            before: What it has to be; None: it must not be there.
+        `before` is what it has to be; None: it must not be there.
 
         Returns:
             What is there now, or None where somebody else was first.

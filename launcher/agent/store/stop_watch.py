@@ -25,12 +25,7 @@ class StopWatch(threading.Thread):
     ) -> None:
         """Prepare the thread.
 
-        Args:
-            uri: `s3://bucket/key` of the object; None: there is none to wait for.
-            on_stop: Called once, with what the guard says of it in words.
-            on_trouble: Called once when the store cannot be asked.
-            look_s: Seconds between two looks.
-            timeout_s: Seconds without a byte after which a request is tried again.
+        `uri` is the object's; None: there is none to wait for.
         """
         super().__init__(name="stop-watch", daemon=True)
         folder, _, self._key = (uri or "").rpartition("/")

@@ -145,11 +145,7 @@ class Uploads(Transfers):
     def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
         """Start the workers.
 
-        Args:
-            client: boto3's.
-            bucket: Where to.
-            prefix: What keys are relative to.
-            max_bytes_s: Upper bound of all of them together; None: no bound.
+        `max_bytes_s` bounds all of them together; None: no bound.
         """
         super().__init__()
         self._bucket = bucket
@@ -209,12 +205,7 @@ class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
 
 
 def store_error(action: str, error: Exception) -> StoreError:
-    """One of boto3's errors as ours.
-
-    Args:
-        action: What was being done.
-        error: What boto3 raised.
-    """
+    """One of boto3's errors as ours."""
     if not isinstance(error, ClientError):
         lasting = isinstance(error, OSError) and error.errno in _LOCAL_AND_LASTING
         return StoreError(f"{action}: {type(error).__name__}: {error}", permanent=lasting)

@@ -36,12 +36,6 @@ class Word(threading.Thread):
     """Writes one object for each event that people must hear of, and tries until it works."""
 
     def __init__(self, uri: str, job: str) -> None:
-        """Prepare the thread.
-
-        Args:
-            uri: `s3://bucket/prefix` where the guard looks.
-            job: The job's name.
-        """
         super().__init__(name="word", daemon=True)
         self._store = Store(uri, timeout_s=_TIMEOUT_S)
         self._job = job

@@ -42,12 +42,6 @@ class AccessLog:
     """A WSGI application that writes down the S3 requests of the one inside it."""
 
     def __init__(self, inner: Application, path: Path) -> None:
-        """Open the log.
-
-        Args:
-            inner: what answers.
-            path: the file, written for the owner alone.
-        """
         self._inner = inner
         self._path = path
         self._lock = threading.Lock()
@@ -89,16 +83,16 @@ def read(path: Path) -> tuple[S3Request, ...]:
     if not path.is_file():
         return ()
     text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    return tuple(S3Request(**safe_json.loads(line)) for line in whole.splitlines())
+    lines = text[: text.rfind("\n") + 1]
+    return tuple(S3Request(**safe_json.loads(line)) for line in lines.splitlines())
 
 
 def service_of(environ: Environ) -> str:
     """The service that a request was signed for, in its header or in its query; S3 where it was not signed."""
     text = environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", ""))
-    _, found, scope = text.partition("Credential=")
+    _, scheme, scope = text.partition("Credential=")
     parts = scope.split(",")[0].split("&")[0].split("/")
-    return parts[3] if found and len(parts) > 3 else "s3"  # noqa: PLR2004  key/day/region/service/aws4_request
+    return parts[3] if scheme and len(parts) > 3 else "s3"  # noqa: PLR2004  key/day/region/service/aws4_request
 
 
 def _request(environ: Environ, status: int, size: int) -> S3Request:

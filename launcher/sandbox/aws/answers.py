@@ -11,15 +11,7 @@ _QUERY = "<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message><
 
 
 def refuse(environ: Environ, start_response: Callable[..., Any], status: str, code: str, message: str) -> list[bytes]:
-    """Answer with an error.
-
-    Args:
-        environ: the request.
-        start_response: of WSGI.
-        status: number and phrase.
-        code: what SDKs go by.
-        message: the sentence.
-    """
+    """Answer with an error."""
     kind = environ.get("CONTENT_TYPE", "")
     if service_of(environ) == "s3":
         kind, text = "text/xml", f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"

@@ -30,49 +30,49 @@ def backend_of(account_id: str, region_name: str) -> S3Backend:
     return s3_backends[account_id][get_partition(region_name)]
 
 
-def _make(wanted: Requested) -> FakeBucket:
-    name = wanted.get("BucketName") or wanted.name
-    definition = {"Type": wanted.type, "Properties": wanted.properties}
-    bucket = FakeBucket.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
-    _apply(wanted, bucket)
+def _make(requested: Requested) -> FakeBucket:
+    name = requested.get("BucketName") or requested.name
+    definition = {"Type": requested.type, "Properties": requested.properties}
+    bucket = FakeBucket.create_from_cloudformation_json(name, definition, requested.account_id, requested.region_name)
+    _apply(requested, bucket)
     return bucket
 
 
-def _change(wanted: Requested, bucket: FakeBucket) -> FakeBucket:
-    if (wanted.get("BucketName") or bucket.name) != bucket.name:
+def _change(requested: Requested, bucket: FakeBucket) -> FakeBucket:
+    if (requested.get("BucketName") or bucket.name) != bucket.name:
         raise ResourceRefusedError("the sandbox does not replace a bucket: keep its name or make a new stack")
     FakeBucket.update_from_cloudformation_json(
         bucket,
         bucket.name,
-        {"Type": wanted.type, "Properties": {**wanted.properties, "BucketName": bucket.name}},
-        wanted.account_id,
-        wanted.region_name,
+        {"Type": requested.type, "Properties": {**requested.properties, "BucketName": bucket.name}},
+        requested.account_id,
+        requested.region_name,
     )
-    _apply(wanted, bucket)
+    _apply(requested, bucket)
     return bucket
 
 
-def _remove(wanted: Requested, bucket: FakeBucket) -> None:
-    if backend_of(wanted.account_id, wanted.region_name).delete_bucket(bucket.name) is None:
+def _remove(requested: Requested, bucket: FakeBucket) -> None:
+    if backend_of(requested.account_id, requested.region_name).delete_bucket(bucket.name) is None:
         raise ResourceRefusedError("The bucket you tried to delete is not empty")
 
 
-def _apply(wanted: Requested, bucket: FakeBucket) -> None:
-    backend, name = backend_of(wanted.account_id, wanted.region_name), bucket.name
-    versioning = wanted.get("VersioningConfiguration")
+def _apply(requested: Requested, bucket: FakeBucket) -> None:
+    backend, name = backend_of(requested.account_id, requested.region_name), bucket.name
+    versioning = requested.get("VersioningConfiguration")
     if versioning:
         backend.put_bucket_versioning(name, versioning["Status"])
-    block = wanted.get("PublicAccessBlockConfiguration")
+    block = requested.get("PublicAccessBlockConfiguration")
     if block:
         words = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
         backend.put_public_access_block(name, {word: _text(block.get(word, False)) for word in words})
-    ownership = wanted.get("OwnershipControls")
+    ownership = requested.get("OwnershipControls")
     if ownership:
         backend.put_bucket_ownership_controls(name, ownership["Rules"][0]["ObjectOwnership"])
-    lifecycle = wanted.get("LifecycleConfiguration")
+    lifecycle = requested.get("LifecycleConfiguration")
     if lifecycle:
         backend.put_bucket_lifecycle_configuration(name, [_rule(rule) for rule in lifecycle["Rules"]])
-    logging = wanted.get("LoggingConfiguration", {})
+    logging = requested.get("LoggingConfiguration", {})
     # Straight into the bucket: moto would ask the target for a grant in its access control list.
     bucket.logging = {
         name: logging.get(key, "")
@@ -129,18 +129,18 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value).lower()
 
 
-def _put_policy(wanted: Requested, before: Any = None) -> Created:
+def _put_policy(requested: Requested, before: Any = None) -> Created:
     del before
-    bucket = wanted.need("Bucket")
-    policy = json.dumps(wanted.need("PolicyDocument")).encode()
-    backend_of(wanted.account_id, wanted.region_name).put_bucket_policy(bucket, policy)
+    bucket = requested.need("Bucket")
+    policy = json.dumps(requested.need("PolicyDocument")).encode()
+    backend_of(requested.account_id, requested.region_name).put_bucket_policy(bucket, policy)
     return Created(physical_resource_id=bucket)
 
 
-def _remove_policy(wanted: Requested, policy: Created) -> None:
+def _remove_policy(requested: Requested, policy: Created) -> None:
     """Without its bucket it is gone already, which a deletion takes for done (CloudFormation CLI, handler contract)."""
     with suppress(MissingBucket):
-        backend_of(wanted.account_id, wanted.region_name).delete_bucket_policy(policy.physical_resource_id)
+        backend_of(requested.account_id, requested.region_name).delete_bucket_policy(policy.physical_resource_id)
 
 
 def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResult:

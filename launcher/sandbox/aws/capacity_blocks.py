@@ -38,18 +38,18 @@ def purchase_capacity_block(response: Any) -> ActionResult:
         InvalidParameterValueError: the platform is not in the service's model.
         EC2ClientError: the offering is unknown or already bought.
     """
-    found = _asked(response, "CapacityBlockOfferingId")
+    offering = _asked(response, "CapacityBlockOfferingId")
     platform = _asked(response, "InstancePlatform")
     if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
         raise InvalidParameterValueError(f"({platform}) for parameter InstancePlatform")
-    if not re.fullmatch(r"cb-[0-9a-f]{17}", found):
-        raise EC2ClientError("InvalidCapacityBlockOfferingIdMalformed", f"The offering ID '{found}' is malformed.")
-    offered = offered_blocks(response).get(found)
+    if not re.fullmatch(r"cb-[0-9a-f]{17}", offering):
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdMalformed", f"The offering ID '{offering}' is malformed.")
+    offered = offered_blocks(response).get(offering)
     if offered is None:
-        raise EC2ClientError("InvalidCapacityBlockOfferingIdNotFound", f"The offering ID '{found}' does not exist.")
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdNotFound", f"The offering ID '{offering}' does not exist.")
     if offered.bought or offered.starts_at <= datetime.now(UTC):
-        raise EC2ClientError("InvalidCapacityBlockOfferingIdExpired", f"The offering ID '{found}' is not available.")
-    offered.bought, offered.platform = f"cr-{short_id('cr', found)}", platform
+        raise EC2ClientError("InvalidCapacityBlockOfferingIdExpired", f"The offering ID '{offering}' is not available.")
+    offered.bought, offered.platform = f"cr-{short_id('cr', offering)}", platform
     return ActionResult({"CapacityReservation": _described(response, offered)})
 
 
@@ -65,16 +65,16 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         for offered_block in offered_blocks(response).values()
         if offered_block.bought
     }
-    known = blocks | on_demand_reservations.described(response.ec2_backend)
-    wanted = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
-    for each in wanted:
-        _known(known, each)
-    found = [each for key, each in known.items() if not wanted or key in wanted]
-    for each in response._get_param("Filters") or []:  # noqa: SLF001
-        if each["Name"] not in _FILTERS:
-            raise InvalidParameterValueError(f"({each['Name']}) for parameter Filter")
-        found = [block for block in found if _FILTERS[each["Name"]](block) in each["Values"]]
-    return ActionResult({"CapacityReservations": found})
+    reservations = blocks | on_demand_reservations.described(response.ec2_backend)
+    ids = response._get_param("CapacityReservationIds") or []  # noqa: SLF001  the way moto's own responses read
+    for reservation_id in ids:
+        _known(reservations, reservation_id)
+    matching = [reservation for key, reservation in reservations.items() if not ids or key in ids]
+    for filter_ in response._get_param("Filters") or []:  # noqa: SLF001
+        if filter_["Name"] not in _FILTERS:
+            raise InvalidParameterValueError(f"({filter_['Name']}) for parameter Filter")
+        matching = [block for block in matching if _FILTERS[filter_["Name"]](block) in filter_["Values"]]
+    return ActionResult({"CapacityReservations": matching})
 
 
 def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
@@ -121,7 +121,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
 
 def _described(response: Any, block: Offered) -> dict[str, Any]:
     backend, now = response.ec2_backend, datetime.now(UTC)
-    zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
+    zones = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[backend.region_name]}
     state = "scheduled" if now < block.starts_at else "active" if now < block.ends_at else "expired"
     return {
         "CapacityReservationId": block.bought,
@@ -144,13 +144,13 @@ def _described(response: Any, block: Offered) -> dict[str, Any]:
     }
 
 
-def _known(known: Mapping[str, _Reservation], name: str) -> _Reservation:
+def _known(reservations: Mapping[str, _Reservation], name: str) -> _Reservation:
     if not _RESERVATION.fullmatch(name):
         raise EC2ClientError("InvalidCapacityReservationId.Malformed", f"The Capacity Reservation ID '{name}' is bad.")
-    if name not in known:
+    if name not in reservations:
         message = f"The Capacity Reservation ID '{name}' does not exist."
         raise EC2ClientError("InvalidCapacityReservationId.NotFound", message)
-    return known[name]
+    return reservations[name]
 
 
 def _asked(response: Any, name: str) -> str:

@@ -29,17 +29,17 @@ def describe_inference_component(response: Any) -> ActionResult:
 
 def list_inference_components(response: Any) -> ActionResult:
     """The components of a region, or of an endpoint."""
-    wanted = _parameter(response, "EndpointNameEquals")
-    found = components(response.current_account, response.region).values()
-    shown = [entity for entity in found if wanted in (None, entity.request["EndpointName"])]
+    endpoint = _parameter(response, "EndpointNameEquals")
+    listed = components(response.current_account, response.region).values()
+    shown = [entity for entity in listed if endpoint in (None, entity.request["EndpointName"])]
     return ActionResult({"InferenceComponents": [_summary(entity) for entity in shown]})
 
 
-def _summary(each: Any) -> dict[str, Any]:
-    own = {key: each.request[key] for key in ("EndpointName", "VariantName")}
-    status = {"InferenceComponentStatus": each.shown["InferenceComponentStatus"]}
-    moments = {"CreationTime": each.creation_time, "LastModifiedTime": each.creation_time}
-    return {**each.summary(), **own, **status, **moments, "EndpointArn": each.request["EndpointName"]}
+def _summary(component: Any) -> dict[str, Any]:
+    own = {key: component.request[key] for key in ("EndpointName", "VariantName")}
+    status = {"InferenceComponentStatus": component.shown["InferenceComponentStatus"]}
+    moments = {"CreationTime": component.creation_time, "LastModifiedTime": component.creation_time}
+    return {**component.summary(), **own, **status, **moments, "EndpointArn": component.request["EndpointName"]}
 
 
 def delete_inference_component(response: Any) -> EmptyResult:
@@ -69,8 +69,8 @@ class EmulatedHosts:
         """An object, None where there is none."""
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         store = backend_of(ACCOUNT, _HOME)
-        found = store.get_object(bucket, key) if bucket in store.buckets else None
-        return None if found is None else bytes(found.value)
+        stored = store.get_object(bucket, key) if bucket in store.buckets else None
+        return None if stored is None else bytes(stored.value)
 
     @staticmethod
     def write(uri: str, body: bytes) -> None:

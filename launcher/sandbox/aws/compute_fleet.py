@@ -25,12 +25,12 @@ class Fleets(Protocol):
         """Take all nodes of a cluster away, or bring them back; nothing where there is none of that name."""
 
 
-def make(wanted: Requested, cluster: str) -> None:
+def make(requested: Requested, cluster: str) -> None:
     """The table of a cluster whose fleet runs."""
-    known = dynamodb_backends[wanted.account_id][wanted.region_name]
+    dynamodb = dynamodb_backends[requested.account_id][requested.region_name]
     table = f"{_PREFIX}{cluster}"
-    if table not in known.tables:
-        known.create_table(
+    if table not in dynamodb.tables:
+        dynamodb.create_table(
             table,
             schema=[{"AttributeName": "Id", "KeyType": "HASH"}],
             throughput=None,
@@ -44,26 +44,26 @@ def make(wanted: Requested, cluster: str) -> None:
             deletion_protection_enabled=None,
             warm_throughput=None,
         )
-    known.put_item(table, {**_KEY, "Data": {"M": {"status": {"S": "RUNNING"}, "lastStatusUpdatedTime": {"S": "0"}}}})
+    dynamodb.put_item(table, {**_KEY, "Data": {"M": {"status": {"S": "RUNNING"}, "lastStatusUpdatedTime": {"S": "0"}}}})
 
 
-def is_stopped(wanted: Requested, cluster: str) -> bool:
+def is_stopped(requested: Requested, cluster: str) -> bool:
     """Whether no node of a cluster can come (`has_running_capacity` in pcluster/models/cluster.py)."""
-    row = dynamodb_backends[wanted.account_id][wanted.region_name].get_item(f"{_PREFIX}{cluster}", _KEY, None)
+    row = dynamodb_backends[requested.account_id][requested.region_name].get_item(f"{_PREFIX}{cluster}", _KEY, None)
     return row is not None and row.to_json()["Attributes"]["Data"]["M"]["status"]["S"] == "STOPPED"
 
 
-def stop(wanted: Requested, cluster: str, fleets: Fleets) -> None:
+def stop(requested: Requested, cluster: str, fleets: Fleets) -> None:
     """Have the fleet of a cluster be stopped, as it was before an update."""
-    backend, table = dynamodb_backends[wanted.account_id][wanted.region_name], f"{_PREFIX}{cluster}"
+    backend, table = dynamodb_backends[requested.account_id][requested.region_name], f"{_PREFIX}{cluster}"
     data = {"status": {"S": "STOP_REQUESTED"}, "lastStatusUpdatedTime": {"S": "0"}}
     backend.put_item(table, {**_KEY, "Data": {"M": data}})
     _follow(backend, table, fleets)
 
 
-def remove(wanted: Requested, cluster: str) -> None:
+def remove(requested: Requested, cluster: str) -> None:
     """The table goes with its cluster."""
-    dynamodb_backends[wanted.account_id][wanted.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
+    dynamodb_backends[requested.account_id][requested.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
 
 
 def install(fleets: Fleets) -> None:
@@ -76,8 +76,8 @@ def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]
     """Moto's answer, after which the nodes do what the row asks for."""
 
     @wraps(written)
-    def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **rest: Any) -> Any:
-        answer = written(backend, table_name, *args, **rest)
+    def answered(backend: DynamoDBBackend, table_name: str, *args: Any, **options: Any) -> Any:
+        answer = written(backend, table_name, *args, **options)
         name = table_name.rpartition("/")[2]
         if name.startswith(_PREFIX):
             _follow(backend, name, fleets)

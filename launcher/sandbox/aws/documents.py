@@ -31,15 +31,15 @@ _INPUTS = frozenset(
 )
 
 
-def _ssm(wanted: Requested) -> SimpleSystemManagerBackend:
-    return ssm_backends[wanted.account_id][wanted.region_name]
+def _ssm(requested: Requested) -> SimpleSystemManagerBackend:
+    return ssm_backends[requested.account_id][requested.region_name]
 
 
-def _document(wanted: Requested) -> Created:
-    content = wanted.need("Content")
-    _refuse_unless_shell(wanted.get("DocumentType"), content)
-    name = wanted.get("Name") or wanted.name
-    _ssm(wanted).create_document(
+def _document(requested: Requested) -> Created:
+    content = requested.need("Content")
+    _refuse_unless_shell(requested.get("DocumentType"), content)
+    name = requested.get("Name") or requested.name
+    _ssm(requested).create_document(
         content=json.dumps(content),
         requires=[],
         attachments=[],
@@ -48,7 +48,7 @@ def _document(wanted: Requested) -> Created:
         document_type="Session",
         document_format="JSON",
         target_type="",
-        tags=wanted.get("Tags", []),
+        tags=requested.get("Tags", []),
     )
     return Created(physical_resource_id=name)
 
@@ -66,15 +66,17 @@ def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
         raise ResourceRefusedError(f"InvalidDocumentContent: unknown inputs {', '.join(unknown)}")
 
 
-def _change(wanted: Requested, before: Created) -> Created:
+def _change(requested: Requested, before: Created) -> Created:
     """Another in its place, as UpdateMethod Replace, the default, has it."""
-    made = _document(wanted)
-    _remove(wanted, before)
-    return made
+    created = _document(requested)
+    _remove(requested, before)
+    return created
 
 
-def _remove(wanted: Requested, document: Created) -> None:
-    _ssm(wanted).delete_document(name=document.physical_resource_id, document_version="", version_name="", force=True)
+def _remove(requested: Requested, document: Created) -> None:
+    _ssm(requested).delete_document(
+        name=document.physical_resource_id, document_version="", version_name="", force=True
+    )
 
 
 MODELS = (Model(type="AWS::SSM::Document", make=_document, change=_change, remove=_remove),)

@@ -61,14 +61,8 @@ class Hosts(Protocol):
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where the cluster is gone."""
 
-    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Install what a chart or an add-on brings: kinds of operators, and objects.
-
-        Args:
-            name: the cluster's.
-            operators: whose kinds are served from then on.
-            objects: to be created.
-            word: what a report says of it, empty for nothing.
 
         Raises:
             ClusterFailedError: the cluster refuses an object.
@@ -88,32 +82,32 @@ class Hosts(Protocol):
         """Stop a cluster; nothing where there is none of that name."""
 
 
-def _eks(wanted: Requested) -> EKSBackend:
-    return eks_backends[wanted.account_id][wanted.region_name]
+def _eks(requested: Requested) -> EKSBackend:
+    return eks_backends[requested.account_id][requested.region_name]
 
 
-def _cluster(wanted: Requested) -> Cluster:
-    name = wanted.need("ClusterName")
-    found = _eks(wanted).clusters.get(name)
-    if found is None:
+def _cluster(requested: Requested) -> Cluster:
+    name = requested.need("ClusterName")
+    cluster = _eks(requested).clusters.get(name)
+    if cluster is None:
         raise ResourceRefusedError(f"No cluster found for name: {name}.")
-    return found
+    return cluster
 
 
-def _make_cluster(wanted: Requested) -> Created:
-    network = dict(wanted.need("ResourcesVpcConfig"))
-    _refuse_one_zone(wanted, network.get("SubnetIds", []))
+def _make_cluster(requested: Requested) -> Created:
+    network = dict(requested.need("ResourcesVpcConfig"))
+    _refuse_one_zone(requested, network.get("SubnetIds", []))
     if network.get("PublicAccessCidrs") and not _flag(network.get("EndpointPublicAccess", True)):
         raise ResourceRefusedError("publicAccessCidrs are for a cluster whose endpoint is public")
-    group = ec2_backends[wanted.account_id][wanted.region_name].create_security_group(
-        name=f"eks-cluster-sg-{wanted.get('Name') or wanted.name}",
+    group = ec2_backends[requested.account_id][requested.region_name].create_security_group(
+        name=f"eks-cluster-sg-{requested.get('Name') or requested.name}",
         description="EKS created security group",
-        vpc_id=str(_subnet(wanted, network["SubnetIds"][0]).vpc_id),
+        vpc_id=str(_subnet(requested, network["SubnetIds"][0]).vpc_id),
         force=True,
     )
-    cluster = _eks(wanted).create_cluster(
-        name=wanted.get("Name") or wanted.name,
-        role_arn=wanted.need("RoleArn"),
+    cluster = _eks(requested).create_cluster(
+        name=requested.get("Name") or requested.name,
+        role_arn=requested.need("RoleArn"),
         resources_vpc_config={
             "subnetIds": network["SubnetIds"],
             "securityGroupIds": network.get("SecurityGroupIds", []),
@@ -122,8 +116,8 @@ def _make_cluster(wanted: Requested) -> Created:
             "endpointPrivateAccess": _flag(network.get("EndpointPrivateAccess", False)),
             "publicAccessCidrs": network.get("PublicAccessCidrs", []),
         },
-        version=wanted.get("Version"),
-        tags={tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])},
+        version=requested.get("Version"),
+        tags={tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])},
     )
     return Created(
         physical_resource_id=cluster.name,
@@ -136,65 +130,68 @@ def _flag(value: Any) -> bool:
     return value is True or str(value).lower() == "true"
 
 
-def _subnet(wanted: Requested, subnet_id: str) -> Any:
-    return ec2_backends[wanted.account_id][wanted.region_name].get_subnet(subnet_id)
+def _subnet(requested: Requested, subnet_id: str) -> Any:
+    return ec2_backends[requested.account_id][requested.region_name].get_subnet(subnet_id)
 
 
-def _refuse_one_zone(wanted: Requested, subnets: list[str]) -> None:
+def _refuse_one_zone(requested: Requested, subnets: list[str]) -> None:
     """Refuse a control plane whose subnets are not in two zones."""
-    if len({_subnet(wanted, subnet).availability_zone for subnet in subnets}) < 2:  # noqa: PLR2004 - two
+    if len({_subnet(requested, subnet).availability_zone for subnet in subnets}) < 2:  # noqa: PLR2004 - two
         raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
 
 
-def _change_cluster(wanted: Requested, made: Created) -> Created:
-    cluster, network = _eks(wanted).clusters[made.physical_resource_id], dict(wanted.need("ResourcesVpcConfig"))
-    for change in eks_version({"Version": cluster.version}, {"Version": wanted.get("Version")}):
+def _change_cluster(requested: Requested, created: Created) -> Created:
+    cluster, network = (
+        _eks(requested).clusters[created.physical_resource_id],
+        dict(requested.need("ResourcesVpcConfig")),
+    )
+    for change in eks_version({"Version": cluster.version}, {"Version": requested.get("Version")}):
         if change.needs is Needs.NEW_CLUSTER:
             raise ResourceRefusedError(f"Unsupported Kubernetes minor version update from {change.old} to {change.new}")
-    cluster.version = str(wanted.get("Version"))
+    cluster.version = str(requested.get("Version"))
     cluster.resources_vpc_config |= {
         "endpointPublicAccess": _flag(network.get("EndpointPublicAccess", True)),
         "endpointPrivateAccess": _flag(network.get("EndpointPrivateAccess", False)),
         "publicAccessCidrs": network.get("PublicAccessCidrs", []),
     }
-    return made
+    return created
 
 
-def _remove_cluster(wanted: Requested, made: Created) -> None:
-    forget(_eks(wanted).clusters[made.physical_resource_id], wanted.account_id, wanted.region_name)
-    _eks(wanted).delete_cluster(made.physical_resource_id)
+def _remove_cluster(requested: Requested, created: Created) -> None:
+    forget(_eks(requested).clusters[created.physical_resource_id], requested.account_id, requested.region_name)
+    _eks(requested).delete_cluster(created.physical_resource_id)
 
 
-def _make_group(wanted: Requested) -> Created:
-    cluster, given = _cluster(wanted), wanted.need("LaunchTemplate")
-    data = _template(wanted, given["Id"])
-    _refuse_template(data, str(wanted.get("CapacityType")))
-    sizes: Mapping[str, Any] = wanted.need("ScalingConfig")
-    least, most, desired = (int(sizes[each]) for each in ("MinSize", "MaxSize", "DesiredSize"))
+def _make_group(requested: Requested) -> Created:
+    cluster, template = _cluster(requested), requested.need("LaunchTemplate")
+    data = _template(requested, template["Id"])
+    _refuse_template(data, str(requested.get("CapacityType")))
+    sizes: Mapping[str, Any] = requested.need("ScalingConfig")
+    least, most, desired = (int(sizes[key]) for key in ("MinSize", "MaxSize", "DesiredSize"))
     if not least <= desired <= most:
         raise ResourceRefusedError(f"desired capacity {desired} can't be outside of {least} and {most}")
-    name = wanted.get("NodegroupName") or wanted.name
-    _eks(wanted).create_nodegroup(
+    name = requested.get("NodegroupName") or requested.name
+    _eks(requested).create_nodegroup(
         cluster_name=cluster.name,
-        node_role=wanted.need("NodeRole"),
+        node_role=requested.need("NodeRole"),
         nodegroup_name=name,
-        subnets=wanted.need("Subnets"),
+        subnets=requested.need("Subnets"),
         scaling_config={"minSize": least, "maxSize": most, "desiredSize": desired},
-        ami_type=wanted.get("AmiType"),
-        capacity_type=wanted.get("CapacityType"),
-        labels=dict(wanted.get("Labels", {})),
-        launch_template={"id": given["Id"], "version": str(given.get("Version", "1"))},
+        ami_type=requested.get("AmiType"),
+        capacity_type=requested.get("CapacityType"),
+        labels=dict(requested.get("Labels", {})),
+        launch_template={"id": template["Id"], "version": str(template.get("Version", "1"))},
         instance_types=[data["InstanceType"]],
     )
     return Created(physical_resource_id=f"{cluster.name}/{name}", attributes={"NodegroupName": name})
 
 
-def _template(wanted: Requested, template_id: str) -> Mapping[str, Any]:
-    backend = ec2_backends[wanted.account_id][wanted.region_name]
-    found = backend.launch_templates.get(template_id)
-    if found is None:
+def _template(requested: Requested, template_id: str) -> Mapping[str, Any]:
+    backend = ec2_backends[requested.account_id][requested.region_name]
+    template = backend.launch_templates.get(template_id)
+    if template is None:
         raise ResourceRefusedError(f"Launch template {template_id} does not exist")
-    data: Mapping[str, Any] = found.latest_version().data
+    data: Mapping[str, Any] = template.latest_version().data
     return data
 
 
@@ -215,53 +212,53 @@ def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
         raise ResourceRefusedError("a Capacity Block's node group needs the id of its reservation")
 
 
-def _remove_group(wanted: Requested, made: Created) -> None:
-    cluster, _, name = made.physical_resource_id.partition("/")
-    _eks(wanted).delete_nodegroup(cluster, name)
+def _remove_group(requested: Requested, created: Created) -> None:
+    cluster, _, name = created.physical_resource_id.partition("/")
+    _eks(requested).delete_nodegroup(cluster, name)
 
 
-def _make_addon(wanted: Requested) -> Created:
-    cluster, name = _cluster(wanted), wanted.need("AddonName")
-    version = wanted.get("AddonVersion")
+def _make_addon(requested: Requested) -> Created:
+    cluster, name = _cluster(requested), requested.need("AddonName")
+    version = requested.get("AddonVersion")
     if version is not None and not _ADDON_VERSION.fullmatch(version):
         raise ResourceRefusedError(f"Addon version specified is not supported: {version}")
     try:
-        safe_json.loads(wanted.get("ConfigurationValues") or "{}")
+        safe_json.loads(requested.get("ConfigurationValues") or "{}")
     except ValueError as problem:
         raise ResourceRefusedError(f"ConfigurationValue provided in request is not supported: {problem}") from problem
     parts_of(cluster).addons[name] = version or ""
     return Created(physical_resource_id=f"{cluster.name}|{name}", attributes={"Arn": f"{cluster.arn}/addon/{name}"})
 
 
-def _make_entry(wanted: Requested) -> Created:
-    cluster, principal = _cluster(wanted), wanted.need("PrincipalArn")
-    for policy in wanted.get("AccessPolicies", []):
+def _make_entry(requested: Requested) -> Created:
+    cluster, principal = _cluster(requested), requested.need("PrincipalArn")
+    for policy in requested.get("AccessPolicies", []):
         if not _ACCESS_POLICY.fullmatch(policy["PolicyArn"]):
             raise ResourceRefusedError(f"The policyArn parameter format is not valid: {policy['PolicyArn']}")
     if principal in parts_of(cluster).entries:
         raise ResourceRefusedError("The specified access entry resource is already in use on this cluster.")
-    parts_of(cluster).entries[principal] = list(wanted.get("AccessPolicies", []))
+    parts_of(cluster).entries[principal] = list(requested.get("AccessPolicies", []))
     return Created(
         physical_resource_id=f"{principal}|{cluster.name}", attributes={"AccessEntryArn": f"{cluster.arn}/{principal}"}
     )
 
 
-def _make_association(wanted: Requested) -> Created:
-    cluster = _cluster(wanted)
-    name = f"{wanted.need('Namespace')}/{wanted.need('ServiceAccount')}"
-    place = wanted.need("Namespace"), wanted.need("ServiceAccount")
+def _make_association(requested: Requested) -> Created:
+    cluster = _cluster(requested)
+    name = f"{requested.need('Namespace')}/{requested.need('ServiceAccount')}"
+    place = requested.need("Namespace"), requested.need("ServiceAccount")
     if place in parts_of(cluster).pod_roles:
         raise ResourceRefusedError("Association already exists")
-    parts_of(cluster).pod_roles[place] = wanted.need("RoleArn")
-    return Created(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": wanted.name})
+    parts_of(cluster).pod_roles[place] = requested.need("RoleArn")
+    return Created(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": requested.name})
 
 
-def _keep(_wanted: Requested, made: Any) -> Any:
+def _keep(_requested: Requested, made: Any) -> Any:
     """What is changed stays as it is: nothing of it is looked at."""
     return made
 
 
-def _nothing(_wanted: Requested, _made: Any) -> None:
+def _nothing(_requested: Requested, _created: Any) -> None:
     """It goes with its cluster."""
 
 
@@ -284,70 +281,70 @@ class Eks:
             *_WITHOUT_MACHINES,
         )
 
-    def _make_cluster(self, wanted: Requested) -> Created:
-        made = _make_cluster(wanted)
-        cluster = _eks(wanted).clusters[made.physical_resource_id]
+    def _make_cluster(self, requested: Requested) -> Created:
+        created = _make_cluster(requested)
+        cluster = _eks(requested).clusters[created.physical_resource_id]
         try:
-            cluster.endpoint = self.hosts.host(cluster.name, wanted.region_name)
+            cluster.endpoint = self.hosts.host(cluster.name, requested.region_name)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
         # It answers on loopback, without TLS.
         cluster.certificate_authority = {}
         own = {"Endpoint": cluster.endpoint, "CertificateAuthorityData": ""}
-        return Created(physical_resource_id=cluster.name, attributes={**made.attributes, **own})
+        return Created(physical_resource_id=cluster.name, attributes={**created.attributes, **own})
 
-    def _remove_cluster(self, wanted: Requested, made: Created) -> None:
-        _remove_cluster(wanted, made)
-        self.hosts.stop(made.physical_resource_id)
+    def _remove_cluster(self, requested: Requested, created: Created) -> None:
+        _remove_cluster(requested, created)
+        self.hosts.stop(created.physical_resource_id)
 
-    def _make_addon(self, wanted: Requested) -> Created:
-        made = _make_addon(wanted)
-        cluster, _, name = made.physical_resource_id.partition("|")
+    def _make_addon(self, requested: Requested) -> Created:
+        created = _make_addon(requested)
+        cluster, _, name = created.physical_resource_id.partition("|")
         if name in _BRINGS:
             try:
                 self.hosts.install(cluster, _BRINGS[name], (), "")
             except ClusterFailedError as problem:
                 raise ResourceRefusedError(str(problem)) from problem
-        return made
+        return created
 
-    def _make_group(self, wanted: Requested) -> Created:
-        made = _make_group(wanted)
-        cluster, _, group = made.physical_resource_id.partition("/")
+    def _make_group(self, requested: Requested) -> Created:
+        created = _make_group(requested)
+        cluster, _, group = created.physical_resource_id.partition("/")
         try:
-            self.hosts.join(cluster, _machines(wanted, group))
+            self.hosts.join(cluster, _machines(requested, group))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        node_groups.match(_eks(wanted), cluster, group)
-        return made
+        node_groups.match(_eks(requested), cluster, group)
+        return created
 
-    def _change_group(self, wanted: Requested, made: Created) -> Created:
+    def _change_group(self, requested: Requested, created: Created) -> Created:
         """Machines go and come again: EKS replaces those of another template, one after the other."""
-        self._remove_group(wanted, made)
-        return self._make_group(wanted)
+        self._remove_group(requested, created)
+        return self._make_group(requested)
 
-    def _remove_group(self, wanted: Requested, made: Created) -> None:
-        _remove_group(wanted, made)
-        cluster, _, group = made.physical_resource_id.partition("/")
+    def _remove_group(self, requested: Requested, created: Created) -> None:
+        _remove_group(requested, created)
+        cluster, _, group = created.physical_resource_id.partition("/")
         self.hosts.leave(cluster, group)
-        node_groups.end(_eks(wanted), cluster, group)
+        node_groups.end(_eks(requested), cluster, group)
 
 
-def _machines(wanted: Requested, group: str) -> Machines:
+def _machines(requested: Requested, group: str) -> Machines:
     """The machines of a node group: chips by the catalog, EFA interfaces by what its launch template attaches."""
-    data = _template(wanted, wanted.need("LaunchTemplate")["Id"])
+    data = _template(requested, requested.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
-    subnet = _subnet(wanted, wanted.need("Subnets")[0])
+    subnet = _subnet(requested, requested.need("Subnets")[0])
     efa = sum(interface.get("InterfaceType") in _EFA for interface in data.get("NetworkInterfaces", []))
     return Machines(
         group=group,
-        count=int(wanted.need("ScalingConfig")["DesiredSize"]),
+        count=int(requested.need("ScalingConfig")["DesiredSize"]),
         instance_type=data["InstanceType"],
-        capacity_type=str(wanted.get("CapacityType")),
+        capacity_type=str(requested.get("CapacityType")),
         zone=str(subnet.availability_zone),
         zone_id=str(subnet.availability_zone_id),
         room=room_of(facts, efa),
         devices=devices_of(facts, efa),
-        labels=dict(wanted.get("Labels", {})),
+        labels=dict(requested.get("Labels", {})),
     )
 
 
@@ -361,11 +358,11 @@ def room_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
     """What device plugins show of a machine: chips by the catalog, and so many EFA interfaces."""
-    found = {_EFA_RESOURCE: efa}
+    devices = {_EFA_RESOURCE: efa}
     resource = None if facts is None else resource_name(facts)
     if facts is not None and resource is not None:
-        found[resource] = facts.accelerators
-    return {name: str(count) for name, count in found.items() if count}
+        devices[resource] = facts.accelerators
+    return {name: str(count) for name, count in devices.items() if count}
 
 
 _WITHOUT_MACHINES = (

@@ -75,22 +75,22 @@ def install(hosts: Resizable) -> None:
         setattr(EKSResponse, call.__name__, call)
     counted = EKSBackend.update_nodegroup_config
 
-    def update_nodegroup_config(backend: EKSBackend, **asked: Any) -> dict[str, Any]:
+    def update_nodegroup_config(backend: EKSBackend, **request: Any) -> dict[str, Any]:
         """Change a group as moto does, and have as many machines."""
-        sizes = asked.get("scaling_config") or {}
-        known = backend.describe_nodegroup(asked["cluster_name"], asked["nodegroup_name"]).scaling_config
-        wanted = {**known, **sizes}
-        if not wanted["minSize"] <= wanted["desiredSize"] <= wanted["maxSize"]:
-            least, most = wanted["minSize"], wanted["maxSize"]
-            text = f"desired capacity {wanted['desiredSize']} can't be outside of {least} and {most}"
-            raise _invalid(asked["cluster_name"], asked["nodegroup_name"], text)
-        done = counted(backend, **{**asked, "scaling_config": wanted})
+        sizes = request.get("scaling_config") or {}
+        before = backend.describe_nodegroup(request["cluster_name"], request["nodegroup_name"]).scaling_config
+        requested = {**before, **sizes}
+        if not requested["minSize"] <= requested["desiredSize"] <= requested["maxSize"]:
+            least, most = requested["minSize"], requested["maxSize"]
+            text = f"desired capacity {requested['desiredSize']} can't be outside of {least} and {most}"
+            raise _invalid(request["cluster_name"], request["nodegroup_name"], text)
+        done = counted(backend, **{**request, "scaling_config": requested})
         if "desiredSize" in sizes:
             try:
-                hosts.resize(asked["cluster_name"], asked["nodegroup_name"], int(wanted["desiredSize"]))
+                hosts.resize(request["cluster_name"], request["nodegroup_name"], int(requested["desiredSize"]))
             except ClusterFailedError as failure:
-                raise _invalid(asked["cluster_name"], asked["nodegroup_name"], str(failure)) from failure
-            node_groups.match(backend, asked["cluster_name"], asked["nodegroup_name"])
+                raise _invalid(request["cluster_name"], request["nodegroup_name"], str(failure)) from failure
+            node_groups.match(backend, request["cluster_name"], request["nodegroup_name"])
         return done
 
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]
@@ -121,10 +121,10 @@ def _missing(cluster: str, text: str) -> ResourceNotFoundException:
 
 def _asked(response: Any) -> tuple[Cluster, Parts]:
     name = response._get_param("name")  # noqa: SLF001  the way moto's own responses read
-    found = response.eks_backend.clusters.get(name)
-    if found is None:
+    cluster = response.eks_backend.clusters.get(name)
+    if cluster is None:
         raise _missing(name, f"No cluster found for name: {name}.")
-    return found, parts_of(found)
+    return cluster, parts_of(cluster)
 
 
 def describe_addon(response: Any) -> ActionResult:
@@ -149,8 +149,8 @@ def list_associated_access_policies(response: Any) -> ActionResult:
     cluster, parts = _asked(response)
     principal = _principal(response, cluster, parts)
     shown = [
-        {"policyArn": each["PolicyArn"], "accessScope": {"type": each["AccessScope"]["Type"].lower()}}
-        for each in parts.entries[principal]
+        {"policyArn": policy["PolicyArn"], "accessScope": {"type": policy["AccessScope"]["Type"].lower()}}
+        for policy in parts.entries[principal]
     ]
     return ActionResult({"clusterName": cluster.name, "principalArn": principal, "associatedAccessPolicies": shown})
 
@@ -191,8 +191,8 @@ def create_pod_identity_association(response: Any) -> ActionResult:
     """Grant a role to the pods of a service account, once."""
     cluster, parts = _asked(response)
     namespace, account, role = (
-        str(response._get_param(each))  # noqa: SLF001  the same
-        for each in ("namespace", "serviceAccount", "roleArn")
+        str(response._get_param(key))  # noqa: SLF001  the same
+        for key in ("namespace", "serviceAccount", "roleArn")
     )
     if (namespace, account) in parts.pod_roles:
         text = f"Association already exists: {_association(cluster, namespace, account)['associationId']}"
@@ -206,10 +206,10 @@ def create_pod_identity_association(response: Any) -> ActionResult:
 def delete_pod_identity_association(response: Any) -> ActionResult:
     """End it."""
     cluster, parts = _asked(response)
-    wanted = response._get_param("associationId")  # noqa: SLF001  the same
+    association_id = response._get_param("associationId")  # noqa: SLF001  the same
     for namespace, account in parts.pod_roles:
-        found = _association(cluster, namespace, account)
-        if found["associationId"] == wanted:
+        association = _association(cluster, namespace, account)
+        if association["associationId"] == association_id:
             role = parts.pod_roles.pop((namespace, account))
-            return ActionResult({"association": {**found, "roleArn": role}})
-    raise _missing(cluster.name, f"The associationId: {wanted} is not found.")
+            return ActionResult({"association": {**association, "roleArn": role}})
+    raise _missing(cluster.name, f"The associationId: {association_id} is not found.")

@@ -110,12 +110,12 @@ class Live:
             "EndpointStatus": self.endpoint_status,
         }
 
-    def _variant(self, each: Mapping[str, Any]) -> dict[str, Any]:
-        count = self.counts[each["VariantName"]]
-        shown = {key: each[key] for key in ("RoutingConfig", "ManagedInstanceScaling") if key in each}
-        weight = each.get("InitialVariantWeight", 1)
-        found = {"VariantName": each["VariantName"], "CurrentWeight": weight, "DesiredWeight": weight, **shown}
-        return {**found, "CurrentInstanceCount": count, "DesiredInstanceCount": count}
+    def _variant(self, variant: Mapping[str, Any]) -> dict[str, Any]:
+        count = self.counts[variant["VariantName"]]
+        shown = {key: variant[key] for key in ("RoutingConfig", "ManagedInstanceScaling") if key in variant}
+        weight = variant.get("InitialVariantWeight", 1)
+        described = {"VariantName": variant["VariantName"], "CurrentWeight": weight, "DesiredWeight": weight, **shown}
+        return {**described, "CurrentInstanceCount": count, "DesiredInstanceCount": count}
 
 
 @dataclass(slots=True)
@@ -144,200 +144,200 @@ class Endpoints:
             ),
         )
 
-    def _make_endpoint(self, wanted: Requested) -> Created:
-        _check(wanted, "CreateEndpoint", "UpdateEndpoint")
-        name, sagemaker = wanted.get("EndpointName") or wanted.name, _sagemaker(wanted)
+    def _make_endpoint(self, requested: Requested) -> Created:
+        _check(requested, "CreateEndpoint", "UpdateEndpoint")
+        name, sagemaker = requested.get("EndpointName") or requested.name, _sagemaker(requested)
         if name in sagemaker.endpoints:
-            raise ResourceRefusedError(f"Cannot create already existing endpoint {_arn(wanted, 'endpoint', name)}")
-        config = _config(wanted)
-        _alarms(wanted, wanted.get("DeploymentConfig", {}))
-        self._refuse_unless_started(wanted, name)
-        made = Live(
+            raise ResourceRefusedError(f"Cannot create already existing endpoint {_arn(requested, 'endpoint', name)}")
+        config = _config(requested)
+        _alarms(requested, requested.get("DeploymentConfig", {}))
+        self._refuse_unless_started(requested, name)
+        created = Live(
             endpoint_name=name,
-            arn=_arn(wanted, "endpoint", name),
-            request=dict(wanted.properties),
+            arn=_arn(requested, "endpoint", name),
+            request=dict(requested.properties),
             config=config,
-            containers=_containers(wanted, config),
+            containers=_containers(requested, config),
             counts={
                 variant["VariantName"]: variant["InitialInstanceCount"]
                 for variant in config.request["ProductionVariants"]
             },
         )
-        sagemaker.endpoints[name] = made  # type: ignore[assignment]  # asked by name and not by type
-        return Created(physical_resource_id=made.arn, attributes={"EndpointName": name})
+        sagemaker.endpoints[name] = created  # type: ignore[assignment]  # asked by name and not by type
+        return Created(physical_resource_id=created.arn, attributes={"EndpointName": name})
 
-    def _change_endpoint(self, wanted: Requested, before: Created) -> Created:
+    def _change_endpoint(self, requested: Requested, before: Created) -> Created:
         """Another configuration, unless an alarm goes off: then the old one stays, and the endpoint says InService.
 
         CloudFormation is told that all went well, the worse of the two things that may happen on AWS.
         """
-        _check(wanted, "CreateEndpoint", "UpdateEndpoint")
-        live: Any = _sagemaker(wanted).endpoints.get(before.attributes["EndpointName"])
+        _check(requested, "CreateEndpoint", "UpdateEndpoint")
+        live: Any = _sagemaker(requested).endpoints.get(before.attributes["EndpointName"])
         if live is None:
             raise ResourceRefusedError(f"Could not find endpoint {before.physical_resource_id}")
-        config, live.request = _config(wanted), dict(wanted.properties)
+        config, live.request = _config(requested), dict(requested.properties)
         live.last_modified_time = datetime.now(UTC)
-        if config.name == live.config.name or _alarms(wanted, wanted.get("DeploymentConfig", {})):
+        if config.name == live.config.name or _alarms(requested, requested.get("DeploymentConfig", {})):
             return before
-        self._refuse_unless_started(wanted, live.endpoint_name)
-        if not wanted.get("RetainAllVariantProperties"):
+        self._refuse_unless_started(requested, live.endpoint_name)
+        if not requested.get("RetainAllVariantProperties"):
             live.counts = {}
-        kept = {
+        retained = {
             variant["VariantName"]: variant["InitialInstanceCount"] for variant in config.request["ProductionVariants"]
         }
-        live.counts = {name: live.counts.get(name, count) for name, count in kept.items()}
-        live.config, live.containers = config, _containers(wanted, config)
+        live.counts = {name: live.counts.get(name, count) for name, count in retained.items()}
+        live.config, live.containers = config, _containers(requested, config)
         return before
 
-    def _make_component(self, wanted: Requested) -> Created:
-        _check(wanted, "CreateInferenceComponent", "UpdateInferenceComponent")
-        name = wanted.get("InferenceComponentName") or wanted.name
-        if name in components(wanted.account_id, wanted.region_name):
+    def _make_component(self, requested: Requested) -> Created:
+        _check(requested, "CreateInferenceComponent", "UpdateInferenceComponent")
+        name = requested.get("InferenceComponentName") or requested.name
+        if name in components(requested.account_id, requested.region_name):
             raise ResourceRefusedError(f"Cannot create already existing inference component {name}")
-        live: Any = _sagemaker(wanted).endpoints.get(wanted.need("EndpointName"))
-        if live is None or wanted.get("VariantName") not in live.counts:
-            raise ResourceRefusedError(f"Could not find variant {wanted.get('VariantName')} of the endpoint")
-        self._refuse_unless_started(wanted, name, "InferenceComponents")
-        return self._kept_component(wanted, name)
+        live: Any = _sagemaker(requested).endpoints.get(requested.need("EndpointName"))
+        if live is None or requested.get("VariantName") not in live.counts:
+            raise ResourceRefusedError(f"Could not find variant {requested.get('VariantName')} of the endpoint")
+        self._refuse_unless_started(requested, name, "InferenceComponents")
+        return self._kept_component(requested, name)
 
-    def _change_component(self, wanted: Requested, before: Created) -> Created:
+    def _change_component(self, requested: Requested, before: Created) -> Created:
         """Another specification, unless an alarm goes off."""
-        _check(wanted, "CreateInferenceComponent", "UpdateInferenceComponent")
-        if _alarms(wanted, wanted.get("DeploymentConfig", {})):
+        _check(requested, "CreateInferenceComponent", "UpdateInferenceComponent")
+        if _alarms(requested, requested.get("DeploymentConfig", {})):
             return before
         name = str(before.attributes["InferenceComponentName"])
-        self._refuse_unless_started(wanted, name, "InferenceComponents")
-        return self._kept_component(wanted, name)
+        self._refuse_unless_started(requested, name, "InferenceComponents")
+        return self._kept_component(requested, name)
 
     @staticmethod
-    def _kept_component(wanted: Requested, name: str) -> Created:
-        model = wanted.need("Specification").get("ModelName")
-        container = _container(wanted, model)
-        count = wanted.get("RuntimeConfig", {}).get("CopyCount", 1)
-        kept = StoredEntity(
+    def _kept_component(requested: Requested, name: str) -> Created:
+        model = requested.need("Specification").get("ModelName")
+        container = _container(requested, model)
+        count = requested.get("RuntimeConfig", {}).get("CopyCount", 1)
+        entity = StoredEntity(
             kind="InferenceComponent",
             name=name,
-            arn=_arn(wanted, "inference-component", name),
-            request={key: value for key, value in dict(wanted.properties).items() if key != "DeploymentConfig"},
+            arn=_arn(requested, "inference-component", name),
+            request={key: value for key, value in dict(requested.properties).items() if key != "DeploymentConfig"},
             shown={
                 "InferenceComponentStatus": IN_SERVICE,
                 "RuntimeConfig": {"DesiredCopyCount": count, "CurrentCopyCount": count},
                 "Environment": container.get("Environment", {}),
-                "LastDeploymentConfig": wanted.get("DeploymentConfig"),
+                "LastDeploymentConfig": requested.get("DeploymentConfig"),
             },
         )
-        components(wanted.account_id, wanted.region_name)[name] = kept
-        return Created(physical_resource_id=kept.arn, attributes={"InferenceComponentName": name})
+        components(requested.account_id, requested.region_name)[name] = entity
+        return Created(physical_resource_id=entity.arn, attributes={"InferenceComponentName": name})
 
-    def _refuse_unless_started(self, wanted: Requested, name: str, kind: str = "Endpoints") -> None:
+    def _refuse_unless_started(self, requested: Requested, name: str, kind: str = "Endpoints") -> None:
         """Go on when the container comes up; one that does not leaves a line in its log."""
         if self.conduct.behaviour.starts:
             return
         group = f"/aws/sagemaker/{kind}/{name}"
-        known = logs_backends[wanted.account_id][wanted.region_name]
-        if group in known.groups:
+        logs = logs_backends[requested.account_id][requested.region_name]
+        if group in logs.groups:
             stream, moment = f"main/{secrets.token_hex(8)}", int(datetime.now(UTC).timestamp() * 1000)
-            known.create_log_stream(group, stream)
-            known.put_log_events(group, stream, [{"timestamp": moment, "message": "ERROR the model cannot be loaded"}])
+            logs.create_log_stream(group, stream)
+            logs.put_log_events(group, stream, [{"timestamp": moment, "message": "ERROR the model cannot be loaded"}])
         text = f"The primary container of {name} did not pass the ping health check."
         raise ResourceRefusedError(f"{text} Please check CloudWatch logs for this endpoint: {group}")
 
 
-def _make_model(wanted: Requested) -> Created:
-    _check(wanted, "CreateModel")
-    container = wanted.need("PrimaryContainer")
-    wanted.need("ExecutionRoleArn")
+def _make_model(requested: Requested) -> Created:
+    _check(requested, "CreateModel")
+    container = requested.need("PrimaryContainer")
+    requested.need("ExecutionRoleArn")
     uri = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
     bucket = str(uri or "").removeprefix("s3://").partition("/")[0]
-    if uri is not None and bucket not in backend_of(wanted.account_id, wanted.region_name).buckets:
+    if uri is not None and bucket not in backend_of(requested.account_id, requested.region_name).buckets:
         raise ResourceRefusedError(f"Could not access model data at {uri}: there is no bucket {bucket}")
-    return _keep(wanted, "Model", "model", _sagemaker(wanted)._models)  # noqa: SLF001 - moto's own keeping
+    return _keep(requested, "Model", "model", _sagemaker(requested)._models)  # noqa: SLF001 - moto's own keeping
 
 
-def _make_config(wanted: Requested) -> Created:
-    _check(wanted, "CreateEndpointConfig")
-    known = _sagemaker(wanted)._models  # noqa: SLF001 - moto's own keeping
-    for each in wanted.need("ProductionVariants"):
-        name = each.get("ModelName")
-        if name is None and wanted.get("ExecutionRoleArn") is None:
+def _make_config(requested: Requested) -> Created:
+    _check(requested, "CreateEndpointConfig")
+    models = _sagemaker(requested)._models  # noqa: SLF001 - moto's own keeping
+    for variant in requested.need("ProductionVariants"):
+        name = variant.get("ModelName")
+        if name is None and requested.get("ExecutionRoleArn") is None:
             raise ResourceRefusedError("ExecutionRoleArn is required for variants without a model")
-        if name is not None and name not in known:
-            raise ResourceRefusedError(f"Could not find model {_arn(wanted, 'model', name)}")
-    return _keep(wanted, "EndpointConfig", "endpoint-config", _sagemaker(wanted).endpoint_configs)
+        if name is not None and name not in models:
+            raise ResourceRefusedError(f"Could not find model {_arn(requested, 'model', name)}")
+    return _keep(requested, "EndpointConfig", "endpoint-config", _sagemaker(requested).endpoint_configs)
 
 
-def _keep(wanted: Requested, kind: str, part: str, known: Any) -> Created:
+def _keep(requested: Requested, kind: str, part: str, entities: Any) -> Created:
     """Make another one: neither models nor configurations can be changed."""
-    name = wanted.name[:_LONGEST_NAME]
-    if name in known:
-        name = f"{wanted.logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
-    kept = StoredEntity(kind=kind, name=name, arn=_arn(wanted, part, name), request=dict(wanted.properties))
-    known[name] = kept
-    return Created(physical_resource_id=kept.arn, attributes={f"{kind}Name": name})
+    name = requested.name[:_LONGEST_NAME]
+    if name in entities:
+        name = f"{requested.logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
+    entity = StoredEntity(kind=kind, name=name, arn=_arn(requested, part, name), request=dict(requested.properties))
+    entities[name] = entity
+    return Created(physical_resource_id=entity.arn, attributes={f"{kind}Name": name})
 
 
-def _drop(wanted: Requested, made: Created) -> None:
+def _drop(requested: Requested, created: Created) -> None:
     """Remove it; one that somebody has removed before is no failure."""
-    part, _, name = made.physical_resource_id.rpartition(":")[2].partition("/")
-    sagemaker = _sagemaker(wanted)
-    known: dict[str, Any] = {
+    part, _, name = created.physical_resource_id.rpartition(":")[2].partition("/")
+    sagemaker = _sagemaker(requested)
+    entities: dict[str, Any] = {
         "model": sagemaker._models,  # noqa: SLF001 - moto's own keeping
         "endpoint-config": sagemaker.endpoint_configs,
         "endpoint": sagemaker.endpoints,
-        "inference-component": components(wanted.account_id, wanted.region_name),
+        "inference-component": components(requested.account_id, requested.region_name),
     }
-    if part == "endpoint" and _components_of(wanted.account_id, wanted.region_name, name):
+    if part == "endpoint" and _components_of(requested.account_id, requested.region_name, name):
         raise ResourceRefusedError(f"Cannot delete endpoint {name}: it has inference components")
-    known[part].pop(name, None)
+    entities[part].pop(name, None)
 
 
-def _check(wanted: Requested, *operations: str) -> None:
+def _check(requested: Requested, *operations: str) -> None:
     """Hold the properties against the requests that they become."""
-    found = complaints("sagemaker", operations, dict(wanted.properties))
-    if found:
-        raise ResourceRefusedError(f"Properties validation failed: {'; '.join(found)}")
+    problems = complaints("sagemaker", operations, dict(requested.properties))
+    if problems:
+        raise ResourceRefusedError(f"Properties validation failed: {'; '.join(problems)}")
 
 
-def _alarms(wanted: Requested, deployment: Mapping[str, Any]) -> bool:
+def _alarms(requested: Requested, deployment: Mapping[str, Any]) -> bool:
     names = [alarm["AlarmName"] for alarm in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
-    known = cloudwatch_backends[wanted.account_id][wanted.region_name].alarms
-    missing = [name for name in names if name not in known]
+    alarms = cloudwatch_backends[requested.account_id][requested.region_name].alarms
+    missing = [name for name in names if name not in alarms]
     if missing:
         raise ResourceRefusedError(f"Could not find alarms: {', '.join(missing)}")
-    return any(known[name].state_value == _GOING_OFF for name in names)
+    return any(alarms[name].state_value == _GOING_OFF for name in names)
 
 
-def _config(wanted: Requested) -> StoredEntity:
-    name = wanted.need("EndpointConfigName")
-    found: Any = _sagemaker(wanted).endpoint_configs.get(name)
-    if not isinstance(found, StoredEntity):
-        raise ResourceRefusedError(f"Could not find endpoint configuration {_arn(wanted, 'endpoint-config', name)}")
-    return found
+def _config(requested: Requested) -> StoredEntity:
+    name = requested.need("EndpointConfigName")
+    config: Any = _sagemaker(requested).endpoint_configs.get(name)
+    if not isinstance(config, StoredEntity):
+        raise ResourceRefusedError(f"Could not find endpoint configuration {_arn(requested, 'endpoint-config', name)}")
+    return config
 
 
-def _containers(wanted: Requested, config: StoredEntity) -> dict[str, Mapping[str, Any]]:
+def _containers(requested: Requested, config: StoredEntity) -> dict[str, Mapping[str, Any]]:
     variants = config.request["ProductionVariants"]
     return {
-        variant["VariantName"]: _container(wanted, variant.get("ModelName"))
+        variant["VariantName"]: _container(requested, variant.get("ModelName"))
         for variant in variants
         if "ModelName" in variant
     }
 
 
-def _container(wanted: Requested, model: str | None) -> Mapping[str, Any]:
-    found: Any = _sagemaker(wanted)._models.get(str(model))  # noqa: SLF001 - moto's own keeping
-    if not isinstance(found, StoredEntity):
-        raise ResourceRefusedError(f"Could not find model {_arn(wanted, 'model', str(model))}")
-    container: Mapping[str, Any] = found.request["PrimaryContainer"]
+def _container(requested: Requested, model: str | None) -> Mapping[str, Any]:
+    model_entity: Any = _sagemaker(requested)._models.get(str(model))  # noqa: SLF001 - moto's own keeping
+    if not isinstance(model_entity, StoredEntity):
+        raise ResourceRefusedError(f"Could not find model {_arn(requested, 'model', str(model))}")
+    container: Mapping[str, Any] = model_entity.request["PrimaryContainer"]
     return container
 
 
-def _sagemaker(wanted: Requested) -> SageMakerModelBackend:
-    return sagemaker_backends[wanted.account_id][wanted.region_name]
+def _sagemaker(requested: Requested) -> SageMakerModelBackend:
+    return sagemaker_backends[requested.account_id][requested.region_name]
 
 
-def _arn(wanted: Requested, part: str, name: str) -> str:
-    return f"arn:aws:sagemaker:{wanted.region_name}:{wanted.account_id}:{part}/{name}"
+def _arn(requested: Requested, part: str, name: str) -> str:
+    return f"arn:aws:sagemaker:{requested.region_name}:{requested.account_id}:{part}/{name}"
 
 
 _COMPONENTS: dict[tuple[str, str], dict[str, StoredEntity]] = {}
@@ -354,10 +354,10 @@ def _components_of(account: str, region: str, endpoint: str) -> list[StoredEntit
 
 def component(account: str, region: str, name: str) -> StoredEntity:
     """A component."""
-    found = components(account, region).get(name)
-    if found is None:
+    stored = components(account, region).get(name)
+    if stored is None:
         raise ValidationError(message=f"Could not find inference component {name}.")
-    return found
+    return stored
 
 
 def hosted(account: str, region: str, name: str) -> Hosted | None:

@@ -28,51 +28,52 @@ _VALUE = 50
 """Of the priority class; it has no other beside it."""
 
 
-def make_existing(region: str, wanted: ExistingCluster, hosts: Hosts) -> bool:
+def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool:
     """Make a cluster; whether it was not there."""
     backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
-    if wanted.name in backend.clusters:
+    if requested.name in backend.clusters:
         return False
-    role = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{wanted.name}"
-    subnets = [each.id for zone in ec2_backends[DEFAULT_ACCOUNT_ID][region].subnets.values() for each in zone.values()]
+    role = f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:role/{requested.name}"
+    zones = ec2_backends[DEFAULT_ACCOUNT_ID][region].subnets.values()
+    subnets = [subnet.id for zone in zones for subnet in zone.values()]
     cluster = backend.create_cluster(
-        name=wanted.name, role_arn=role, resources_vpc_config={"subnetIds": subnets[:2], "securityGroupIds": []}
+        name=requested.name, role_arn=role, resources_vpc_config={"subnetIds": subnets[:2], "securityGroupIds": []}
     )
-    cluster.endpoint, cluster.certificate_authority = hosts.host(wanted.name, region), {}
-    parts_of(cluster).pod_roles[wanted.namespace, SERVICE_ACCOUNT] = role
-    hosts.join(wanted.name, _machines(region, wanted))
-    hosts.install(wanted.name, wanted.operators, (), "")
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wanted.namespace}}
-    claims = [namespace, *standing(wanted.namespace, wanted.claims)] if wanted.claims else []
-    hosts.put(wanted.name, [*_queue(wanted), *claims])
+    cluster.endpoint, cluster.certificate_authority = hosts.host(requested.name, region), {}
+    parts_of(cluster).pod_roles[requested.namespace, SERVICE_ACCOUNT] = role
+    hosts.join(requested.name, _machines(region, requested))
+    hosts.install(requested.name, requested.operators, (), "")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested.namespace}}
+    claims = [namespace, *standing(requested.namespace, requested.claims)] if requested.claims else []
+    hosts.put(requested.name, [*_queue(requested), *claims])
     return True
 
 
-def _machines(region: str, wanted: ExistingCluster) -> Machines:
-    facts = load().instance_types.get(wanted.instance_type.removeprefix("ml."))
+def _machines(region: str, requested: ExistingCluster) -> Machines:
+    facts = load().instance_types.get(requested.instance_type.removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
     key, value = COMPUTE
     return Machines(
         group="workers",
-        count=wanted.count,
-        instance_type=wanted.instance_type,
-        capacity_type=wanted.capacity_type,
+        count=requested.count,
+        instance_type=requested.instance_type,
+        capacity_type=requested.capacity_type,
         zone=f"{region}a",
-        zone_id=wanted.zone_id,
+        zone_id=requested.zone_id,
         room={**room_of(facts, efa), **devices_of(facts, efa)},
         devices={},
-        labels={HEALTHY.key: HEALTHY.value, key: value} if wanted.managed else {},
-        managed=not wanted.managed,
+        labels={HEALTHY.key: HEALTHY.value, key: value} if requested.managed else {},
+        managed=not requested.managed,
     )
 
 
-def _queue(wanted: ExistingCluster) -> list[dict[str, Any]]:
-    if wanted.queue is None:
+def _queue(requested: ExistingCluster) -> list[dict[str, Any]]:
+    if requested.queue is None:
         return []
-    types = [{"InstanceType": wanted.instance_type, "Count": wanted.count}]
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wanted.namespace}}
-    found = [namespace, *queue_objects(wanted.namespace, wanted.queue, types, preempts="LowerPriority")]
-    if wanted.priority is not None:
-        named = {"metadata": {"name": wanted.priority}, "value": _VALUE}
-        found.append({"apiVersion": f"kueue.x-k8s.io/{VERSION}", "kind": "WorkloadPriorityClass", **named})
-    return found
+    types = [{"InstanceType": requested.instance_type, "Count": requested.count}]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested.namespace}}
+    objects = [namespace, *queue_objects(requested.namespace, requested.queue, types, preempts="LowerPriority")]
+    if requested.priority is not None:
+        named = {"metadata": {"name": requested.priority}, "value": _VALUE}
+        objects.append({"apiVersion": f"kueue.x-k8s.io/{VERSION}", "kind": "WorkloadPriorityClass", **named})
+    return objects

@@ -46,8 +46,8 @@ class Link:
 class LustreFileSystem(FileSystem):
     """moto's, with the state that it leaves out, and its links by their ids."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.links: dict[str, Link] = {}
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,87 +55,90 @@ class LustreFileSystem(FileSystem):
         return {**super().to_dict(), "Lifecycle": "AVAILABLE"}
 
 
-def _fsx(wanted: Requested) -> FSxBackend:
-    return fsx_backends[wanted.account_id][wanted.region_name]
+def _fsx(requested: Requested) -> FSxBackend:
+    return fsx_backends[requested.account_id][requested.region_name]
 
 
-def _make(wanted: Requested) -> Created:
-    kind = wanted.need("FileSystemType")
+def _make(requested: Requested) -> Created:
+    kind = requested.need("FileSystemType")
     if kind != "LUSTRE":
         raise ResourceRefusedError(f"FileSystemType: the sandbox has LUSTRE alone, got {kind}")
     mount_name = secrets.token_hex(4)
-    made = LustreFileSystem(
-        account_id=wanted.account_id,
-        region_name=wanted.region_name,
+    created = LustreFileSystem(
+        account_id=requested.account_id,
+        region_name=requested.region_name,
         file_system_type=kind,
-        storage_capacity=int(wanted.need("StorageCapacity")),
-        storage_type=wanted.get("StorageType", "SSD"),
-        subnet_ids=wanted.need("SubnetIds"),
-        security_group_ids=wanted.get("SecurityGroupIds", []),
-        tags=wanted.get("Tags"),
-        kms_key_id=wanted.get("KmsKeyId"),
+        storage_capacity=int(requested.need("StorageCapacity")),
+        storage_type=requested.get("StorageType", "SSD"),
+        subnet_ids=requested.need("SubnetIds"),
+        security_group_ids=requested.get("SecurityGroupIds", []),
+        tags=requested.get("Tags"),
+        kms_key_id=requested.get("KmsKeyId"),
         windows_configuration=None,
-        lustre_configuration={**wanted.get("LustreConfiguration", {}), "MountName": mount_name},
+        lustre_configuration={**requested.get("LustreConfiguration", {}), "MountName": mount_name},
         ontap_configuration=None,
         open_zfs_configuration=None,
-        backend=_fsx(wanted),
+        backend=_fsx(requested),
     )
-    _fsx(wanted).file_systems[made.file_system_id] = made
-    attributes = {"DNSName": made.dns_name, "LustreMountName": mount_name, "ResourceARN": made.resource_arn}
-    return Created(physical_resource_id=made.file_system_id, attributes=attributes)
+    _fsx(requested).file_systems[created.file_system_id] = created
+    attributes = {"DNSName": created.dns_name, "LustreMountName": mount_name, "ResourceARN": created.resource_arn}
+    return Created(physical_resource_id=created.file_system_id, attributes=attributes)
 
 
-def _change(wanted: Requested, before: Created) -> Created:
-    file_system = _fsx(wanted).file_systems[before.physical_resource_id]
-    file_system.storage_capacity = int(wanted.need("StorageCapacity"))
+def _change(requested: Requested, before: Created) -> Created:
+    file_system = _fsx(requested).file_systems[before.physical_resource_id]
+    file_system.storage_capacity = int(requested.need("StorageCapacity"))
     mount_name = before.attributes["LustreMountName"]
-    file_system.lustre_configuration = {**wanted.get("LustreConfiguration", {}), "MountName": mount_name}
+    file_system.lustre_configuration = {**requested.get("LustreConfiguration", {}), "MountName": mount_name}
     return before
 
 
-def _remove(wanted: Requested, file_system: Created) -> None:
-    _fsx(wanted).file_systems.pop(file_system.physical_resource_id, None)
+def _remove(requested: Requested, file_system: Created) -> None:
+    _fsx(requested).file_systems.pop(file_system.physical_resource_id, None)
 
 
-def _make_link(wanted: Requested) -> Created:
-    file_system, path = _linked(wanted), wanted.need("FileSystemPath")
-    asked = {key: wanted.need(key) if key in _NEEDED else wanted.get(key) for key in _FIXED}
-    asked |= {key: wanted.get(key) for key in ("ImportedFileChunkSize", "S3", "Tags")}
+def _make_link(requested: Requested) -> Created:
+    file_system, path = _linked(requested), requested.need("FileSystemPath")
+    values = {key: requested.need(key) if key in _NEEDED else requested.get(key) for key in _FIXED}
+    values |= {key: requested.get(key) for key in ("ImportedFileChunkSize", "S3", "Tags")}
     id_ = f"dra-{secrets.token_hex(9)[:17]}"
-    arn = f"arn:aws:fsx:{wanted.region_name}:{wanted.account_id}:association/{file_system.file_system_id}/{id_}"
-    made = Link(id=id_, arn=arn, wanted={key: value for key, value in asked.items() if value is not None})
+    arn = f"arn:aws:fsx:{requested.region_name}:{requested.account_id}:association/{file_system.file_system_id}/{id_}"
+    link = Link(id=id_, arn=arn, wanted={key: value for key, value in values.items() if value is not None})
     if not path.startswith("/"):
         raise ResourceRefusedError(f"FileSystemPath: must begin with /, got {path}")
     for other in file_system.links.values():
-        if made.path.startswith(other.path) or other.path.startswith(made.path):
+        if link.path.startswith(other.path) or other.path.startswith(link.path):
             raise ResourceRefusedError(f"FileSystemPath: {path} overlaps with {other.wanted['FileSystemPath']}")
-    file_system.links[id_] = made
+    file_system.links[id_] = link
     return Created(physical_resource_id=id_, attributes={"AssociationId": id_, "ResourceARN": arn})
 
 
-def _linked(wanted: Requested) -> LustreFileSystem:
-    id_, uri = wanted.need("FileSystemId"), wanted.need("DataRepositoryPath")
-    file_system = _fsx(wanted).file_systems.get(id_)
+def _linked(requested: Requested) -> LustreFileSystem:
+    id_, uri = requested.need("FileSystemId"), requested.need("DataRepositoryPath")
+    file_system = _fsx(requested).file_systems.get(id_)
     if not isinstance(file_system, LustreFileSystem):
         raise ResourceRefusedError(f"File system '{id_}' does not exist.")
     bucket = uri.removeprefix(_SCHEME).partition("/")[0]
-    if not uri.startswith(_SCHEME) or bucket not in backend_of(wanted.account_id, wanted.region_name).buckets:
+    if not uri.startswith(_SCHEME) or bucket not in backend_of(requested.account_id, requested.region_name).buckets:
         raise ResourceRefusedError(f"DataRepositoryPath: no bucket of {uri} is there")
     return file_system
 
 
-def _change_link(wanted: Requested, before: Created) -> Created:
+def _change_link(requested: Requested, before: Created) -> Created:
     """In place: what is imported and exported; for the rest another link comes in its place."""
-    old = next(link for link in _all_links(_fsx(wanted)) if link.id == before.physical_resource_id)
-    if any(wanted.get(key) != old.wanted.get(key) for key in _FIXED):
-        _remove_link(wanted, before)
-        return _make_link(wanted)
-    old.wanted = {**old.wanted, **{key: wanted.get(key) for key in ("ImportedFileChunkSize", "S3") if wanted.get(key)}}
+    old = next(link for link in _all_links(_fsx(requested)) if link.id == before.physical_resource_id)
+    if any(requested.get(key) != old.wanted.get(key) for key in _FIXED):
+        _remove_link(requested, before)
+        return _make_link(requested)
+    old.wanted = {
+        **old.wanted,
+        **{key: requested.get(key) for key in ("ImportedFileChunkSize", "S3") if requested.get(key)},
+    }
     return before
 
 
-def _remove_link(wanted: Requested, link: Created) -> None:
-    for file_system in _fsx(wanted).file_systems.values():
+def _remove_link(requested: Requested, link: Created) -> None:
+    for file_system in _fsx(requested).file_systems.values():
         if isinstance(file_system, LustreFileSystem):
             file_system.links.pop(link.physical_resource_id, None)
 
@@ -151,9 +154,9 @@ def describe_data_repository_associations(response: Any) -> str:
     Raises:
         JsonRESTError: an id is unknown.
     """
-    asked = safe_json.loads(response.body)
-    ids = asked.get("AssociationIds")
-    filters = {filter_["Name"]: filter_["Values"] for filter_ in asked.get("Filters", ())}
+    request = safe_json.loads(response.body)
+    ids = request.get("AssociationIds")
+    filters = {filter_["Name"]: filter_["Values"] for filter_ in request.get("Filters", ())}
     of_systems = filters.pop("file-system-id", None)
     if filters:
         raise NotImplementedError(f"the sandbox filters links by file-system-id alone, got {sorted(filters)}")

@@ -95,10 +95,10 @@ class EmulatedEc2:
         instance = self.run(
             group.instance_type, tags, group.subnet_id, group.security_groups, capacity_type=group.capacity_type
         )
-        made = self._backend.get_instance(instance)
-        made.capacity_reservation_id = group.reservation or made.capacity_reservation_id
+        created = self._backend.get_instance(instance)
+        created.capacity_reservation_id = group.reservation or created.capacity_reservation_id
         if group.placement_group:
-            made.placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
+            created.placement.group_name = f"{spec.name}-{group.queue}-{group.name}"
         return instance
 
     def run(

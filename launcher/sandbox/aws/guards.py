@@ -17,123 +17,123 @@ from moto.utilities.utils import get_partition
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 
-def _cloudwatch(wanted: Requested) -> CloudWatchBackend:
-    return cloudwatch_backends[wanted.account_id][wanted.region_name]
+def _cloudwatch(requested: Requested) -> CloudWatchBackend:
+    return cloudwatch_backends[requested.account_id][requested.region_name]
 
 
-def _alarm(wanted: Requested, before: Any = None) -> Created:
-    name = before.physical_resource_id if before is not None else wanted.get("AlarmName") or wanted.name
-    known = _cloudwatch(wanted).alarms.get(name)
-    made = _cloudwatch(wanted).put_metric_alarm(
+def _alarm(requested: Requested, before: Any = None) -> Created:
+    name = before.physical_resource_id if before is not None else requested.get("AlarmName") or requested.name
+    existing = _cloudwatch(requested).alarms.get(name)
+    created = _cloudwatch(requested).put_metric_alarm(
         name=name,
-        namespace=wanted.need("Namespace"),
-        metric_name=wanted.need("MetricName"),
-        comparison_operator=wanted.need("ComparisonOperator"),
-        evaluation_periods=int(wanted.need("EvaluationPeriods")),
-        period=int(wanted.need("Period")),
-        threshold=float(wanted.need("Threshold")),
-        statistic=wanted.need("Statistic") if wanted.get("ExtendedStatistic") is None else None,  # type: ignore[arg-type]
-        extended_statistic=wanted.get("ExtendedStatistic"),
-        datapoints_to_alarm=wanted.get("DatapointsToAlarm"),
-        description=wanted.get("AlarmDescription", ""),
-        dimensions=wanted.get("Dimensions", []),
-        alarm_actions=wanted.get("AlarmActions", []),
-        treat_missing_data=wanted.get("TreatMissingData"),
-        tags=wanted.get("Tags", []),
+        namespace=requested.need("Namespace"),
+        metric_name=requested.need("MetricName"),
+        comparison_operator=requested.need("ComparisonOperator"),
+        evaluation_periods=int(requested.need("EvaluationPeriods")),
+        period=int(requested.need("Period")),
+        threshold=float(requested.need("Threshold")),
+        statistic=requested.need("Statistic") if requested.get("ExtendedStatistic") is None else None,  # type: ignore[arg-type]
+        extended_statistic=requested.get("ExtendedStatistic"),
+        datapoints_to_alarm=requested.get("DatapointsToAlarm"),
+        description=requested.get("AlarmDescription", ""),
+        dimensions=requested.get("Dimensions", []),
+        alarm_actions=requested.get("AlarmActions", []),
+        treat_missing_data=requested.get("TreatMissingData"),
+        tags=requested.get("Tags", []),
     )
-    if known is not None:
+    if existing is not None:
         # An alarm that is changed stays in its state (API reference, PutMetricAlarm).
-        made.update_state(known.state_reason, known.state_reason_data, known.state_value)
-    return Created(physical_resource_id=name, attributes={"Arn": made.alarm_arn})
+        created.update_state(existing.state_reason, existing.state_reason_data, existing.state_value)
+    return Created(physical_resource_id=name, attributes={"Arn": created.alarm_arn})
 
 
-def _remove_alarm(wanted: Requested, alarm: Created) -> None:
-    _cloudwatch(wanted).delete_alarms([alarm.physical_resource_id])
+def _remove_alarm(requested: Requested, alarm: Created) -> None:
+    _cloudwatch(requested).delete_alarms([alarm.physical_resource_id])
 
 
-def _topic(wanted: Requested) -> Topic:
-    name = wanted.get("TopicName") or wanted.name
-    definition = {"Type": wanted.type, "Properties": wanted.properties}
-    topic: Topic = Topic.create_from_cloudformation_json(name, definition, wanted.account_id, wanted.region_name)
-    return _change_topic(wanted, topic)
+def _topic(requested: Requested) -> Topic:
+    name = requested.get("TopicName") or requested.name
+    definition = {"Type": requested.type, "Properties": requested.properties}
+    topic: Topic = Topic.create_from_cloudformation_json(name, definition, requested.account_id, requested.region_name)
+    return _change_topic(requested, topic)
 
 
-def _change_topic(wanted: Requested, topic: Topic) -> Topic:
+def _change_topic(requested: Requested, topic: Topic) -> Topic:
     """In place: moto would make another, without the policy and the subscribers of this one."""
-    topic.display_name = wanted.get("DisplayName", "")
-    topic._tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])}  # noqa: SLF001  moto has no setter
+    topic.display_name = requested.get("DisplayName", "")
+    topic._tags = {tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])}  # noqa: SLF001  moto has no setter
     return topic
 
 
-def _remove_topic(wanted: Requested, topic: Topic) -> None:
-    sns_backends[wanted.account_id][wanted.region_name].delete_topic(topic.arn)
+def _remove_topic(requested: Requested, topic: Topic) -> None:
+    sns_backends[requested.account_id][requested.region_name].delete_topic(topic.arn)
 
 
-def _topic_policy(wanted: Requested, before: Any = None) -> Created:
+def _topic_policy(requested: Requested, before: Any = None) -> Created:
     del before
-    document = json.dumps(wanted.need("PolicyDocument"))
-    for arn in wanted.need("Topics"):
-        sns_backends[wanted.account_id][wanted.region_name].set_topic_attribute(arn, "policy", document)
-    return Created(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
+    document = json.dumps(requested.need("PolicyDocument"))
+    for arn in requested.need("Topics"):
+        sns_backends[requested.account_id][requested.region_name].set_topic_attribute(arn, "policy", document)
+    return Created(physical_resource_id=requested.name, attributes={"Id": requested.name})
 
 
-def _remove_topic_policy(wanted: Requested, policy: Created) -> None:
+def _remove_topic_policy(requested: Requested, policy: Created) -> None:
     """A topic without a policy of its own has the default one again; here it goes away with the same stack."""
 
 
-def _subscription(wanted: Requested) -> Created:
-    topics = sns_backends[wanted.account_id][wanted.region_name]
-    made = topics.subscribe(wanted.need("TopicArn"), wanted.need("Endpoint"), wanted.need("Protocol"))
-    return Created(physical_resource_id=made.arn, attributes={"Arn": made.arn})
+def _subscription(requested: Requested) -> Created:
+    topics = sns_backends[requested.account_id][requested.region_name]
+    created = topics.subscribe(requested.need("TopicArn"), requested.need("Endpoint"), requested.need("Protocol"))
+    return Created(physical_resource_id=created.arn, attributes={"Arn": created.arn})
 
 
-def _unsubscribe(wanted: Requested, subscription: Created) -> None:
-    sns_backends[wanted.account_id][wanted.region_name].unsubscribe(subscription.physical_resource_id)
+def _unsubscribe(requested: Requested, subscription: Created) -> None:
+    sns_backends[requested.account_id][requested.region_name].unsubscribe(subscription.physical_resource_id)
 
 
-def _budgets(wanted: Requested) -> BudgetsBackend:
-    return budgets_backends[wanted.account_id][get_partition(wanted.region_name)]
+def _budgets(requested: Requested) -> BudgetsBackend:
+    return budgets_backends[requested.account_id][get_partition(requested.region_name)]
 
 
-def _budget(wanted: Requested) -> Created:
-    given = wanted.need("Budget")
-    limit = given.get("BudgetLimit")
+def _budget(requested: Requested) -> Created:
+    specified = requested.need("Budget")
+    limit = specified.get("BudgetLimit")
     if limit is None:
         raise ResourceRefusedError("Budget: the sandbox takes a fixed BudgetLimit, got none")
     budget = {
-        **given,
-        "BudgetName": given.get("BudgetName") or wanted.name,
+        **specified,
+        "BudgetName": specified.get("BudgetName") or requested.name,
         "BudgetLimit": {"Amount": str(limit["Amount"]), "Unit": limit["Unit"]},
     }
-    _budgets(wanted).create_budget(wanted.account_id, budget, wanted.get("NotificationsWithSubscribers", []))
+    _budgets(requested).create_budget(requested.account_id, budget, requested.get("NotificationsWithSubscribers", []))
     return Created(physical_resource_id=budget["BudgetName"])
 
 
-def _change_budget(wanted: Requested, before: Created) -> Created:
-    _remove_budget(wanted, before)
-    return _budget(wanted)
+def _change_budget(requested: Requested, before: Created) -> Created:
+    _remove_budget(requested, before)
+    return _budget(requested)
 
 
-def _remove_budget(wanted: Requested, budget: Created) -> None:
-    _budgets(wanted).delete_budget(wanted.account_id, budget.physical_resource_id)
+def _remove_budget(requested: Requested, budget: Created) -> None:
+    _budgets(requested).delete_budget(requested.account_id, budget.physical_resource_id)
 
 
-def _lambda(wanted: Requested) -> LambdaBackend:
-    return lambda_backends[wanted.account_id][wanted.region_name]
+def _lambda(requested: Requested) -> LambdaBackend:
+    return lambda_backends[requested.account_id][requested.region_name]
 
 
-def _repeats(wanted: Requested, before: Any = None) -> Created:
+def _repeats(requested: Requested, before: Any = None) -> Created:
     """How Lambda takes a function's asynchronous calls (CloudFormation reference, AWS::Lambda::EventInvokeConfig)."""
-    function, qualifier = wanted.need("FunctionName"), wanted.need("Qualifier")
+    function, qualifier = requested.need("FunctionName"), requested.need("Qualifier")
     if before is not None:
-        _remove_repeats(wanted, before)
-    _lambda(wanted).put_function_event_invoke_config(function, dict(wanted.properties))
+        _remove_repeats(requested, before)
+    _lambda(requested).put_function_event_invoke_config(function, dict(requested.properties))
     return Created(physical_resource_id=f"{function}|{qualifier}")
 
 
-def _remove_repeats(wanted: Requested, config: Created) -> None:
+def _remove_repeats(requested: Requested, config: Created) -> None:
     function, _, _ = config.physical_resource_id.partition("|")
-    _lambda(wanted).delete_function_event_invoke_config(function)
+    _lambda(requested).delete_function_event_invoke_config(function)
 
 
 MODELS = (

@@ -74,9 +74,9 @@ class PodCluster:
         return {**self.summary(), **shown, "FailureMessage": "", "InstanceGroups": groups}
 
     def _described(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        there = len(self.instances(group["InstanceGroupName"]))
+        running = len(self.instances(group["InstanceGroupName"]))
         own = {key: value for key, value in group.items() if key != "InstanceCount"}
-        return {**own, "CurrentCount": there, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
+        return {**own, "CurrentCount": running, "TargetCount": group["InstanceCount"], "Status": _IN_SERVICE}
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:
@@ -129,12 +129,12 @@ class PodFleet:
             for instance_group in self.cluster.request["InstanceGroups"]
             if instance_group["InstanceGroupName"] not in workers
         ]
-        made = {
+        options = {
             other["SlurmConfig"]["NodeType"]: self.cluster.add(other["InstanceGroupName"])
             for other in others
             for _ in range(other["InstanceCount"])
         }
-        return made["Controller"]
+        return options["Controller"]
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Bring a worker; its id."""
@@ -158,82 +158,82 @@ class HyperPod:
         """It."""
         return Model(type="AWS::SageMaker::Cluster", make=self._create, change=self._update, remove=self._delete)
 
-    def _create(self, wanted: Requested) -> Created:
-        return self._made(wanted, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
+    def _create(self, requested: Requested) -> Created:
+        return self._made(requested, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
 
-    def _made(self, wanted: Requested, cluster_id: str) -> Created:
-        name, known = wanted.need("ClusterName"), _sagemaker(wanted).clusters
-        of_eks = eks_name(wanted.properties) is not None
-        spec = hyperpod_nodes.checked(wanted, self.hosts) if of_eks else _checked(wanted)
-        if name in known:
+    def _made(self, requested: Requested, cluster_id: str) -> Created:
+        name, clusters = requested.need("ClusterName"), _sagemaker(requested).clusters
+        of_eks = eks_name(requested.properties) is not None
+        spec = hyperpod_nodes.checked(requested, self.hosts) if of_eks else _checked(requested)
+        if name in clusters:
             raise ResourceRefusedError(f"Resource Already Exists: Cluster with name {name} already exists")
         cluster = PodCluster(
-            request=deepcopy(dict(wanted.properties)),
-            region_name=wanted.region_name,
-            account_id=wanted.account_id,
+            request=deepcopy(dict(requested.properties)),
+            region_name=requested.region_name,
+            account_id=requested.account_id,
             cluster_id=cluster_id,
-            tags=list(wanted.get("Tags", [])),
+            tags=list(requested.get("Tags", [])),
             creation_time=datetime.now(UTC),
         )
         if isinstance(spec, ClusterSpec):
-            self._start(wanted, spec, cluster)
+            self._start(requested, spec, cluster)
         else:
-            hyperpod_nodes.join(wanted, self.hosts, cluster)
-        known[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
+            hyperpod_nodes.join(requested, self.hosts, cluster)
+        clusters[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
         attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
         return Created(physical_resource_id=name, attributes=attributes)
 
-    def _start(self, wanted: Requested, spec: ClusterSpec, cluster: PodCluster) -> None:
-        fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(wanted.account_id, wanted.region_name))
+    def _start(self, requested: Requested, spec: ClusterSpec, cluster: PodCluster) -> None:
+        fleet = PodFleet(cluster=cluster, ec2=EmulatedEc2(requested.account_id, requested.region_name))
         try:
             self.clusters.start(spec, fleet)
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
 
-    def _update(self, wanted: Requested, before: Created) -> Created:
-        name = wanted.need("ClusterName")
+    def _update(self, requested: Requested, before: Created) -> Created:
+        name = requested.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
-        if eks_name(wanted.properties) is None:
-            _checked(wanted)
+        if eks_name(requested.properties) is None:
+            _checked(requested)
         else:
-            hyperpod_nodes.checked(wanted, self.hosts)
-        there: Any = _sagemaker(wanted).clusters[name]
-        for group in hyperpod_groups(there.request, wanted.properties):
+            hyperpod_nodes.checked(requested, self.hosts)
+        current: Any = _sagemaker(requested).clusters[name]
+        for group in hyperpod_groups(current.request, requested.properties):
             if group.needs is Needs.NEW_CLUSTER:
                 raise ResourceRefusedError(f"{group.path} cannot be changed: it is {group.old}, got {group.new}")
-        self._delete(wanted, before)
-        return self._made(wanted, str(before.attributes["ClusterArn"]).rpartition("/")[2])
+        self._delete(requested, before)
+        return self._made(requested, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
-    def _delete(self, wanted: Requested, cluster: Created) -> None:
-        found = _sagemaker(wanted).clusters.pop(cluster.physical_resource_id, None)
-        end(found, self.clusters, self.hosts)
+    def _delete(self, requested: Requested, cluster: Created) -> None:
+        removed = _sagemaker(requested).clusters.pop(cluster.physical_resource_id, None)
+        end(removed, self.clusters, self.hosts)
 
 
-def end(found: Any, clusters: Clusters, hosts: Hosts) -> None:
+def end(cluster: Any, clusters: Clusters, hosts: Hosts) -> None:
     """End what runs for a cluster: its Slurm, or its nodes in an EKS cluster, which stays."""
-    if found is None:
+    if cluster is None:
         return
-    if eks_name(found.request) is None:
-        clusters.stop(found.cluster_name)
+    if eks_name(cluster.request) is None:
+        clusters.stop(cluster.cluster_name)
     else:
-        hyperpod_nodes.leave(found, hosts)
+        hyperpod_nodes.leave(cluster, hosts)
 
 
-def _sagemaker(wanted: Requested) -> SageMakerModelBackend:
-    return sagemaker_backends[wanted.account_id][wanted.region_name]
+def _sagemaker(requested: Requested) -> SageMakerModelBackend:
+    return sagemaker_backends[requested.account_id][requested.region_name]
 
 
-def _checked(wanted: Requested) -> ClusterSpec:
-    request = dict(wanted.properties)
-    file_systems = fsx_backends[wanted.account_id][wanted.region_name].file_systems.values()
+def _checked(requested: Requested) -> ClusterSpec:
+    request = dict(requested.properties)
+    file_systems = fsx_backends[requested.account_id][requested.region_name].file_systems.values()
     account = Account(
-        aws=EmulatedEc2(wanted.account_id, wanted.region_name),
-        script=_text(wanted, script_of_controller(request)),
+        aws=EmulatedEc2(requested.account_id, requested.region_name),
+        script=_text(requested, script_of_controller(request)),
         file_systems=frozenset(system.dns_name for system in file_systems),
-        training_plans=bought_in(wanted.account_id, wanted.region_name),
+        training_plans=bought_in(requested.account_id, requested.region_name),
     )
     try:
         return read(request, account)
@@ -241,9 +241,9 @@ def _checked(wanted: Requested) -> ClusterSpec:
         raise ResourceRefusedError(str(refusal)) from refusal
 
 
-def _text(wanted: Requested, place: tuple[str, str] | None) -> str:
-    store = backend_of(wanted.account_id, wanted.region_name)
+def _text(requested: Requested, place: tuple[str, str] | None) -> str:
+    store = backend_of(requested.account_id, requested.region_name)
     if place is None or place[0] not in store.buckets:
         return ""
-    found = store.get_object(*place)
-    return "" if found is None else found.value.decode()
+    stored = store.get_object(*place)
+    return "" if stored is None else stored.value.decode()

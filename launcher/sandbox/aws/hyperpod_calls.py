@@ -42,19 +42,19 @@ def install(clusters: Clusters, hosts: PodHosts) -> None:
 
     def update_cluster(response: Any) -> ActionResult:
         """Change how many instances groups have, and whether faulty ones are replaced."""
-        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
+        pod, request = _pod(response), response._get_params()  # noqa: SLF001  the way moto's own responses read
         _refuse_of_eks(pod, "UpdateCluster")
-        return ActionResult({"ClusterArn": _updated(clusters, pod, asked)})
+        return ActionResult({"ClusterArn": _updated(clusters, pod, request)})
 
     def batch_delete_cluster_nodes(response: Any) -> ActionResult:
         """Delete instances by their ids."""
-        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_deleted(clusters, hosts, pod, asked))
+        pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_deleted(clusters, hosts, pod, request))
 
     def batch_add_cluster_nodes(response: Any) -> ActionResult:
         """Have groups bring more instances."""
-        pod, asked = _pod(response), response._get_params()  # noqa: SLF001  the same
-        return ActionResult(_added(hosts, pod, asked))
+        pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_added(hosts, pod, request))
 
     def delete_cluster(response: Any) -> ActionResult:
         """Delete a cluster."""
@@ -78,15 +78,15 @@ def _refuse_of_eks(pod: PodCluster, call: str) -> None:
 def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(answer)
-    def answered(backend: SageMakerModelBackend, cluster_name: str, **rest: Any) -> Any:
-        return answer(backend, cluster_name=_found(backend, cluster_name).cluster_name, **rest)
+    def answered(backend: SageMakerModelBackend, cluster_name: str, **options: Any) -> Any:
+        return answer(backend, cluster_name=_found(backend, cluster_name).cluster_name, **options)
 
     return answered
 
 
 def _pod(response: Any) -> PodCluster:
-    found: PodCluster = _found(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
-    return found
+    cluster: PodCluster = _found(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
+    return cluster
 
 
 def _found(backend: SageMakerModelBackend, name: str) -> Any:
@@ -96,100 +96,100 @@ def _found(backend: SageMakerModelBackend, name: str) -> Any:
     raise ResourceNotFound(message=f"Cluster with name {name} not found")
 
 
-def _updated(clusters: Clusters, pod: PodCluster, asked: Mapping[str, Any]) -> str:
-    unknown = set(asked) - _UPDATED
+def _updated(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) -> str:
+    unknown = set(request) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not know {', '.join(sorted(unknown))}")
-    recovery = asked.get("NodeRecovery", _RECOVERIES[0])
+    recovery = request.get("NodeRecovery", _RECOVERIES[0])
     if recovery not in _RECOVERIES:
         raise ValidationError(message=f"NodeRecovery: got {recovery!r}, allowed: {', '.join(_RECOVERIES)}")
-    groups = asked.get("InstanceGroups", ())
+    groups = request.get("InstanceGroups", ())
     for group in groups:
         _refuse_other_change(pod, group)
     for group in groups:
         _resize(clusters, pod, group["InstanceGroupName"], group["InstanceCount"])
-    if "NodeRecovery" in asked:
+    if "NodeRecovery" in request:
         pod.request["NodeRecovery"] = recovery
     return pod.arn
 
 
-def _refuse_other_change(pod: PodCluster, asked: Mapping[str, Any]) -> None:
+def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
     """Go on only with a group that is there and is asked to be as it is, but for its number."""
-    name = asked["InstanceGroupName"]
+    name = request["InstanceGroupName"]
     if name not in pod.groups:
         raise NotImplementedError(f"the sandbox's UpdateCluster makes no group, got {name}")
-    known = pod.groups[name]
-    other = [key for key in {*known, *asked} if key != "InstanceCount" and known.get(key) != asked.get(key)]
+    current = pod.groups[name]
+    other = [key for key in {*current, *request} if key != "InstanceCount" and current.get(key) != request.get(key)]
     if other:
-        what = ", ".join(sorted(other))
-        raise NotImplementedError(f"the sandbox's UpdateCluster changes InstanceCount alone, {name} differs in {what}")
-    if known["SlurmConfig"]["NodeType"] != "Compute" and asked["InstanceCount"] != known["InstanceCount"]:
+        keys = ", ".join(sorted(other))
+        raise NotImplementedError(f"the sandbox's UpdateCluster changes InstanceCount alone, {name} differs in {keys}")
+    if current["SlurmConfig"]["NodeType"] != "Compute" and request["InstanceCount"] != current["InstanceCount"]:
         raise NotImplementedError(f"the sandbox's UpdateCluster changes workers alone, got {name}")
 
 
 def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
     """Bring a group to so many instances; those that go are chosen at random, as HyperPod says it does."""
-    there = pod.instances(name)
-    if count < len(there):
-        gone = secrets.SystemRandom().sample(there, len(there) - count)
-        clusters.dismiss(pod.cluster_name, gone)
-    elif count > len(there):
+    present = pod.instances(name)
+    if count < len(present):
+        leaving = secrets.SystemRandom().sample(present, len(present) - count)
+        clusters.dismiss(pod.cluster_name, leaving)
+    elif count > len(present):
         try:
-            clusters.enlist(pod.cluster_name, name, count - len(there))
+            clusters.enlist(pod.cluster_name, name, count - len(present))
         except ClusterFailedError as failure:
             raise ValidationError(message=str(failure)) from failure
     pod.groups[name]["InstanceCount"] = count
 
 
-def _added(hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
     if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
         raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
-    wanted = asked.get("NodesToAdd", ())
-    strange = sorted({each["InstanceGroupName"] for each in wanted} - pod.groups.keys())
-    if strange or not 1 <= len(wanted) <= _MOST_GROUPS:
-        there = ", ".join(pod.groups)
-        raise ValidationError(message=f"NodesToAdd: 1 to {_MOST_GROUPS} groups of {there}; got {strange or wanted}")
-    for each in wanted:
-        if not 1 <= each["IncrementTargetCountBy"] <= ADDED_A_CALL:
-            got = each["IncrementTargetCountBy"]
-            raise ValidationError(message=f"IncrementTargetCountBy: got {got}, allowed: 1 to {ADDED_A_CALL}")
-    made = []
-    for each in wanted:
-        group, more = each["InstanceGroupName"], each["IncrementTargetCountBy"]
+    additions = request.get("NodesToAdd", ())
+    strange = sorted({addition["InstanceGroupName"] for addition in additions} - pod.groups.keys())
+    if strange or not 1 <= len(additions) <= _MOST_GROUPS:
+        groups = ", ".join(pod.groups)
+        raise ValidationError(message=f"NodesToAdd: 1 to {_MOST_GROUPS} groups of {groups}; got {strange or additions}")
+    for addition in additions:
+        if not 1 <= addition["IncrementTargetCountBy"] <= ADDED_A_CALL:
+            increment = addition["IncrementTargetCountBy"]
+            raise ValidationError(message=f"IncrementTargetCountBy: got {increment}, allowed: 1 to {ADDED_A_CALL}")
+    added = []
+    for addition in additions:
+        group, more = addition["InstanceGroupName"], addition["IncrementTargetCountBy"]
         try:
             hosts.resize(name, group, pod.groups[group]["InstanceCount"] + more)
         except ClusterFailedError as failure:
             raise ValidationError(message=str(failure)) from failure
         pod.groups[group]["InstanceCount"] += more
-        made += [
+        added += [
             {"NodeLogicalId": pod.add(group), "InstanceGroupName": group, "Status": "Running"} for _ in range(more)
         ]
-    return {"Successful": made, "Failed": []}
+    return {"Successful": added, "Failed": []}
 
 
-def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, asked: Mapping[str, Any]) -> dict[str, Any]:
-    ids = asked.get("NodeIds", ())
-    if "NodeLogicalIds" in asked:
+def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    ids = request.get("NodeIds", ())
+    if "NodeLogicalIds" in request:
         raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not know NodeLogicalIds")
     if not 1 <= len(ids) <= _MOST_IDS:
         raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MOST_IDS}")
     failed = list(_undeletable(pod, ids))
-    refused = {each["NodeId"] for each in failed}
-    gone = [id_ for id_ in ids if id_ not in refused]
-    if not gone:
-        raise ValidationError(message="; ".join(f"{each['NodeId']}: {each['Message']}" for each in failed))
-    groups = [pod.nodes[each].instance_group_name for each in gone]
+    refused = {failure["NodeId"] for failure in failed}
+    leaving = [id_ for id_ in ids if id_ not in refused]
+    if not leaving:
+        raise ValidationError(message="; ".join(f"{failure['NodeId']}: {failure['Message']}" for failure in failed))
+    groups = [pod.nodes[node_id].instance_group_name for node_id in leaving]
     control = eks_name(pod.request)
     if control is None:
-        clusters.dismiss(pod.cluster_name, gone)
+        clusters.dismiss(pod.cluster_name, leaving)
     for name in groups:
         pod.groups[name]["InstanceCount"] -= 1
-    for each in gone:
-        pod.nodes.pop(each, None)
+    for node_id in leaving:
+        pod.nodes.pop(node_id, None)
     for name in sorted(set(groups)) if control is not None else ():
         hosts.resize(str(control), name, pod.groups[name]["InstanceCount"])
-    return {"Successful": gone, "Failed": failed}
+    return {"Successful": leaving, "Failed": failed}
 
 
 def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:

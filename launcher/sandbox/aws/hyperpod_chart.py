@@ -45,58 +45,58 @@ class HyperPodChart:
         """It."""
         return Model(type=KIND, make=self._make, change=self._change, remove=self._remove)
 
-    def _make(self, wanted: Requested) -> Created:
-        name, content = wanted.need("Cluster"), _checked(wanted)
-        objects, why = _objects(wanted, content)
-        word = f"HyperPod's chart (the sandbox uses its own small chart: {why})" if why else ""
+    def _make(self, requested: Requested) -> Created:
+        name, content = requested.need("Cluster"), _checked(requested)
+        objects, why = _objects(requested, content)
+        note = f"HyperPod's chart (the sandbox uses its own small chart: {why})" if why else ""
         try:
-            self.hosts.install(name, _OPERATORS, objects, word)
+            self.hosts.install(name, _OPERATORS, objects, note)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        return Created(physical_resource_id=f"{name}/{wanted.need('Release')}")
+        return Created(physical_resource_id=f"{name}/{requested.need('Release')}")
 
-    def _change(self, wanted: Requested, before: Created) -> Created:
+    def _change(self, requested: Requested, before: Created) -> Created:
         """Objects that are there stay as they are: a machine of another type would need other plugins."""
-        _checked(wanted)
+        _checked(requested)
         return before
 
-    def _remove(self, _wanted: Requested, _made: Created) -> None:
+    def _remove(self, _requested: Requested, _created: Created) -> None:
         """It goes with its cluster, as the function has it."""
 
 
-def _checked(wanted: Requested) -> bytes:
-    unknown = set(wanted.properties.keys()) - _PROPERTIES
+def _checked(requested: Requested) -> bytes:
+    unknown = set(requested.properties.keys()) - _PROPERTIES
     if unknown:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
-    functions = lambda_backends[wanted.account_id][wanted.region_name].list_functions()
-    if wanted.need("ServiceToken") not in {function.function_arn for function in functions}:
-        raise ResourceRefusedError(f"ServiceToken is no function that is there: {wanted.need('ServiceToken')}")
-    if wanted.need("Cluster") not in eks_backends[wanted.account_id][wanted.region_name].clusters:
-        raise ResourceRefusedError(f"no EKS cluster {wanted.need('Cluster')}")
-    content = _uploaded(wanted, wanted.need("Key"))
-    found = hashlib.sha256(content).hexdigest()
-    if found != wanted.need("Sha256") and not is_stand_in(content):
-        raise ResourceRefusedError(f"the chart has SHA-256 {found}, pinned is {wanted.need('Sha256')}")
+    functions = lambda_backends[requested.account_id][requested.region_name].list_functions()
+    if requested.need("ServiceToken") not in {function.function_arn for function in functions}:
+        raise ResourceRefusedError(f"ServiceToken is no function that is there: {requested.need('ServiceToken')}")
+    if requested.need("Cluster") not in eks_backends[requested.account_id][requested.region_name].clusters:
+        raise ResourceRefusedError(f"no EKS cluster {requested.need('Cluster')}")
+    content = _uploaded(requested, requested.need("Key"))
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != requested.need("Sha256") and not is_stand_in(content):
+        raise ResourceRefusedError(f"the chart has SHA-256 {digest}, pinned is {requested.need('Sha256')}")
     return content
 
 
-def _uploaded(wanted: Requested, key: str) -> bytes:
-    store, bucket = backend_of(wanted.account_id, wanted.region_name), wanted.need("Bucket")
-    found = store.get_object(bucket, key) if bucket in store.buckets else None
-    if found is None:
+def _uploaded(requested: Requested, key: str) -> bytes:
+    store, bucket = backend_of(requested.account_id, requested.region_name), requested.need("Bucket")
+    stored = store.get_object(bucket, key) if bucket in store.buckets else None
+    if stored is None:
         raise ResourceRefusedError(f"no object s3://{bucket}/{key}")
-    return bytes(found.value)
+    return bytes(stored.value)
 
 
-def _objects(wanted: Requested, chart: bytes) -> tuple[list[dict[str, Any]], str]:
-    values = wanted.need("Values")
+def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], str]:
+    values = requested.need("Values")
     if is_stand_in(chart):
         return list(own_objects(values)), "the real one is not in the cache"
-    layer = _uploaded(wanted, f"{chart_pins().layer_sha256}.zip")
+    layer = _uploaded(requested, f"{chart_pins().layer_sha256}.zip")
     if is_stand_in(layer) or not runs_here():
         return list(own_objects(values)), "its helm does not run on this machine"
     try:
-        release, namespace = wanted.need("Release"), wanted.need("Namespace")
+        release, namespace = requested.need("Release"), requested.need("Namespace")
         return rendered_by_helm(chart, layer, values, release=release, namespace=namespace), ""
     except HelmFailedError as problem:
         raise ResourceRefusedError(str(problem)) from problem

@@ -35,25 +35,25 @@ class Described(Protocol):
         ...
 
 
-def checked(wanted: Requested, hosts: Hosts) -> str:
+def checked(requested: Requested, hosts: Hosts) -> str:
     """The EKS cluster that a request's nodes join.
 
     Raises:
         ResourceRefusedError: the nodes would not start; the message has every reason.
     """
-    request = dict(wanted.properties)
-    name, ec2 = str(eks_name(request)), ec2_backends[wanted.account_id][wanted.region_name]
-    found = eks_backends[wanted.account_id][wanted.region_name].clusters.get(name)
-    vpc_of = {each.id: each.vpc_id for zone in ec2.subnets.values() for each in zone.values()}
+    request = dict(requested.properties)
+    name, ec2 = str(eks_name(request)), ec2_backends[requested.account_id][requested.region_name]
+    cluster = eks_backends[requested.account_id][requested.region_name].clusters.get(name)
+    vpc_of = {subnet.id: subnet.vpc_id for zone in ec2.subnets.values() for subnet in zone.values()}
     control = None
-    if found is not None:
-        own = found.resources_vpc_config["subnetIds"][0]
-        control = ControlPlane(version=found.version, vpc_id=vpc_of[own], has_chart=hosts.has_chart(name))
+    if cluster is not None:
+        own = cluster.resources_vpc_config["subnetIds"][0]
+        control = ControlPlane(version=cluster.version, vpc_id=vpc_of[own], has_chart=hosts.has_chart(name))
     account = Account(
-        aws=EmulatedEc2(wanted.account_id, wanted.region_name),
+        aws=EmulatedEc2(requested.account_id, requested.region_name),
         script="",
         file_systems=frozenset(),
-        training_plans=bought_in(wanted.account_id, wanted.region_name),
+        training_plans=bought_in(requested.account_id, requested.region_name),
     )
     try:
         refuse(request, account, control, vpc_of)
@@ -62,14 +62,14 @@ def checked(wanted: Requested, hosts: Hosts) -> str:
     return name
 
 
-def join(wanted: Requested, hosts: Hosts, cluster: Described) -> None:
+def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
     """Have the instances of every group join their EKS cluster.
 
     Raises:
         ResourceRefusedError: the nodes are more than a sandbox runs.
     """
     name = str(eks_name(cluster.request))
-    ec2 = EmulatedEc2(wanted.account_id, wanted.region_name)
+    ec2 = EmulatedEc2(requested.account_id, requested.region_name)
     for group in cluster.request["InstanceGroups"]:
         subnet = ec2.subnet(network_of(cluster.request, group)["Subnets"][0])
         machines = _machines(group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", ""))

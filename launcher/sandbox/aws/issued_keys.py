@@ -27,10 +27,10 @@ def issued(key_id: str) -> AccessKey | None:
                 return AccessKey(id=key_id, secret=role.secret_access_key, token=role.session_token, ends=ends)
     for users in list(iam_backends.values()):
         for iam in list(users.values()):
-            found = iam.access_keys.get(key_id)
+            stored = iam.access_keys.get(key_id)
             # A key of a role has no user, and is above.
-            if found is not None and found.user_name is not None and found.status == _ACTIVE:
-                return AccessKey(id=key_id, secret=found.secret_access_key)
+            if stored is not None and stored.user_name is not None and stored.status == _ACTIVE:
+                return AccessKey(id=key_id, secret=stored.secret_access_key)
     return None
 
 
@@ -41,9 +41,9 @@ def install(keys: KeyRing) -> None:
         def answer(response: Any) -> ActionResult:
             result = call(response).result
             seconds = response._get_int_param("DurationSeconds", _LONG_S)  # noqa: SLF001  the way moto's own responses read
-            made = keys.grant(timedelta(seconds=seconds))
-            given = {"AccessKeyId": made.id, "SecretAccessKey": made.secret, "SessionToken": made.token}
-            return ActionResult({**result, "Credentials": {**given, "Expiration": made.ends}})
+            key = keys.grant(timedelta(seconds=seconds))
+            credentials = {"AccessKeyId": key.id, "SecretAccessKey": key.secret, "SessionToken": key.token}
+            return ActionResult({**result, "Credentials": {**credentials, "Expiration": key.ends}})
 
         return answer
 

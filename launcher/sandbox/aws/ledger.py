@@ -72,9 +72,9 @@ class Properties(dict[str, Any]):
 
     def __new__(cls, *_: Any) -> Self:
         """Make room for the names; here and not in `__init__`, which copy.deepcopy does not call."""
-        made = super().__new__(cls)
-        made._read = set()
-        return made
+        handler = super().__new__(cls)
+        handler._read = set()
+        return handler
 
     def unread(self) -> tuple[str, ...]:
         """The names that nobody has asked for so far."""

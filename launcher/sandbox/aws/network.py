@@ -23,135 +23,137 @@ from launcher.sandbox.aws.model import Created, Model, Requested
 _Resource = TypeVar("_Resource")
 
 
-def ec2(wanted: Requested) -> Any:
+def ec2(requested: Requested) -> Any:
     """The emulated EC2 that a resource is made in."""
-    return ec2_backends[wanted.account_id][wanted.region_name]
+    return ec2_backends[requested.account_id][requested.region_name]
 
 
 def by_moto(model: Any) -> Callable[[Requested], Any]:
     """A function that makes a resource as moto's model does, and tags it."""
 
-    def make(wanted: Requested) -> Any:
-        definition = {"Type": wanted.type, "Properties": wanted.properties}
-        made = model.create_from_cloudformation_json(wanted.name, definition, wanted.account_id, wanted.region_name)
-        return tagged(wanted, made)
+    def make(requested: Requested) -> Any:
+        definition = {"Type": requested.type, "Properties": requested.properties}
+        resource = model.create_from_cloudformation_json(
+            requested.name, definition, requested.account_id, requested.region_name
+        )
+        return tagged(requested, resource)
 
     return make
 
 
-def tagged(wanted: Requested, resource: _Resource) -> _Resource:
+def tagged(requested: Requested, resource: _Resource) -> _Resource:
     """The resource, with the tags of its template on it."""
-    tags = {tag["Key"]: tag["Value"] for tag in wanted.get("Tags", [])}
+    tags = {tag["Key"]: tag["Value"] for tag in requested.get("Tags", [])}
     if tags and isinstance(resource, TaggedEC2Resource):
         resource.add_tags(tags)
     return resource
 
 
-def _vpc(wanted: Requested) -> VPC:
-    vpc: VPC = by_moto(VPC)(wanted)
+def _vpc(requested: Requested) -> VPC:
+    vpc: VPC = by_moto(VPC)(requested)
     for name, attribute in (("EnableDnsSupport", "enable_dns_support"), ("EnableDnsHostnames", "enable_dns_hostnames")):
-        value = wanted.get(name)
+        value = requested.get(name)
         if value is not None:
-            ec2(wanted).modify_vpc_attribute(vpc.id, attribute, value)
+            ec2(requested).modify_vpc_attribute(vpc.id, attribute, value)
     return vpc
 
 
-def _subnet(wanted: Requested) -> Subnet:
-    subnet: Subnet = ec2(wanted).create_subnet(
-        vpc_id=wanted.need("VpcId"),
-        cidr_block=wanted.need("CidrBlock"),
-        availability_zone=wanted.get("AvailabilityZone"),
-        availability_zone_id=wanted.get("AvailabilityZoneId"),
+def _subnet(requested: Requested) -> Subnet:
+    subnet: Subnet = ec2(requested).create_subnet(
+        vpc_id=requested.need("VpcId"),
+        cidr_block=requested.need("CidrBlock"),
+        availability_zone=requested.get("AvailabilityZone"),
+        availability_zone_id=requested.get("AvailabilityZoneId"),
     )
     # To moto the first subnet in a zone is the zone's default one, and hands out public addresses.
     subnet.default_for_az = False
-    subnet.map_public_ip_on_launch = bool(wanted.get("MapPublicIpOnLaunch", False))
-    return tagged(wanted, subnet)
+    subnet.map_public_ip_on_launch = bool(requested.get("MapPublicIpOnLaunch", False))
+    return tagged(requested, subnet)
 
 
-def _attachment(wanted: Requested) -> Created:
-    gateway, vpc = wanted.need("InternetGatewayId"), wanted.need("VpcId")
-    ec2(wanted).attach_internet_gateway(gateway, vpc)
+def _attachment(requested: Requested) -> Created:
+    gateway, vpc = requested.need("InternetGatewayId"), requested.need("VpcId")
+    ec2(requested).attach_internet_gateway(gateway, vpc)
     return Created(physical_resource_id=f"IGW|{vpc}")
 
 
-def _association(wanted: Requested) -> Created:
-    association = ec2(wanted).associate_route_table(
-        route_table_id=wanted.need("RouteTableId"), subnet_id=wanted.need("SubnetId")
+def _association(requested: Requested) -> Created:
+    association = ec2(requested).associate_route_table(
+        route_table_id=requested.need("RouteTableId"), subnet_id=requested.need("SubnetId")
     )
     return Created(physical_resource_id=association, attributes={"Id": association})
 
 
-def _nat(wanted: Requested) -> NatGateway:
-    nat: NatGateway = ec2(wanted).create_nat_gateway(
-        wanted.need("SubnetId"),
-        wanted.get("AllocationId"),
-        connectivity_type=wanted.get("ConnectivityType", "public"),
+def _nat(requested: Requested) -> NatGateway:
+    nat: NatGateway = ec2(requested).create_nat_gateway(
+        requested.need("SubnetId"),
+        requested.get("AllocationId"),
+        connectivity_type=requested.get("ConnectivityType", "public"),
     )
-    return tagged(wanted, nat)
+    return tagged(requested, nat)
 
 
-def _endpoint(wanted: Requested) -> VPCEndPoint:
-    policy = wanted.get("PolicyDocument")
-    endpoint: VPCEndPoint = ec2(wanted).create_vpc_endpoint(
-        vpc_id=wanted.need("VpcId"),
-        service_name=wanted.need("ServiceName"),
-        endpoint_type=wanted.get("VpcEndpointType", "Gateway"),
+def _endpoint(requested: Requested) -> VPCEndPoint:
+    policy = requested.get("PolicyDocument")
+    endpoint: VPCEndPoint = ec2(requested).create_vpc_endpoint(
+        vpc_id=requested.need("VpcId"),
+        service_name=requested.need("ServiceName"),
+        endpoint_type=requested.get("VpcEndpointType", "Gateway"),
         policy_document=json.dumps(policy) if policy else None,
-        route_table_ids=wanted.get("RouteTableIds", []),
-        subnet_ids=wanted.get("SubnetIds", []),
-        security_group_ids=wanted.get("SecurityGroupIds", []),
-        private_dns_enabled=wanted.get("PrivateDnsEnabled"),
+        route_table_ids=requested.get("RouteTableIds", []),
+        subnet_ids=requested.get("SubnetIds", []),
+        security_group_ids=requested.get("SecurityGroupIds", []),
+        private_dns_enabled=requested.get("PrivateDnsEnabled"),
     )
-    return tagged(wanted, endpoint)
+    return tagged(requested, endpoint)
 
 
-def _remove_vpc(wanted: Requested, vpc: VPC) -> None:
-    ec2(wanted).delete_vpc(vpc.id)
+def _remove_vpc(requested: Requested, vpc: VPC) -> None:
+    ec2(requested).delete_vpc(vpc.id)
 
 
-def _remove_subnet(wanted: Requested, subnet: Subnet) -> None:
-    ec2(wanted).delete_subnet(subnet.id)
+def _remove_subnet(requested: Requested, subnet: Subnet) -> None:
+    ec2(requested).delete_subnet(subnet.id)
 
 
-def _remove_gateway(wanted: Requested, gateway: InternetGateway) -> None:
-    ec2(wanted).delete_internet_gateway(gateway.id)
+def _remove_gateway(requested: Requested, gateway: InternetGateway) -> None:
+    ec2(requested).delete_internet_gateway(gateway.id)
 
 
-def _detach(wanted: Requested, attachment: Created) -> None:
+def _detach(requested: Requested, attachment: Created) -> None:
     del attachment
-    ec2(wanted).detach_internet_gateway(wanted.need("InternetGatewayId"), wanted.need("VpcId"))
+    ec2(requested).detach_internet_gateway(requested.need("InternetGatewayId"), requested.need("VpcId"))
 
 
-def _release(wanted: Requested, address: ElasticAddress) -> None:
-    ec2(wanted).release_address(allocation_id=address.allocation_id)
+def _release(requested: Requested, address: ElasticAddress) -> None:
+    ec2(requested).release_address(allocation_id=address.allocation_id)
 
 
-def _remove_nat(wanted: Requested, nat: NatGateway) -> None:
-    ec2(wanted).delete_nat_gateway(nat.id)
+def _remove_nat(requested: Requested, nat: NatGateway) -> None:
+    ec2(requested).delete_nat_gateway(nat.id)
 
 
-def _remove_table(wanted: Requested, table: RouteTable) -> None:
-    ec2(wanted).delete_route_table(table.id)
+def _remove_table(requested: Requested, table: RouteTable) -> None:
+    ec2(requested).delete_route_table(table.id)
 
 
-def _remove_route(wanted: Requested, route: Route) -> None:
-    ec2(wanted).delete_route(route.route_table.id, route.destination_cidr_block)
+def _remove_route(requested: Requested, route: Route) -> None:
+    ec2(requested).delete_route(route.route_table.id, route.destination_cidr_block)
 
 
-def _dissociate(wanted: Requested, association: Created) -> None:
-    ec2(wanted).disassociate_route_table(association.physical_resource_id)
+def _dissociate(requested: Requested, association: Created) -> None:
+    ec2(requested).disassociate_route_table(association.physical_resource_id)
 
 
-def _remove_endpoint(wanted: Requested, endpoint: VPCEndPoint) -> None:
+def _remove_endpoint(requested: Requested, endpoint: VPCEndPoint) -> None:
     if endpoint.vpc_endpoint_type == "Gateway":
         # moto looks for the route in tables that go away with the same stack.
         endpoint.route_table_ids = []
-    ec2(wanted).delete_vpc_endpoints([endpoint.id])
+    ec2(requested).delete_vpc_endpoints([endpoint.id])
 
 
-def _remove_flow_log(wanted: Requested, flow_log: FlowLogs) -> None:
-    ec2(wanted).delete_flow_logs([flow_log.id])
+def _remove_flow_log(requested: Requested, flow_log: FlowLogs) -> None:
+    ec2(requested).delete_flow_logs([flow_log.id])
 
 
 MODELS = (

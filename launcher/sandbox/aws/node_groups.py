@@ -16,37 +16,37 @@ _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 def match(backend: EKSBackend, cluster: str, group: str) -> None:
     """Have EC2 show as many machines of a group as are wanted of it."""
-    found = backend.clusters[cluster].nodegroups[group]
-    there = _there(backend, cluster, group)
-    count = int(found.scaling_config["desiredSize"])
+    nodegroup = backend.clusters[cluster].nodegroups[group]
+    running = _there(backend, cluster, group)
+    count = int(nodegroup.scaling_config["desiredSize"])
     ec2 = ec2_backends[backend.account_id][backend.region_name]
-    if there[count:]:
-        ec2.terminate_instances(there[count:])
-    template = ec2.launch_templates.get(str((found.launch_template or {}).get("id")))
+    if running[count:]:
+        ec2.terminate_instances(running[count:])
+    template = ec2.launch_templates.get(str((nodegroup.launch_template or {}).get("id")))
     data = template.latest_version().data if template is not None else {}
     target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-    for _ in range(count - len(there)):
-        made: Any = ec2.run_instances(
+    for _ in range(count - len(running)):
+        created: Any = ec2.run_instances(
             _IMAGE,
             1,
             None,
             [],
-            instance_type=found.instance_types[0],
+            instance_type=nodegroup.instance_types[0],
             is_instance_type_default=False,
             region_name=backend.region_name,
-            subnet_id=found.subnets[0],
-            lifecycle=_LIFECYCLES.get(found.capacity_type),
+            subnet_id=nodegroup.subnets[0],
+            lifecycle=_LIFECYCLES.get(nodegroup.capacity_type),
             tags={"instance": {**_tags(cluster, group), "Name": f"{cluster}-{group}-Node"}},
         )
         if "CapacityReservationId" in target:
-            made.instances[0].capacity_reservation_id = target["CapacityReservationId"]
+            created.instances[0].capacity_reservation_id = target["CapacityReservationId"]
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:
     """Have EC2 show none of a group that is gone."""
-    there = _there(backend, cluster, group)
-    if there:
-        ec2_backends[backend.account_id][backend.region_name].terminate_instances(there)
+    running = _there(backend, cluster, group)
+    if running:
+        ec2_backends[backend.account_id][backend.region_name].terminate_instances(running)
 
 
 def _tags(cluster: str, group: str) -> dict[str, str]:

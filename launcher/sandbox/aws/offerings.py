@@ -56,7 +56,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     if not is_sold(hours):
         raise InvalidParameterValueError(f"({hours}) for parameter CapacityDurationHours")
     preferred = response._get_param("InstanceTypePreferences") or []  # noqa: SLF001  the way moto's own responses read
-    name, ultraserver = (response._get_param(each) for each in ("InstanceType", "UltraserverType"))  # noqa: SLF001
+    name, ultraserver = (response._get_param(key) for key in ("InstanceType", "UltraserverType"))  # noqa: SLF001
     if bool(name) + bool(ultraserver) + bool(preferred) != 1:
         raise InvalidParameterCombination("Specify one of InstanceType, InstanceTypePreferences and UltraserverType.")
     if preferred:
@@ -78,9 +78,9 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     starts_at, ends_at, rate = offered
     sized = {"UltraserverType": ultraserver, "UltraserverCount": count} if ultraserver else {"InstanceType": name}
     key, zone = f"cb-{short_id(name or ultraserver, count, hours, starts_at)}", f"{backend.region_name}a"
-    known = offered_blocks(response)
-    known.setdefault(key, Offered(str(name or ultraserver), count, zone, starts_at, ends_at, rate))
-    if known[key].bought:
+    by_key = offered_blocks(response)
+    by_key.setdefault(key, Offered(str(name or ultraserver), count, zone, starts_at, ends_at, rate))
+    if by_key[key].bought:
         return ActionResult({"CapacityBlockOfferings": []})
     offering = {
         "CapacityBlockOfferingId": key,
@@ -107,9 +107,9 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
     name, arn = response._get_param("InstanceType"), response._get_param("TrainingPlanArn")  # noqa: SLF001
     hours, count = whole(response, "DurationHours"), whole(response, "InstanceCount")
     targets = response._get_param("TargetResources") or [TARGET]  # noqa: SLF001
-    known = _planned_types()
-    if name is not None and name not in known:
-        raise _invalid("instanceType", name, f"enum value set: [{', '.join(sorted(known))}]")
+    types = _planned_types()
+    if name is not None and name not in types:
+        raise _invalid("instanceType", name, f"enum value set: [{', '.join(sorted(types))}]")
     for target in targets:
         if target not in TARGETS:
             raise _invalid("targetResources", target, f"enum value set: [{', '.join(sorted(TARGETS))}]")
@@ -117,7 +117,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
         raise _invalid("durationHours", hours, "value between 1 and 87600")
     if count is not None and not 0 <= count <= 256:  # noqa: PLR2004 - the model's ReservedCapacityInstanceCount
         raise _invalid("instanceCount", count, "value between 0 and 256")
-    found: list[dict[str, Any]] = []
+    offerings: list[dict[str, Any]] = []
     window = (_moment(response, "StartTimeAfter"), _moment(response, "EndTimeBefore"))
     region = response.sagemaker_backend.region_name
     if name and hours and count and arn is None and is_sold(hours):
@@ -145,8 +145,8 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
                 "CurrencyCode": "USD",
                 "ReservedCapacityOfferings": [capacity],
             }
-            found.append({key: value for key, value in offering.items() if value is not None})
-    return ActionResult({"TrainingPlanOfferings": found})
+            offerings.append({key: value for key, value in offering.items() if value is not None})
+    return ActionResult({"TrainingPlanOfferings": offerings})
 
 
 @dataclass(slots=True)
@@ -165,8 +165,8 @@ class Offered:
 
 def offered_blocks(response: Any) -> dict[str, Offered]:
     """The blocks of an account and region that were offered, by the ids of their offerings."""
-    found: dict[str, Offered] = vars(response.ec2_backend).setdefault("offered_blocks", {})
-    return found
+    offered: dict[str, Offered] = vars(response.ec2_backend).setdefault("offered_blocks", {})
+    return offered
 
 
 def fee_words(rate: Decimal, hours: int, count: int) -> str:
@@ -176,8 +176,8 @@ def fee_words(rate: Decimal, hours: int, count: int) -> str:
 
 def is_sold(hours: int) -> bool:
     """Whether an offering has such a length: by days to 14, by weeks to 182."""
-    days, rest = divmod(hours, 24)
-    return rest == 0 and (1 <= days <= DAILY_UP_TO or (days % 7 == 0 and days <= LONGEST_DAYS))
+    days, hours_over = divmod(hours, 24)
+    return hours_over == 0 and (1 <= days <= DAILY_UP_TO or (days % 7 == 0 and days <= LONGEST_DAYS))
 
 
 def _offered(
@@ -216,8 +216,8 @@ def _moment(response: Any, name: str) -> datetime | None:
     try:
         return datetime.fromtimestamp(float(value), UTC)
     except ValueError:
-        found = datetime.fromisoformat(str(value))
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        when = datetime.fromisoformat(str(value))
+        return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def short_id(*parts: object, length: int = 17) -> str:

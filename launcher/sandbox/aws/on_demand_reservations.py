@@ -44,7 +44,7 @@ def running_in(backend: Any, identifier: str) -> int:
 
 def described(backend: Any) -> dict[str, dict[str, Any]]:
     """The on-demand reservations of an account and region, as EC2 describes them, by their ids."""
-    zones = {each.name: each.zone_id for each in RegionsAndZonesBackend.zones[backend.region_name]}
+    zones = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[backend.region_name]}
     return {
         reservation.id: {
             "CapacityReservationId": reservation.id,
@@ -73,39 +73,39 @@ def create_capacity_reservation(response: Any) -> ActionResult:
         MissingParameterError: type, platform, count or zone is not named.
         InvalidParameterValueError: the platform, the match criteria or the zone is not in the service's model.
     """
-    given, backend = response._get_param, response.ec2_backend  # noqa: SLF001  the way moto's own responses read
-    zones = {each.zone_id: each.name for each in RegionsAndZonesBackend.zones[backend.region_name]}
-    asked = {name: given(name) for name in ("InstanceType", "InstancePlatform", "InstanceCount")}
-    asked["AvailabilityZone"] = given("AvailabilityZone") or zones.get(str(given("AvailabilityZoneId")))
-    for name, value in asked.items():
+    parameter, backend = response._get_param, response.ec2_backend  # noqa: SLF001  the way moto's own responses read
+    zones = {zone.zone_id: zone.name for zone in RegionsAndZonesBackend.zones[backend.region_name]}
+    request = {name: parameter(name) for name in ("InstanceType", "InstancePlatform", "InstanceCount")}
+    request["AvailabilityZone"] = parameter("AvailabilityZone") or zones.get(str(parameter("AvailabilityZoneId")))
+    for name, value in request.items():
         if not value:
             raise MissingParameterError(name)
-    match = given("InstanceMatchCriteria") or "open"
-    known = {
+    match = parameter("InstanceMatchCriteria") or "open"
+    options_given = {
         "InstancePlatform": get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum,
         "InstanceMatchCriteria": ("open", "targeted"),
         "AvailabilityZone": tuple(zones.values()),
     }
-    for name, values in known.items():
-        value = {**asked, "InstanceMatchCriteria": match}[name]
+    for name, values in options_given.items():
+        value = {**request, "InstanceMatchCriteria": match}[name]
         if value not in values:
             raise InvalidParameterValueError(f"({value}) for parameter {name}")
-    made = OnDemandReservation(
+    reservation = OnDemandReservation(
         id=f"cr-{secrets.token_hex(9)[:17]}",
-        instance_type=asked["InstanceType"],
-        platform=asked["InstancePlatform"],
-        zone=asked["AvailabilityZone"],
-        count=int(asked["InstanceCount"]),
+        instance_type=request["InstanceType"],
+        platform=request["InstancePlatform"],
+        zone=request["AvailabilityZone"],
+        count=int(request["InstanceCount"]),
         match=match,
         made_at=datetime.now(UTC).replace(microsecond=0),
     )
-    _made(backend).append(made)
-    return ActionResult({"CapacityReservation": described(backend)[made.id]})
+    _made(backend).append(reservation)
+    return ActionResult({"CapacityReservation": described(backend)[reservation.id]})
 
 
 def _made(backend: Any) -> list[OnDemandReservation]:
-    found: list[OnDemandReservation] = vars(backend).setdefault("on_demand_reservations", [])
-    return found
+    reservations: list[OnDemandReservation] = vars(backend).setdefault("on_demand_reservations", [])
+    return reservations
 
 
 def _fitting(backend: Any, instance: Any) -> Iterator[str]:
@@ -120,14 +120,14 @@ def install() -> None:
     run_instances = InstanceBackend.run_instances
 
     def run_in_reservations(backend: Any, *arguments: Any, **options: Any) -> Any:
-        made = run_instances(backend, *arguments, **options)
-        instances: list[Any] = made.instances
+        created = run_instances(backend, *arguments, **options)
+        instances: list[Any] = created.instances
         for instance in instances:
-            there = getattr(instance, "capacity_reservation_id", None)
-            instance.capacity_reservation_id = there or (
+            target = getattr(instance, "capacity_reservation_id", None)
+            instance.capacity_reservation_id = target or (
                 None if instance.lifecycle else next(_fitting(backend, instance), None)
             )
-        return made
+        return created
 
     setattr(InstanceBackend, run_instances.__name__, run_in_reservations)
     setattr(EC2Response, create_capacity_reservation.__name__, create_capacity_reservation)

@@ -68,58 +68,58 @@ class ParallelCluster:
         """It."""
         return Model(type="Custom::PclusterCluster", make=self._create, change=self._update, remove=self._delete)
 
-    def _create(self, wanted: Requested) -> Created:
-        name = wanted.need("ClusterName")
-        spec = self._checked(wanted, name)
+    def _create(self, requested: Requested) -> Created:
+        name = requested.need("ClusterName")
+        spec = self._checked(requested, name)
         try:
-            head_node = self.clusters.start(spec, EmulatedEc2(wanted.account_id, wanted.region_name))
+            head_node = self.clusters.start(spec, EmulatedEc2(requested.account_id, requested.region_name))
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
-        compute_fleet.make(wanted, name)
+        compute_fleet.make(requested, name)
         return MadeCluster(
             physical_resource_id=name,
-            attributes=self._attributes(wanted, spec, head_node),
-            configuration=wanted.need("ClusterConfiguration"),
+            attributes=self._attributes(requested, spec, head_node),
+            configuration=requested.need("ClusterConfiguration"),
         )
 
-    def _update(self, wanted: Requested, before: MadeCluster) -> Created:
-        name = wanted.need("ClusterName")
+    def _update(self, requested: Requested, before: MadeCluster) -> Created:
+        name = requested.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(
                 f"ClusterName cannot be changed, it was {before.physical_resource_id}, got {name}"
             )
-        self._checked(wanted, name)
-        is_stopped = compute_fleet.is_stopped(wanted, name)
-        _refuse_changes(before.configuration, wanted.need("ClusterConfiguration"), fleet=not is_stopped)
+        self._checked(requested, name)
+        is_stopped = compute_fleet.is_stopped(requested, name)
+        _refuse_changes(before.configuration, requested.need("ClusterConfiguration"), fleet=not is_stopped)
         self.clusters.stop(name)
-        made = self._create(wanted)
+        created = self._create(requested)
         if is_stopped:
-            compute_fleet.stop(wanted, name, self.clusters)
-        return made
+            compute_fleet.stop(requested, name, self.clusters)
+        return created
 
-    def _delete(self, wanted: Requested, cluster: Created) -> None:
-        if wanted.get("DeletionPolicy") != "Retain":
+    def _delete(self, requested: Requested, cluster: Created) -> None:
+        if requested.get("DeletionPolicy") != "Retain":
             self.clusters.stop(cluster.physical_resource_id)
-            compute_fleet.remove(wanted, cluster.physical_resource_id)
+            compute_fleet.remove(requested, cluster.physical_resource_id)
 
-    def _checked(self, wanted: Requested, name: str) -> ClusterSpec:
-        unknown = set(wanted.properties.keys()) - _PROPERTIES
+    def _checked(self, requested: Requested, name: str) -> ClusterSpec:
+        unknown = set(requested.properties.keys()) - _PROPERTIES
         if unknown:
             raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
-        if wanted.need("ServiceToken") not in self.versions:
+        if requested.need("ServiceToken") not in self.versions:
             raise ResourceRefusedError("ServiceToken is not that of a ParallelCluster provider stack")
-        stacks = cloudformation_backends[wanted.account_id][wanted.region_name].stacks.values()
+        stacks = cloudformation_backends[requested.account_id][requested.region_name].stacks.values()
         if any(stack.name == name for stack in stacks):
             raise ResourceRefusedError(f"a stack named {name} is there; ParallelCluster needs that name for its own")
-        configuration = wanted.need("ClusterConfiguration")
+        configuration = requested.need("ClusterConfiguration")
         if not isinstance(configuration, Mapping):
             raise ResourceRefusedError("ClusterConfiguration must be a mapping")
         try:
-            return read(name, configuration, EmulatedEc2(wanted.account_id, wanted.region_name))
+            return read(name, configuration, EmulatedEc2(requested.account_id, requested.region_name))
         except ConfigurationRefusedError as refusal:
             raise ResourceRefusedError(str(refusal)) from refusal
 
-    def _attributes(self, wanted: Requested, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
+    def _attributes(self, requested: Requested, spec: ClusterSpec, head_node: str) -> dict[str, Any]:
         """What `pcluster describe-cluster` shows, with the levels joined by dots."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return {
@@ -129,14 +129,14 @@ class ParallelCluster:
             "computeFleetStatus": "RUNNING",
             "creationTime": now,
             "lastUpdatedTime": now,
-            "region": wanted.region_name,
-            "version": self.versions[wanted.need("ServiceToken")],
+            "region": requested.region_name,
+            "version": self.versions[requested.need("ServiceToken")],
             "scheduler.type": "slurm",
             "headNode.instanceId": head_node,
             "headNode.instanceType": spec.head_instance_type,
             "headNode.state": "running",
             "headNode.launchTime": now,
-            "headNode.privateIpAddress": EmulatedEc2(wanted.account_id, wanted.region_name).address(head_node),
+            "headNode.privateIpAddress": EmulatedEc2(requested.account_id, requested.region_name).address(head_node),
             "logGroupName": f"/aws/parallelcluster/{spec.name}",
             "validationMessages": "",
         }

@@ -79,7 +79,7 @@ class PcsCluster:
 
     def around(self, *, without: str = "") -> Around:
         """What it has but for one of its groups."""
-        others = (each for id_, each in self.groups.items() if id_ != without)
+        others = (group for id_, group in self.groups.items() if id_ != without)
         most = sum(int(other.request["scalingConfiguration"]["maxInstanceCount"]) for other in others)
         subnets = tuple(self.request["networking"]["subnetIds"])
         return Around(size=str(self.request["size"]), machines=most, subnets=subnets)
@@ -121,12 +121,12 @@ class PcsService:
         raise PcsError("ResourceNotFoundException", f"no cluster {name}")
 
     @staticmethod
-    def part(parts: Mapping[str, Part], name: str, what: str) -> Part:
+    def part(parts: Mapping[str, Part], name: str, kind: str) -> Part:
         """A group or a queue by its name or id."""
-        for each in parts.values():
-            if name in (each.id, each.name):
-                return each
-        raise PcsError("ResourceNotFoundException", f"no {what} {name}")
+        for candidate in parts.values():
+            if name in (candidate.id, candidate.name):
+                return candidate
+        raise PcsError("ResourceNotFoundException", f"no {kind} {name}")
 
     def create_cluster(self, request: dict[str, Any], *, creation: timedelta = CREATION) -> PcsCluster:
         """Make a cluster."""
@@ -141,9 +141,9 @@ class PcsService:
             if len(self._known) >= pcs.MOST_CLUSTERS:
                 raise PcsError("ServiceQuotaExceededException", f"{pcs.MOST_CLUSTERS} clusters in {self.region}")
             now = datetime.now(UTC)
-            made = PcsCluster(id=_id(), request=request, made=now, active_at=now + creation)
-            self._known[made.id] = made
-            return made
+            created = PcsCluster(id=_id(), request=request, made=now, active_at=now + creation)
+            self._known[created.id] = created
+            return created
 
     def delete_cluster(self, name: str) -> None:
         """Remove a cluster.
@@ -152,21 +152,21 @@ class PcsService:
             PcsError: the cluster does not exist, or it has groups or queues.
         """
         with self._lock:
-            found = self.cluster(name)
-            left = [part.name for part in (*found.queues.values(), *found.groups.values())]
-            if left:
-                raise PcsError("ConflictException", f"cluster {name} has {', '.join(left)} still")
-            del self._known[found.id]
+            cluster = self.cluster(name)
+            remaining = [part.name for part in (*cluster.queues.values(), *cluster.groups.values())]
+            if remaining:
+                raise PcsError("ConflictException", f"cluster {name} has {', '.join(remaining)} still")
+            del self._known[cluster.id]
 
     def create_group(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
         """Make a node group; the instances of one that is in no queue are there at once."""
         with self._lock:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))
-            made = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
-            cluster.machines[made.id] = []
-            self._run(cluster, made, int(request["scalingConfiguration"]["minInstanceCount"]))
-            return cluster, made
+            group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
+            cluster.machines[group.id] = []
+            self._run(cluster, group, int(request["scalingConfiguration"]["minInstanceCount"]))
+            return cluster, group
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
         """Make a queue, and have Slurm run with it.
@@ -177,9 +177,9 @@ class PcsService:
         with self._lock:
             cluster = self._active(request)
             _refuse(queue_problems(request, frozenset(cluster.groups)))
-            made = self._part(cluster.queues, request, "queueName", pcs.MOST_QUEUES, "queues")
+            queue = self._part(cluster.queues, request, "queueName", pcs.MOST_QUEUES, "queues")
             self._match(cluster)
-            return cluster, made
+            return cluster, queue
 
     def _active(self, request: Mapping[str, Any]) -> PcsCluster:
         cluster = self.cluster(str(request.get("clusterIdentifier")))
@@ -194,9 +194,9 @@ class PcsService:
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
         now = datetime.now(UTC)
-        made = Part(id=_id(), name=request[key], request=request, made=now, modified=now)
-        parts[made.id] = made
-        return made
+        created = Part(id=_id(), name=request[key], request=request, made=now, modified=now)
+        parts[created.id] = created
+        return created
 
     def delete_group(self, cluster_name: str, name: str) -> None:
         """Remove a node group with its instances.
@@ -288,7 +288,7 @@ class PcsService:
             head_security_groups=tuple(network["securityGroupIds"]),
             queues=tuple(Queue(name=part.name, exclusive=False, settings=_settings(part.request)) for part in queues),
             groups=tuple(
-                self._node_group(queue.name, cluster.groups[each]) for queue in queues for each in _groups_of(queue)
+                self._node_group(queue.name, cluster.groups[id_]) for queue in queues for id_ in _groups_of(queue)
             ),
             settings=tuple(_settings(cluster.request).items()),
             tags={},
@@ -327,8 +327,8 @@ class PcsService:
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, str]:
-    given = request.get("slurmConfiguration", {}).get("slurmCustomSettings", ())
-    return {each["parameterName"]: each["parameterValue"] for each in given}
+    settings = request.get("slurmConfiguration", {}).get("slurmCustomSettings", ())
+    return {setting["parameterName"]: setting["parameterValue"] for setting in settings}
 
 
 def _groups_of(queue: Part) -> list[str]:
@@ -365,21 +365,21 @@ class Pcs:
             Model(type="AWS::PCS::Queue", make=self._make_queue, change=_unchanged, remove=self._remove_queue),
         )
 
-    def _of(self, wanted: Requested) -> PcsService:
-        return self.service(wanted.account_id, wanted.region_name)
+    def _of(self, requested: Requested) -> PcsService:
+        return self.service(requested.account_id, requested.region_name)
 
-    def _make_cluster(self, wanted: Requested) -> Created:
-        service, request = self._of(wanted), _request(wanted, "clusterName")
-        made = _asked(lambda: service.create_cluster(request, creation=timedelta(0)))
-        return _made(service.arn(made.id), made.id)
+    def _make_cluster(self, requested: Requested) -> Created:
+        service, request = self._of(requested), _request(requested, "clusterName")
+        cluster = _asked(lambda: service.create_cluster(request, creation=timedelta(0)))
+        return _made(service.arn(cluster.id), cluster.id)
 
-    def _make_group(self, wanted: Requested) -> Created:
-        service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
-        cluster, made = _asked(lambda: service.create_group(request))
-        return _made(service.arn(cluster.id, "computenodegroup", made.id), made.id)
+    def _make_group(self, requested: Requested) -> Created:
+        service, request = self._of(requested), _request(requested, "computeNodeGroupName")
+        cluster, group = _asked(lambda: service.create_group(request))
+        return _made(service.arn(cluster.id, "computenodegroup", group.id), group.id)
 
-    def _change_group(self, wanted: Requested, before: Created) -> Created:
-        service, request = self._of(wanted), _request(wanted, "computeNodeGroupName")
+    def _change_group(self, requested: Requested, before: Created) -> Created:
+        service, request = self._of(requested), _request(requested, "computeNodeGroupName")
         cluster = _asked(lambda: service.cluster(request["clusterIdentifier"]))
         group = service.part(cluster.groups, before.attributes["Id"], "compute node group")
         other = [key for key in {*request, *group.request} if request.get(key) != group.request.get(key)]
@@ -390,34 +390,34 @@ class Pcs:
             around = cluster.around(without=group.id)
             _asked(
                 lambda: _refuse(
-                    group_problems(request, around, PcsEc2(EmulatedEc2(wanted.account_id, wanted.region_name)))
+                    group_problems(request, around, PcsEc2(EmulatedEc2(requested.account_id, requested.region_name)))
                 )
             )
             group.request = request
         return before
 
-    def _make_queue(self, wanted: Requested) -> Created:
-        service, request = self._of(wanted), _request(wanted, "queueName")
-        cluster, made = _asked(lambda: service.create_queue(request))
-        return _made(service.arn(cluster.id, "queue", made.id), made.id)
+    def _make_queue(self, requested: Requested) -> Created:
+        service, request = self._of(requested), _request(requested, "queueName")
+        cluster, queue = _asked(lambda: service.create_queue(request))
+        return _made(service.arn(cluster.id, "queue", queue.id), queue.id)
 
-    def _remove_cluster(self, wanted: Requested, made: Created) -> None:
-        _gone(lambda: self._of(wanted).delete_cluster(made.attributes["Id"]))
+    def _remove_cluster(self, requested: Requested, created: Created) -> None:
+        _gone(lambda: self._of(requested).delete_cluster(created.attributes["Id"]))
 
-    def _remove_group(self, wanted: Requested, made: Created) -> None:
-        _gone(lambda: self._of(wanted).delete_group(wanted.need("ClusterId"), made.attributes["Id"]))
+    def _remove_group(self, requested: Requested, created: Created) -> None:
+        _gone(lambda: self._of(requested).delete_group(requested.need("ClusterId"), created.attributes["Id"]))
 
-    def _remove_queue(self, wanted: Requested, made: Created) -> None:
-        _gone(lambda: self._of(wanted).delete_queue(wanted.need("ClusterId"), made.attributes["Id"]))
+    def _remove_queue(self, requested: Requested, created: Created) -> None:
+        _gone(lambda: self._of(requested).delete_queue(requested.need("ClusterId"), created.attributes["Id"]))
 
 
 def _made(arn: str, id_: str) -> Created:
     return Created(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
 
 
-def _unchanged(wanted: Requested, before: Created) -> Created:
+def _unchanged(requested: Requested, before: Created) -> Created:
     """What CloudFormation changes in place and the sandbox does not look at: tags."""
-    del wanted
+    del requested
     return before
 
 
@@ -439,14 +439,14 @@ def _gone(call: Callable[[], None]) -> None:
 _NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
 
-def _request(wanted: Requested, name_key: str) -> dict[str, Any]:
+def _request(requested: Requested, name_key: str) -> dict[str, Any]:
     """The request that CloudFormation makes of a resource's properties: the same words, begun in lower case."""
-    given = {key: value for key, value in dict(wanted.properties).items() if key not in ("Name", "Tags")}
-    found: dict[str, Any] = _lowered(given)
-    return {**found, name_key: wanted.get("Name") or wanted.name}
+    properties = {key: value for key, value in dict(requested.properties).items() if key not in ("Name", "Tags")}
+    lowered: dict[str, Any] = _lowered(properties)
+    return {**lowered, name_key: requested.get("Name") or requested.name}
 
 
 def _lowered(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_NAMES.get(key, key[:1].lower() + key[1:]): _lowered(each) for key, each in value.items()}
-    return [_lowered(each) for each in value] if isinstance(value, list) else value
+        return {_NAMES.get(key, key[:1].lower() + key[1:]): _lowered(inner) for key, inner in value.items()}
+    return [_lowered(item) for item in value] if isinstance(value, list) else value

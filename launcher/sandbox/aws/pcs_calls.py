@@ -29,12 +29,12 @@ class PcsApi:
         if service_of(environ) != "pcs":
             return self._inner(environ, start_response)
         length = int(environ.get("CONTENT_LENGTH") or 0)
-        asked = safe_json.loads(environ["wsgi.input"].read(length) or b"{}")
+        request = safe_json.loads(environ["wsgi.input"].read(length) or b"{}")
         name = environ.get("HTTP_X_AMZ_TARGET", "").removeprefix(_TARGET)
         if name not in _CALLS:
             raise NotImplementedError(name)
         try:
-            answer = _CALLS[name](self._pcs.service(ACCOUNT, _region(environ)), asked)
+            answer = _CALLS[name](self._pcs.service(ACCOUNT, _region(environ)), request)
         except PcsError as refusal:
             status = _STATUS.get(refusal.code, "400 Bad Request")
             return refuse(environ, start_response, status, refusal.code, str(refusal))
@@ -47,89 +47,91 @@ def _region(environ: Environ) -> str:
     return str(environ["HTTP_AUTHORIZATION"].partition("Credential=")[2].split("/")[2])
 
 
-def _cluster(service: PcsService, found: PcsCluster) -> dict[str, Any]:
-    request = found.request
+def _cluster(service: PcsService, cluster: PcsCluster) -> dict[str, Any]:
+    request = cluster.request
     keys = ("scheduler", "size", "networking", "slurmConfiguration")
     shown: dict[str, Any] = {key: request[key] for key in keys if key in request}
-    moments = {"createdAt": found.made.isoformat(), "modifiedAt": found.made.isoformat()}
-    return {**_named(found.name, found.id, service.arn(found.id)), "status": found.status, **moments, **shown}
+    moments = {"createdAt": cluster.made.isoformat(), "modifiedAt": cluster.made.isoformat()}
+    return {**_named(cluster.name, cluster.id, service.arn(cluster.id)), "status": cluster.status, **moments, **shown}
 
 
 def _named(name: str, id_: str, arn: str) -> dict[str, str]:
     return {"name": name, "id": id_, "arn": arn}
 
 
-def _part(service: PcsService, cluster: PcsCluster, found: Part, kind: str) -> dict[str, Any]:
+def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> dict[str, Any]:
     return {
-        **_named(found.name, found.id, service.arn(cluster.id, kind, found.id)),
+        **_named(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
         "status": "ACTIVE",
-        "createdAt": found.made.isoformat(),
-        "modifiedAt": found.modified.isoformat(),
+        "createdAt": part.made.isoformat(),
+        "modifiedAt": part.modified.isoformat(),
     }
 
 
-def _group(service: PcsService, cluster: PcsCluster, found: Part) -> dict[str, Any]:
-    shown = {key: found.request[key] for key in _SHOWN_OF_GROUP if key in found.request}
-    return {"computeNodeGroup": {**_part(service, cluster, found, "computenodegroup"), **shown}}
+def _group(service: PcsService, cluster: PcsCluster, group: Part) -> dict[str, Any]:
+    shown = {key: group.request[key] for key in _SHOWN_OF_GROUP if key in group.request}
+    return {"computeNodeGroup": {**_part(service, cluster, group, "computenodegroup"), **shown}}
 
 
-def _queue(service: PcsService, cluster: PcsCluster, found: Part) -> dict[str, Any]:
-    groups = found.request.get("computeNodeGroupConfigurations", [])
-    return {"queue": {**_part(service, cluster, found, "queue"), "computeNodeGroupConfigurations": groups}}
+def _queue(service: PcsService, cluster: PcsCluster, queue: Part) -> dict[str, Any]:
+    groups = queue.request.get("computeNodeGroupConfigurations", [])
+    return {"queue": {**_part(service, cluster, queue, "queue"), "computeNodeGroupConfigurations": groups}}
 
 
-def _get_group(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
-    cluster = service.cluster(asked["clusterIdentifier"])
-    name = asked["computeNodeGroupIdentifier"]
+def _get_group(service: PcsService, request: Mapping[str, Any]) -> dict[str, Any]:
+    cluster = service.cluster(request["clusterIdentifier"])
+    name = request["computeNodeGroupIdentifier"]
     return _group(service, cluster, service.part(cluster.groups, name, "compute node group"))
 
 
-def _get_queue(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
-    cluster = service.cluster(asked["clusterIdentifier"])
-    return _queue(service, cluster, service.part(cluster.queues, asked["queueIdentifier"], "queue"))
+def _get_queue(service: PcsService, request: Mapping[str, Any]) -> dict[str, Any]:
+    cluster = service.cluster(request["clusterIdentifier"])
+    return _queue(service, cluster, service.part(cluster.queues, request["queueIdentifier"], "queue"))
 
 
-def _list(service: PcsService, asked: Mapping[str, Any], *, queues: bool) -> dict[str, Any]:
-    cluster = service.cluster(asked["clusterIdentifier"])
+def _list(service: PcsService, request: Mapping[str, Any], *, queues: bool) -> dict[str, Any]:
+    cluster = service.cluster(request["clusterIdentifier"])
     parts, kind = (cluster.queues, "queue") if queues else (cluster.groups, "computenodegroup")
-    found = [_part(service, cluster, part, kind) for part in parts.values()]
-    return {"queues" if queues else "computeNodeGroups": found}
+    listed = [_part(service, cluster, part, kind) for part in parts.values()]
+    return {"queues" if queues else "computeNodeGroups": listed}
 
 
 def _list_clusters(service: PcsService, _asked: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("name", "id", "arn", "createdAt", "modifiedAt", "status")
-    found = (_cluster(service, cluster) for cluster in service.clusters())
-    return {"clusters": [{key: each[key] for key in keys} for each in found]}
+    described = (_cluster(service, cluster) for cluster in service.clusters())
+    return {"clusters": [{key: cluster[key] for key in keys} for cluster in described]}
 
 
-def _delete_cluster(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service.delete_cluster(asked["clusterIdentifier"])
+def _delete_cluster(service: PcsService, request: Mapping[str, Any]) -> dict[str, Any]:
+    service.delete_cluster(request["clusterIdentifier"])
     return {}
 
 
-def _delete_group(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service.delete_group(asked["clusterIdentifier"], asked["computeNodeGroupIdentifier"])
+def _delete_group(service: PcsService, request: Mapping[str, Any]) -> dict[str, Any]:
+    service.delete_group(request["clusterIdentifier"], request["computeNodeGroupIdentifier"])
     return {}
 
 
-def _delete_queue(service: PcsService, asked: Mapping[str, Any]) -> dict[str, Any]:
-    service.delete_queue(asked["clusterIdentifier"], asked["queueIdentifier"])
+def _delete_queue(service: PcsService, request: Mapping[str, Any]) -> dict[str, Any]:
+    service.delete_queue(request["clusterIdentifier"], request["queueIdentifier"])
     return {}
 
 
 _CALLS: Mapping[str, Callable[[PcsService, dict[str, Any]], dict[str, Any]]] = {
-    "CreateCluster": lambda service, asked: {"cluster": _cluster(service, service.create_cluster(asked))},
-    "GetCluster": lambda service, asked: {"cluster": _cluster(service, service.cluster(asked["clusterIdentifier"]))},
+    "CreateCluster": lambda service, request: {"cluster": _cluster(service, service.create_cluster(request))},
+    "GetCluster": lambda service, request: {
+        "cluster": _cluster(service, service.cluster(request["clusterIdentifier"]))
+    },
     "ListClusters": _list_clusters,
     "DeleteCluster": _delete_cluster,
-    "CreateComputeNodeGroup": lambda service, asked: _group(service, *service.create_group(asked)),
+    "CreateComputeNodeGroup": lambda service, request: _group(service, *service.create_group(request)),
     "GetComputeNodeGroup": _get_group,
-    "ListComputeNodeGroups": lambda service, asked: _list(service, asked, queues=False),
-    "UpdateComputeNodeGroup": lambda service, asked: _group(service, *service.update_group(asked)),
+    "ListComputeNodeGroups": lambda service, request: _list(service, request, queues=False),
+    "UpdateComputeNodeGroup": lambda service, request: _group(service, *service.update_group(request)),
     "DeleteComputeNodeGroup": _delete_group,
-    "CreateQueue": lambda service, asked: _queue(service, *service.create_queue(asked)),
+    "CreateQueue": lambda service, request: _queue(service, *service.create_queue(request)),
     "GetQueue": _get_queue,
-    "ListQueues": lambda service, asked: _list(service, asked, queues=True),
+    "ListQueues": lambda service, request: _list(service, request, queues=True),
     "DeleteQueue": _delete_queue,
 }

@@ -26,19 +26,19 @@ IMAGE = "ami-00000000000000000"
 
 def publish_image() -> None:
     """Have moto's Parameter Store name the image, as AWS does in every region."""
-    known: Any = ParameterDict
-    before = known._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
+    dictionary: Any = ParameterDict
+    before = dictionary._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
 
     def loaded(parameters: Any, key: str) -> None:
         before(parameters, key)
         if key == IMAGE_PARAMETER and not dict.get(parameters, key):
-            given = {"parameter_type": "String", "value": IMAGE, "version": 1, "data_type": "text"}
+            fields = {"parameter_type": "String", "value": IMAGE, "version": 1, "data_type": "text"}
             empty = dict.fromkeys(("description", "allowed_pattern", "keyid"))
-            made: Any = Parameter
-            parameter = made(account_id=parameters.account_id, name=key, last_modified_date=0, **given, **empty)
+            make: Any = Parameter
+            parameter = make(account_id=parameters.account_id, name=key, last_modified_date=0, **fields, **empty)
             dict.__setitem__(parameters, key, [parameter])
 
-    known._check_loading_status = loaded  # noqa: SLF001 - the same
+    dictionary._check_loading_status = loaded  # noqa: SLF001 - the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,24 @@ class PcsEc2:
 
     def profile_role(self, arn: str) -> str | None:
         """The ARN of the role of an instance profile."""
-        known: Any = iam_backends[self.ec2.account_id][get_partition(self.region)].instance_profiles.values()
-        found = next((each for each in known if each.arn == arn), None)
-        return None if found is None or not found.roles else str(found.roles[0].arn)
+        profiles: Any = iam_backends[self.ec2.account_id][get_partition(self.region)].instance_profiles.values()
+        profile = next((candidate for candidate in profiles if candidate.arn == arn), None)
+        return None if profile is None or not profile.roles else str(profile.roles[0].arn)
 
     def digest(self, bucket: str, key: str) -> str | None:
         """The SHA-256 of an object."""
         if not self.has_object(bucket, key):
             return None
-        found = backend_of(self.ec2.account_id, self.region).get_object(bucket, key)
-        return None if found is None else hashlib.sha256(found.value).hexdigest()
+        stored = backend_of(self.ec2.account_id, self.region).get_object(bucket, key)
+        return None if stored is None else hashlib.sha256(stored.value).hexdigest()
 
     def template(self, template_id: str, version: str) -> tuple[Mapping[str, Any], str] | None:
         """A version of a launch template, with its user data in clear."""
-        known: Any = ec2_backends[self.ec2.account_id][self.region].launch_templates
-        found = known.get(template_id)
-        if found is None or not version.isdecimal() or not 1 <= int(version) <= len(found.versions):
+        templates: Any = ec2_backends[self.ec2.account_id][self.region].launch_templates
+        template = templates.get(template_id)
+        if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
             return None
-        data = found.get_version(int(version)).data
+        data = template.get_version(int(version)).data
         encoded = data.get("UserData", "")
         # moto keeps it as text where a call brought it, and as a type of its own where a template did.
         return data, base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
@@ -95,18 +95,18 @@ class PcsEc2:
     def data_of(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """The launch template of a node group; empty where it has none."""
         named = request.get("customLaunchTemplate")
-        found = None if named is None else self.template(named["id"], named["version"])
-        return {} if found is None else found[0]
+        template = None if named is None else self.template(named["id"], named["version"])
+        return {} if template is None else template[0]
 
     def run(self, cluster_id: str, group_id: str, request: Mapping[str, Any]) -> str:
         """Run an instance of a node group, with PCS's tags and those of its launch template; its id."""
         data = self.data_of(request)
-        given = [
+        specifications = [
             specification
             for specification in data.get("TagSpecifications", [])
             if specification["ResourceType"] == "instance"
         ]
-        own = {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
+        own = {tag["Key"]: tag["Value"] for specification in specifications for tag in specification["Tags"]}
         interfaces = data.get("NetworkInterfaces", [])
         groups = interfaces[0]["Groups"] if interfaces else data.get("SecurityGroupIds", [])
         return self.ec2.run(

@@ -27,11 +27,11 @@ class Placeholder:
         return self.arn if attribute_name.endswith("Arn") else f"{self.physical_resource_id}.{attribute_name}"
 
 
-def stand_in(wanted: Requested) -> Placeholder:
+def stand_in(requested: Requested) -> Placeholder:
     """A placeholder for what a template wants."""
-    path = f"{wanted.type.replace('::', '-').lower()}/{wanted.name}"
-    arn = f"arn:aws:sandbox:{wanted.region_name}:{wanted.account_id}:{path}"
-    return Placeholder(physical_resource_id=wanted.name, arn=arn)
+    path = f"{requested.type.replace('::', '-').lower()}/{requested.name}"
+    arn = f"arn:aws:sandbox:{requested.region_name}:{requested.account_id}:{path}"
+    return Placeholder(physical_resource_id=requested.name, arn=arn)
 
 
 def reason(resource_type: str) -> str:
@@ -40,18 +40,18 @@ def reason(resource_type: str) -> str:
     return _CUSTOM if custom else _UNKNOWN
 
 
-def _keep(wanted: Requested, before: Any) -> Any:
-    del wanted
+def _keep(requested: Requested, before: Any) -> Any:
+    del requested
     return before
 
 
-def _nothing(wanted: Requested, resource: Any) -> None:
+def _nothing(requested: Requested, resource: Any) -> None:
     """Nothing was made, nothing is removed."""
 
 
-def _metadata(wanted: Requested) -> Created:
-    wanted.get("Analytics")
-    return Created(physical_resource_id=wanted.name)
+def _metadata(requested: Requested) -> Created:
+    requested.get("Analytics")
+    return Created(physical_resource_id=requested.name)
 
 
 NOTHING_MADE = Model(type="", make=stand_in, change=_keep, remove=_nothing)

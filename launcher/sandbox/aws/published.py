@@ -48,16 +48,16 @@ class PublishedStacks:
         """It."""
         return Model(type="AWS::CloudFormation::Stack", make=self._make, change=self._change, remove=self._remove)
 
-    def _make(self, wanted: Requested) -> Created:
-        path, release = _published(wanted)
+    def _make(self, requested: Requested) -> Created:
+        path, release = _published(requested)
         write = _provider if path == _PROVIDER else _policies
-        template = write(wanted, _parameters(wanted, path))
-        stack = _cloudformation(wanted).create_stack(wanted.name, json.dumps(template), {})
+        template = write(requested, _parameters(requested, path))
+        stack = _cloudformation(requested).create_stack(requested.name, json.dumps(template), {})
         if stack.status != "CREATE_COMPLETE":
             failed = [
                 event.resource_status_reason for event in stack.events if event.resource_status == "CREATE_FAILED"
             ]
-            _cloudformation(wanted).delete_stack(stack.stack_id)
+            _cloudformation(requested).delete_stack(stack.stack_id)
             raise ResourceRefusedError(
                 f"Embedded stack was not successfully created: {'; '.join(filter(None, failed))}"
             )
@@ -66,31 +66,31 @@ class PublishedStacks:
             self.versions[outputs["Outputs.ServiceToken"]] = release
         return Created(physical_resource_id=stack.stack_id, attributes=outputs)
 
-    def _change(self, wanted: Requested, before: Created) -> Created:
-        path, release = _published(wanted)
-        _parameters(wanted, path)
+    def _change(self, requested: Requested, before: Created) -> Created:
+        path, release = _published(requested)
+        _parameters(requested, path)
         token = before.attributes.get("Outputs.ServiceToken")
         if token is not None:
             self.versions[token] = release
         return before
 
-    def _remove(self, wanted: Requested, stack: Created) -> None:
+    def _remove(self, requested: Requested, stack: Created) -> None:
         self.versions.pop(stack.attributes.get("Outputs.ServiceToken", ""), None)
-        _cloudformation(wanted).delete_stack(stack.physical_resource_id)
+        _cloudformation(requested).delete_stack(stack.physical_resource_id)
 
 
-def _provider(wanted: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _provider(requested: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
     role = parameters.get("CustomLambdaRole")
-    there = iam_backends[wanted.account_id][get_partition(wanted.region_name)].roles.values()
-    if role and role not in {each.arn for each in there}:
+    roles = iam_backends[requested.account_id][get_partition(requested.region_name)].roles.values()
+    if role and role not in {known_role.arn for known_role in roles}:
         raise ResourceRefusedError(f"CustomLambdaRole: no role {role}")
     function = f"function:pcluster-cfn-{secrets.token_hex(6)}"
-    token = f"arn:aws:lambda:{wanted.region_name}:{wanted.account_id}:{function}"
+    token = f"arn:aws:lambda:{requested.region_name}:{requested.account_id}:{function}"
     return {"Resources": {}, "Outputs": {"ServiceToken": {"Value": token}}}
 
 
-def _policies(wanted: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    del wanted
+def _policies(requested: Requested, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    del requested
     boundary, more = parameters.get("PermissionsBoundaryPolicy"), parameters.get("AdditionalPolicies")
     for name, arn in (("PermissionsBoundaryPolicy", boundary), ("AdditionalPolicies", more)):
         if arn and _POLICY_ARN.match(arn) is None:
@@ -106,23 +106,23 @@ def _policies(wanted: Requested, parameters: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _published(wanted: Requested) -> tuple[str, str]:
-    url = wanted.need("TemplateURL")
+def _published(requested: Requested) -> tuple[str, str]:
+    url = requested.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:
         raise ResourceRefusedError(f"the sandbox has no nested stack but ParallelCluster's own, got {url}")
-    if match["region"] != wanted.region_name:
-        raise ResourceRefusedError(f"the provider of {match['region']} does not work in {wanted.region_name}")
+    if match["region"] != requested.region_name:
+        raise ResourceRefusedError(f"the provider of {match['region']} does not work in {requested.region_name}")
     return match["path"], match["version"]
 
 
-def _parameters(wanted: Requested, path: str) -> Mapping[str, Any]:
-    given: Mapping[str, Any] = wanted.get("Parameters", {})
-    unknown = set(given) - _PARAMETERS[path]
+def _parameters(requested: Requested, path: str) -> Mapping[str, Any]:
+    parameters: Mapping[str, Any] = requested.get("Parameters", {})
+    unknown = set(parameters) - _PARAMETERS[path]
     if unknown:
         raise ResourceRefusedError(f"Parameters: [{', '.join(sorted(unknown))}] do not exist in the template")
-    return given
+    return parameters
 
 
-def _cloudformation(wanted: Requested) -> Any:
-    return cloudformation_backends[wanted.account_id][wanted.region_name]
+def _cloudformation(requested: Requested) -> Any:
+    return cloudformation_backends[requested.account_id][requested.region_name]

@@ -50,15 +50,7 @@ class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
 
 
 def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, pcs: Pcs) -> None:
-    """Have this process's moto deploy with our models.
-
-    Args:
-        ledger: where every resource is written down.
-        clusters: what runs the clusters.
-        conduct: how what endpoints run behaves.
-        jobs: what runs training jobs.
-        pcs: the service that moto lacks.
-    """
+    """Have this process's moto deploy with our models."""
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
     own = {

@@ -67,10 +67,10 @@ class Resources(ResourceMap):
 
     def get(self, key: str, default: Any = None) -> Any:
         """What Fn::GetAtt asks: a resource whose missing attributes are made up and remarked on in the ledger."""
-        found = super().get(key, default)
-        if isinstance(found, CloudFormationModel | Created):
-            return _Attributes(found, lambda attribute: self._made_up(key, attribute))
-        return found
+        value = super().get(key, default)
+        if isinstance(value, CloudFormationModel | Created):
+            return _Attributes(value, lambda attribute: self._made_up(key, attribute))
+        return value
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
         """The value of a template parameter that is kept in the Parameter Store."""
@@ -120,17 +120,17 @@ class Resources(ResourceMap):
         """
         model, json, physical_name = self._resolved(name)
         self.made_from[name] = json
-        wanted = self._want(name, json, physical_name)
+        requested = self._want(name, json, physical_name)
         lack = ""
         try:
-            made = self._attempt(name, lambda: self._made_by(model, wanted, json))
+            created = self._attempt(name, lambda: self._made_by(model, requested, json))
         except _LACKS as problem:
             if isinstance(model, Model):
                 raise
             lack = f"moto cannot make it as the template wants it: {problem!r}"
-            made = stand_in(wanted)
-        self._keep(name, made)
-        self._record(name, model, wanted.properties, lack)
+            created = stand_in(requested)
+        self._keep(name, created)
+        self._record(name, model, requested.properties, lack)
 
     def change(self, name: str, before: "Resources") -> bool:
         """Change a resource that `before` holds; False when nothing about it is different.
@@ -149,7 +149,7 @@ class Resources(ResourceMap):
         if original is not None and (not named or named not in json["Properties"]):
             # A name that CloudFormation made up stays with the resource.
             physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
-        wanted = self._want(name, json, physical_name)
+        requested = self._want(name, json, physical_name)
         replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
         if replaced and fixed_name(self.type_of(name), json["Properties"]) is not None:
             raise ResourceFailedError(
@@ -163,10 +163,10 @@ class Resources(ResourceMap):
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")
             return True
-        made = self._attempt(name, lambda: change(wanted, original))
-        if isinstance(model, Model) and made.physical_resource_id != original.physical_resource_id:
+        changed = self._attempt(name, lambda: change(requested, original))
+        if isinstance(model, Model) and changed.physical_resource_id != original.physical_resource_id:
             self.replaced[name] = (original, before.made_from[name])
-        self._keep(name, made)
+        self._keep(name, changed)
         self.made_from[name] = json
         return True
 
@@ -185,12 +185,12 @@ class Resources(ResourceMap):
         """
         json = self.made_from[name]
         resource = self._parsed_resources.get(name)
-        kept = str(json.get("DeletionPolicy", "")).startswith("Retain")
-        if resource is not None and not kept:
+        retained = str(json.get("DeletionPolicy", "")).startswith("Retain")
+        if resource is not None and not retained:
             self._attempt(name, lambda: self._unmake(name, resource, json))
         del self.made_from[name]
         self._parsed_resources.pop(name, None)
-        return not kept
+        return not retained
 
     def _want(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
         return Requested(
@@ -203,17 +203,17 @@ class Resources(ResourceMap):
             region_name=self._region_name,
         )
 
-    def _made_by(self, model: Any, wanted: Requested, json: dict[str, Any]) -> Any:
+    def _made_by(self, model: Any, requested: Requested, json: dict[str, Any]) -> Any:
         if isinstance(model, Model):
-            return model.make(wanted)
+            return model.make(requested)
         return model.create_from_cloudformation_json(
-            wanted.name,
-            {**json, "Properties": wanted.properties},
-            wanted.account_id,
-            wanted.region_name,
-            LogicalId=wanted.logical_id,
-            StackId=wanted.stack_id,
-            ResourceType=wanted.type,
+            requested.name,
+            {**json, "Properties": requested.properties},
+            requested.account_id,
+            requested.region_name,
+            LogicalId=requested.logical_id,
+            StackId=requested.stack_id,
+            ResourceType=requested.type,
         )
 
     def _unmake(self, name: str, resource: Any, json: dict[str, Any]) -> None:
@@ -255,7 +255,7 @@ class Resources(ResourceMap):
             physical_id=self.physical_id(name),
             model=NOTHING if nothing else SANDBOX if isinstance(model, Model) else MOTO,
             reason=nothing,
-            ignored=() if nothing else tuple(each for each in properties.unread() if each != named),
+            ignored=() if nothing else tuple(key for key in properties.unread() if key != named),
         )
         self.ledger.record(entry)
 
@@ -284,10 +284,10 @@ class _Attributes:
         if not hasattr(self._resource, "get_cfn_attribute"):
             return self._missing(attribute)
         try:
-            found = self._resource.get_cfn_attribute(attribute)
+            value = self._resource.get_cfn_attribute(attribute)
         except (UnformattedGetAttTemplateException, NotImplementedError, AttributeError, KeyError):
             return self._missing(attribute)
-        return self._missing(attribute) if found is None else found
+        return self._missing(attribute) if value is None else value
 
 
 def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> list[str]:
@@ -300,7 +300,7 @@ def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: M
 
 def _made_anew(model: Model) -> Callable[[Requested, Any], Any]:
     """A replacement: the new one is made before the old one goes."""
-    return lambda wanted, _original: model.make(wanted)
+    return lambda requested, _original: model.make(requested)
 
 
 def _change_of(model: Any) -> Callable[[Requested, Any], Any] | None:
@@ -309,10 +309,10 @@ def _change_of(model: Any) -> Callable[[Requested, Any], Any] | None:
     update = model.update_from_cloudformation_json
     if getattr(update, "__isabstractmethod__", False):
         return None
-    return lambda wanted, original: update(
+    return lambda requested, original: update(
         original_resource=original,
-        new_resource_name=wanted.name,
-        cloudformation_json={"Type": wanted.type, "Properties": wanted.properties},
-        account_id=wanted.account_id,
-        region_name=wanted.region_name,
+        new_resource_name=requested.name,
+        cloudformation_json={"Type": requested.type, "Properties": requested.properties},
+        account_id=requested.account_id,
+        region_name=requested.region_name,
     )

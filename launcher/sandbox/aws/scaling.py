@@ -26,38 +26,38 @@ _ID_PARTS = 3
 """Of the id of a target, as CloudFormation makes it: what is scaled, the dimension, the service."""
 
 
-def _scaling(wanted: Requested) -> ApplicationAutoscalingBackend:
-    return applicationautoscaling_backends[wanted.account_id][wanted.region_name]
+def _scaling(requested: Requested) -> ApplicationAutoscalingBackend:
+    return applicationautoscaling_backends[requested.account_id][requested.region_name]
 
 
 def _check(operation: str, request: Mapping[str, Any]) -> None:
-    found = complaints(_SERVICE, (operation,), request)
-    if found:
-        raise ResourceRefusedError(f"Properties validation failed: {'; '.join(found)}")
+    problems = complaints(_SERVICE, (operation,), request)
+    if problems:
+        raise ResourceRefusedError(f"Properties validation failed: {'; '.join(problems)}")
 
 
-def _target(wanted: Requested, before: Created | None = None) -> Created:
-    request = {key: value for key, value in dict(wanted.properties).items() if key != "ScheduledActions"}
+def _target(requested: Requested, before: Created | None = None) -> Created:
+    request = {key: value for key, value in dict(requested.properties).items() if key != "ScheduledActions"}
     _check("RegisterScalableTarget", request)
-    id_, dimension, service = (wanted.need(key) for key in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
-    if wanted.need("MinCapacity") > wanted.need("MaxCapacity"):
+    id_, dimension, service = (requested.need(key) for key in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
+    if requested.need("MinCapacity") > requested.need("MaxCapacity"):
         raise ResourceRefusedError("Maximum capacity cannot be less than minimum capacity")
     if before is not None:
-        _drop_target(wanted, before)
-    role = wanted.get("RoleARN") or f"arn:aws:iam::{wanted.account_id}:role/{_OWN_ROLE}"
-    made = FakeScalableTarget(
-        _scaling(wanted),
+        _drop_target(requested, before)
+    role = requested.get("RoleARN") or f"arn:aws:iam::{requested.account_id}:role/{_OWN_ROLE}"
+    created = FakeScalableTarget(
+        _scaling(requested),
         service,
         id_,
         dimension,
-        wanted.need("MinCapacity"),
-        wanted.need("MaxCapacity"),
+        requested.need("MinCapacity"),
+        requested.need("MaxCapacity"),
         role,
-        wanted.get("SuspendedState"),
+        requested.get("SuspendedState"),
     )
-    _scaling(wanted).targets.setdefault(dimension, {})[id_] = made
-    for action in wanted.get("ScheduledActions", []):
-        _scaling(wanted).put_scheduled_action(
+    _scaling(requested).targets.setdefault(dimension, {})[id_] = created
+    for action in requested.get("ScheduledActions", []):
+        _scaling(requested).put_scheduled_action(
             service,
             action["Schedule"],
             action.get("Timezone"),
@@ -73,36 +73,36 @@ def _target(wanted: Requested, before: Created | None = None) -> Created:
     )
 
 
-def _drop_target(wanted: Requested, target: Created) -> None:
+def _drop_target(requested: Requested, target: Created) -> None:
     id_, dimension, service = target.physical_resource_id.split("|")
-    known = _scaling(wanted)
-    known.targets.get(dimension, {}).pop(id_, None)
-    known.scheduled_actions = [
-        action for action in known.scheduled_actions if (action.resource_id, action.service_namespace) != (id_, service)
+    scaling = _scaling(requested)
+    scaling.targets.get(dimension, {}).pop(id_, None)
+    scaling.scheduled_actions = [
+        row for row in scaling.scheduled_actions if (row.resource_id, row.service_namespace) != (id_, service)
     ]
 
 
-def _policy(wanted: Requested, before: Created | None = None) -> Created:
-    kind, name = wanted.need("PolicyType"), wanted.need("PolicyName")
-    named = str(wanted.need("ScalingTargetId")).split("|")
-    if len(named) != _ID_PARTS or named[0] not in _scaling(wanted).targets.get(named[1], {}):
-        raise ResourceRefusedError(f"No scalable target found for {wanted.need('ScalingTargetId')}")
+def _policy(requested: Requested, before: Created | None = None) -> Created:
+    kind, name = requested.need("PolicyType"), requested.need("PolicyName")
+    named = str(requested.need("ScalingTargetId")).split("|")
+    if len(named) != _ID_PARTS or named[0] not in _scaling(requested).targets.get(named[1], {}):
+        raise ResourceRefusedError(f"No scalable target found for {requested.need('ScalingTargetId')}")
     id_, dimension, service = named
-    body = wanted.need(_BODIES[kind]) if kind in _BODIES else {}
-    request = {key: value for key, value in dict(wanted.properties).items() if key != "ScalingTargetId"}
+    body = requested.need(_BODIES[kind]) if kind in _BODIES else {}
+    request = {key: value for key, value in dict(requested.properties).items() if key != "ScalingTargetId"}
     _check("PutScalingPolicy", request)
     if before is not None:
-        _drop_policy(wanted, before)
-    made = _scaling(wanted).put_scaling_policy(name, service, id_, dimension, body, kind)
+        _drop_policy(requested, before)
+    policy = _scaling(requested).put_scaling_policy(name, service, id_, dimension, body, kind)
     if before is not None:
-        made.policy_arn = before.physical_resource_id
-    return Created(physical_resource_id=made.policy_arn, attributes={"Arn": made.policy_arn})
+        policy.policy_arn = before.physical_resource_id
+    return Created(physical_resource_id=policy.policy_arn, attributes={"Arn": policy.policy_arn})
 
 
-def _drop_policy(wanted: Requested, policy: Created) -> None:
-    known = _scaling(wanted).policies
-    for key in [key for key, each in known.items() if each.policy_arn == policy.physical_resource_id]:
-        del known[key]
+def _drop_policy(requested: Requested, policy: Created) -> None:
+    policies = _scaling(requested).policies
+    for key in [key for key, known in policies.items() if known.policy_arn == policy.physical_resource_id]:
+        del policies[key]
 
 
 MODELS = (

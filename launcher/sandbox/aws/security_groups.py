@@ -15,51 +15,55 @@ from launcher.sandbox.aws.network import ec2, tagged
 _EVERYWHERE = [{"CidrIp": "0.0.0.0/0"}]
 
 
-def _group(wanted: Requested) -> SecurityGroup:
-    group: SecurityGroup = ec2(wanted).create_security_group(
-        name=wanted.get("GroupName") or wanted.name,
-        description=wanted.need("GroupDescription"),
-        vpc_id=wanted.get("VpcId"),
+def _group(requested: Requested) -> SecurityGroup:
+    group: SecurityGroup = ec2(requested).create_security_group(
+        name=requested.get("GroupName") or requested.name,
+        description=requested.need("GroupDescription"),
+        vpc_id=requested.get("VpcId"),
     )
-    for rule in wanted.get("SecurityGroupIngress", []):
-        _allow(wanted, group.id, rule, outwards=False)
-    own = wanted.get("SecurityGroupEgress", [])
+    for rule in requested.get("SecurityGroupIngress", []):
+        _allow(requested, group.id, rule, outwards=False)
+    own = requested.get("SecurityGroupEgress", [])
     if own:
-        ec2(wanted).revoke_security_group_egress(group.id, "-1", None, None, _EVERYWHERE, source_groups=[])
+        ec2(requested).revoke_security_group_egress(group.id, "-1", None, None, _EVERYWHERE, source_groups=[])
     for rule in own:
-        _allow(wanted, group.id, rule, outwards=True)
-    return tagged(wanted, group)
+        _allow(requested, group.id, rule, outwards=True)
+    return tagged(requested, group)
 
 
-def _remove_group(wanted: Requested, group: SecurityGroup) -> None:
-    ec2(wanted).delete_security_group(group_id=group.id)
+def _remove_group(requested: Requested, group: SecurityGroup) -> None:
+    ec2(requested).delete_security_group(group_id=group.id)
 
 
-def _ingress(wanted: Requested) -> Created:
-    return _rule(wanted, outwards=False)
+def _ingress(requested: Requested) -> Created:
+    return _rule(requested, outwards=False)
 
 
-def _egress(wanted: Requested) -> Created:
-    return _rule(wanted, outwards=True)
+def _egress(requested: Requested) -> Created:
+    return _rule(requested, outwards=True)
 
 
-def _rule(wanted: Requested, *, outwards: bool) -> Created:
-    _allow(wanted, wanted.need("GroupId"), wanted.properties, outwards=outwards)
-    return Created(physical_resource_id=wanted.name, attributes={"Id": wanted.name})
+def _rule(requested: Requested, *, outwards: bool) -> Created:
+    _allow(requested, requested.need("GroupId"), requested.properties, outwards=outwards)
+    return Created(physical_resource_id=requested.name, attributes={"Id": requested.name})
 
 
-def _remove_ingress(wanted: Requested, rule: Created) -> None:
+def _remove_ingress(requested: Requested, rule: Created) -> None:
     del rule
-    ec2(wanted).revoke_security_group_ingress(**_arguments(wanted.need("GroupId"), wanted.properties, outwards=False))
+    ec2(requested).revoke_security_group_ingress(
+        **_arguments(requested.need("GroupId"), requested.properties, outwards=False)
+    )
 
 
-def _remove_egress(wanted: Requested, rule: Created) -> None:
+def _remove_egress(requested: Requested, rule: Created) -> None:
     del rule
-    ec2(wanted).revoke_security_group_egress(**_arguments(wanted.need("GroupId"), wanted.properties, outwards=True))
+    ec2(requested).revoke_security_group_egress(
+        **_arguments(requested.need("GroupId"), requested.properties, outwards=True)
+    )
 
 
-def _allow(wanted: Requested, group_id: str, rule: Any, *, outwards: bool) -> None:
-    backend = ec2(wanted)
+def _allow(requested: Requested, group_id: str, rule: Any, *, outwards: bool) -> None:
+    backend = ec2(requested)
     add = backend.authorize_security_group_egress if outwards else backend.authorize_security_group_ingress
     add(**_arguments(group_id, rule, outwards=outwards))
 

@@ -30,10 +30,6 @@ from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
     """What the assertions say that do not hold.
 
-    Args:
-        template: as a mapping.
-        parameters: the values of its parameters, by name.
-
     Raises:
         ValueError: a rule uses a function that rules may not use.
 
@@ -54,8 +50,8 @@ def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
 
 
 def _holds(condition: Any, parameters: Mapping[str, Any]) -> bool:
-    ((function, given),) = condition.items()
-    values = [_value(each, parameters) for each in given]
+    ((function, arguments),) = condition.items()
+    values = [_value(argument, parameters) for argument in arguments]
     if function == "Fn::Equals":
         return bool(values[0] == values[1])
     if function == "Fn::Contains":
@@ -67,10 +63,10 @@ def _holds(condition: Any, parameters: Mapping[str, Any]) -> bool:
     raise ValueError(f"a rule cannot use {function} here")
 
 
-def _value(given: Any, parameters: Mapping[str, Any]) -> Any:
-    if isinstance(given, Mapping):
-        return str(parameters[given["Ref"]]) if "Ref" in given else _holds(given, parameters)
-    return given
+def _value(expression: Any, parameters: Mapping[str, Any]) -> Any:
+    if isinstance(expression, Mapping):
+        return str(parameters[expression["Ref"]]) if "Ref" in expression else _holds(expression, parameters)
+    return expression
 
 
 _DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
@@ -124,7 +120,7 @@ class EmulatedStack(Stack):
         return {name: self.parameters.get(name, slot.get("Default")) for name, slot in slots.items()}
 
     def _create_resource_map(self) -> Resources:
-        made = Resources(
+        resources = Resources(
             stack_id=self.stack_id,
             stack_name=self.name,
             parameters=self.parameters,
@@ -134,8 +130,8 @@ class EmulatedStack(Stack):
             template=self.template_dict,
             cross_stack_resources=self.cross_stack_resources,
         )
-        made.load()
-        return made
+        resources.load()
+        return resources
 
     def read(self, template: str, parameters: dict[str, Any]) -> Resources:
         """Take in a template and give the map of its resources; nothing else of the stack changes.
@@ -198,8 +194,8 @@ class EmulatedStack(Stack):
                 self._make(fresh, name)
         except ResourceFailedError as failure:
             self.say("ROLLBACK_IN_PROGRESS", f"The following resource(s) failed to create: [{failure.logical_id}].")
-            left = self._remove_all(fresh)
-            self.say("ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", _not_deleted(left))
+            remaining = self._remove_all(fresh)
+            self.say("ROLLBACK_FAILED" if remaining else "ROLLBACK_COMPLETE", _not_deleted(remaining))
             return
         self.output_map = self._create_output_map()
         self.say("CREATE_COMPLETE")
@@ -210,30 +206,30 @@ class EmulatedStack(Stack):
         fresh = self.read(template, parameters)
         fresh.adopt(before)
         self.say("UPDATE_IN_PROGRESS", "User Initiated")
-        made: list[str] = []
+        created: list[str] = []
         try:
             for name in fresh.order():
                 if name in before:
                     self._change(fresh, name, before)
                 else:
-                    made.append(name)
+                    created.append(name)
                     self._make(fresh, name)
         except ResourceFailedError as failure:
-            self._go_back(before, fresh, made, failure)
+            self._go_back(before, fresh, created, failure)
             return
         self.say("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
         fresh.sweep(back=False)
-        left = self._remove_all(before, keep=set(fresh))
+        remaining = self._remove_all(before, keep=set(fresh))
         self.settle(template, parameters, fresh)
         self.output_map = self._create_output_map()
-        self.say("UPDATE_COMPLETE", _not_deleted(left))
+        self.say("UPDATE_COMPLETE", _not_deleted(remaining))
 
     def carry_out_deletion(self) -> bool:
         """Remove every resource; False when one would not go."""
         self.say("DELETE_IN_PROGRESS", "User Initiated")
-        left = self._remove_all(self.made)
-        self.say("DELETE_FAILED" if left else "DELETE_COMPLETE", _not_deleted(left))
-        return not left
+        remaining = self._remove_all(self.made)
+        self.say("DELETE_FAILED" if remaining else "DELETE_COMPLETE", _not_deleted(remaining))
+        return not remaining
 
     def _in_order(self) -> None:
         """Give the newest event a time after the one before it; who reads the events sorts them by milliseconds."""
@@ -258,33 +254,33 @@ class EmulatedStack(Stack):
         if changed:
             self.tell(resources, name, "UPDATE_COMPLETE")
 
-    def _go_back(self, before: Resources, fresh: Resources, made: list[str], failure: ResourceFailedError) -> None:
+    def _go_back(self, before: Resources, fresh: Resources, created: list[str], failure: ResourceFailedError) -> None:
         why = f"The following resource(s) failed to update: [{failure.logical_id}]."
         self.say("UPDATE_ROLLBACK_IN_PROGRESS", why)
-        left = self._remove_all(fresh, keep=set(fresh) - set(made))
+        remaining = self._remove_all(fresh, keep=set(fresh) - set(created))
         for name in [name for name in before.order() if name in fresh]:
             try:
                 self._change(before, name, fresh)
             except ResourceFailedError:
-                left.append(name)
+                remaining.append(name)
         fresh.sweep(back=True)
-        self.say("UPDATE_ROLLBACK_FAILED" if left else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(left))
+        self.say("UPDATE_ROLLBACK_FAILED" if remaining else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(remaining))
 
     def _remove_all(self, resources: Resources, keep: set[str] | None = None) -> list[str]:
         """Remove resources, the dependent before what they depend on; the names of those that would not go."""
-        left = []
+        remaining = []
         for name in reversed(resources.order()):
             if name not in resources.made_from or name in (keep or ()):
                 continue
             self.tell(resources, name, "DELETE_IN_PROGRESS")
             try:
-                gone = resources.remove(name)
+                removed = resources.remove(name)
             except ResourceFailedError as failure:
                 self.tell(resources, name, "DELETE_FAILED", failure.why)
-                left.append(name)
+                remaining.append(name)
             else:
-                self.tell(resources, name, "DELETE_COMPLETE" if gone else "DELETE_SKIPPED")
-        return left
+                self.tell(resources, name, "DELETE_COMPLETE" if removed else "DELETE_SKIPPED")
+        return remaining
 
 
 class EmulatedCloudFormation(CloudFormationBackend):
@@ -370,12 +366,12 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def forget_change_set(self, name: str, stack_name: str | None) -> None:
         """Remove a change set; nothing where there is none."""
         with _LOCK:
-            found = [
+            arns = [
                 arn
-                for arn, each in self.change_sets.items()
-                if name in (arn, each.change_set_name) and stack_name in (None, each.stack_name, each.stack_id)
+                for arn, row in self.change_sets.items()
+                if name in (arn, row.change_set_name) and stack_name in (None, row.stack_name, row.stack_id)
             ]
-            for arn in found:
+            for arn in arns:
                 del self.change_sets[arn]
 
     def execute_change_set(self, change_set_name: str, stack_name: str | None = None) -> None:
@@ -398,8 +394,8 @@ class EmulatedCloudFormation(CloudFormationBackend):
             ValidationError: the stack has termination protection.
         """
         with _LOCK:
-            found = [s for s in self.stacks.values() if name_or_stack_id in (s.name, s.stack_id)]
-            for stack in found:
+            matching = [s for s in self.stacks.values() if name_or_stack_id in (s.name, s.stack_id)]
+            for stack in matching:
                 if stack.enable_termination_protection:
                     text = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
                     raise ValidationError(message=text)
@@ -434,7 +430,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
 
     def _forget_change_sets(self, stack_id: str) -> None:
         """A stack's change sets go with it: the CDK gives those of the next stack of its name the same name."""
-        for arn in [arn for arn, each in self.change_sets.items() if each.stack_id == stack_id]:
+        for arn in [arn for arn, change_set in self.change_sets.items() if change_set.stack_id == stack_id]:
             del self.change_sets[arn]
 
     def _publish(self, stack: EmulatedStack) -> None:

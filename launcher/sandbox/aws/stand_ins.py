@@ -34,25 +34,19 @@ def make_stand_ins(
 ) -> list[str]:
     """Make what is not there yet; the ids and names of what was made.
 
-    Args:
-        region: the region's name.
-        vpc_id: the VPC's id, None where the plan names none.
-        zones: the availability zone id of each subnet, by the subnet's id.
-        names: of buckets.
-        bought: training plans.
-        groups: ids of security groups of the VPC; they let in nothing, and everything out.
+    `zones` are zone ids by subnet id; the security groups of `groups` admit nothing and let everything out.
     """
-    made = []
+    created = []
     if vpc_id is not None and vpc_id not in ec2_backends[DEFAULT_ACCOUNT_ID][region].vpcs:
         _network(region, vpc_id, zones)
-        made += [vpc_id, *zones]
-    made += [group for group in groups if vpc_id is not None and _group(region, vpc_id, group)]
+        created += [vpc_id, *zones]
+    created += [group for group in groups if vpc_id is not None and _group(region, vpc_id, group)]
     store = backend_of(DEFAULT_ACCOUNT_ID, region)
     for name in names:
         if name not in store.buckets:
             store.create_bucket(name, region)
-            made.append(name)
-    return [*made, *(plan.arn for plan in bought if buy(DEFAULT_ACCOUNT_ID, plan))]
+            created.append(name)
+    return [*created, *(plan.arn for plan in bought if buy(DEFAULT_ACCOUNT_ID, plan))]
 
 
 def _network(region: str, vpc_id: str, zones: Mapping[str, str]) -> None:
@@ -86,10 +80,10 @@ def _group(region: str, vpc_id: str, group_id: str) -> bool:
 
 
 @contextmanager
-def _named(module: ModuleType, function: str, wanted: str) -> Iterator[None]:
+def _named(module: ModuleType, function: str, name: str) -> Iterator[None]:
     """Have the next id that a module of moto makes up be the wanted one."""
     before = getattr(module, function)
-    setattr(module, function, lambda: wanted)
+    setattr(module, function, lambda: name)
     try:
         yield
     finally:

@@ -60,38 +60,41 @@ class TaskGovernance:
             ),
         )
 
-    def _make_policy(self, wanted: Requested) -> Created:
-        self._put_policy(wanted)
-        return _made(wanted, "cluster-scheduler-config", "ClusterSchedulerConfig")
+    def _make_policy(self, requested: Requested) -> Created:
+        self._put_policy(requested)
+        return _made(requested, "cluster-scheduler-config", "ClusterSchedulerConfig")
 
-    def _change_policy(self, wanted: Requested, before: Created) -> Created:
-        self._put_policy(wanted)
+    def _change_policy(self, requested: Requested, before: Created) -> Created:
+        self._put_policy(requested)
         return before
 
-    def _put_policy(self, wanted: Requested) -> None:
-        cluster = _cluster(wanted, "ClusterSchedulerConfig")
-        classes = wanted.need("SchedulerConfig").get("PriorityClasses", ())
-        self._put(cluster, [_class(each) for each in classes])
+    def _put_policy(self, requested: Requested) -> None:
+        cluster = _cluster(requested, "ClusterSchedulerConfig")
+        classes = requested.need("SchedulerConfig").get("PriorityClasses", ())
+        self._put(cluster, [_class(priority_class) for priority_class in classes])
 
-    def _make_quota(self, wanted: Requested) -> Created:
-        self._put_quota(wanted)
-        made = _made(wanted, "compute-quota", "ComputeQuota")
-        _keep(wanted, made)
-        return made
+    def _make_quota(self, requested: Requested) -> Created:
+        self._put_quota(requested)
+        created = _made(requested, "compute-quota", "ComputeQuota")
+        _keep(requested, created)
+        return created
 
-    def _change_quota(self, wanted: Requested, before: Created) -> Created:
-        self._put_quota(wanted)
-        _keep(wanted, before)
+    def _change_quota(self, requested: Requested, before: Created) -> Created:
+        self._put_quota(requested)
+        _keep(requested, before)
         return before
 
-    def _put_quota(self, wanted: Requested) -> None:
-        cluster = _cluster(wanted, "ComputeQuota")
-        config, types = wanted.need("ComputeQuotaConfig"), {group["InstanceType"] for group in cluster.groups.values()}
-        asked = config.get("ComputeQuotaResources", ())
-        strange = sorted({each["InstanceType"] for each in asked} - types)
+    def _put_quota(self, requested: Requested) -> None:
+        cluster = _cluster(requested, "ComputeQuota")
+        config, types = (
+            requested.need("ComputeQuotaConfig"),
+            {group["InstanceType"] for group in cluster.groups.values()},
+        )
+        resources = config.get("ComputeQuotaResources", ())
+        strange = sorted({resource["InstanceType"] for resource in resources} - types)
         if strange:
             raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; it has {', '.join(sorted(types))}")
-        self._put(cluster, list(_of_team(wanted.need("ComputeQuotaTarget")["TeamName"], config)))
+        self._put(cluster, list(_of_team(requested.need("ComputeQuotaTarget")["TeamName"], config)))
 
     def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
         try:
@@ -100,45 +103,45 @@ class TaskGovernance:
             raise ResourceRefusedError(str(problem)) from problem
 
 
-def _cluster(wanted: Requested, what: str) -> PodCluster:
-    found = complaints("sagemaker", (f"Create{what}", f"Update{what}"), dict(wanted.properties))
-    if found:
-        raise ResourceRefusedError("; ".join(found))
-    wanted.need("Name")
-    arn = wanted.need("ClusterArn")
-    for cluster in sagemaker_backends[wanted.account_id][wanted.region_name].clusters.values():
+def _cluster(requested: Requested, kind: str) -> PodCluster:
+    problems = complaints("sagemaker", (f"Create{kind}", f"Update{kind}"), dict(requested.properties))
+    if problems:
+        raise ResourceRefusedError("; ".join(problems))
+    requested.need("Name")
+    arn = requested.need("ClusterArn")
+    for cluster in sagemaker_backends[requested.account_id][requested.region_name].clusters.values():
         if isinstance(cluster, PodCluster) and cluster.arn == arn and eks_name(cluster.request) is not None:
             return cluster
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 
 
-def _made(wanted: Requested, kind: str, name: str) -> Created:
+def _made(requested: Requested, kind: str, name: str) -> Created:
     id_ = "".join(secrets.choice(_CHARACTERS) for _ in range(12))
-    arn = f"arn:aws:sagemaker:{wanted.region_name}:{wanted.account_id}:{kind}/{id_}"
+    arn = f"arn:aws:sagemaker:{requested.region_name}:{requested.account_id}:{kind}/{id_}"
     return Created(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
 
 
-def _keep(wanted: Requested, made: Created) -> None:
-    _MADE[wanted.account_id, wanted.region_name][made.attributes["ComputeQuotaId"]] = {
-        **{key: value for key, value in wanted.properties.items() if key != "Tags"},
-        "ComputeQuotaArn": made.physical_resource_id,
-        "ComputeQuotaId": made.attributes["ComputeQuotaId"],
+def _keep(requested: Requested, created: Created) -> None:
+    _MADE[requested.account_id, requested.region_name][created.attributes["ComputeQuotaId"]] = {
+        **{key: value for key, value in requested.properties.items() if key != "Tags"},
+        "ComputeQuotaArn": created.physical_resource_id,
+        "ComputeQuotaId": created.attributes["ComputeQuotaId"],
         "ComputeQuotaVersion": 1,
         "Status": "Created",
     }
 
 
-def _forget_quota(wanted: Requested, made: Created) -> None:
-    _MADE[wanted.account_id, wanted.region_name].pop(made.attributes["ComputeQuotaId"], None)
+def _forget_quota(requested: Requested, created: Created) -> None:
+    _MADE[requested.account_id, requested.region_name].pop(created.attributes["ComputeQuotaId"], None)
 
 
-def _nothing(_wanted: Requested, _made: Created) -> None:
+def _nothing(_requested: Requested, _made: Created) -> None:
     """It goes with its cluster."""
 
 
-def _class(given: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {"name": priority_class(given["Name"])}
-    return {"apiVersion": _QUEUES, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": given["Weight"]}
+def _class(specified: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": priority_class(specified["Name"])}
+    return {"apiVersion": _QUEUES, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": specified["Weight"]}
 
 
 def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -151,14 +154,7 @@ def _of_team(team: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def queue_objects(
     space: str, queue: str, types: Sequence[Mapping[str, Any]], *, preempts: str
 ) -> Iterator[dict[str, Any]]:
-    """A queue of a namespace, and the share of the cluster behind it.
-
-    Args:
-        space: the namespace.
-        queue: its name there.
-        types: instance types and how many of each, as a quota names them.
-        preempts: whom a job of the queue takes the place of.
-    """
+    """A queue of a namespace, and the share of the cluster behind it."""
     flavors = [_flavor(type_) for type_ in types]
     groups = [
         {"coveredResources": [resource["name"] for resource in flavor["resources"]], "flavors": [flavor]}
@@ -182,21 +178,22 @@ def queue_objects(
     }
 
 
-def _flavor(asked: Mapping[str, Any]) -> dict[str, Any]:
-    facts = load().instance_types.get(asked["InstanceType"].removeprefix("ml."))
+def _flavor(resource: Mapping[str, Any]) -> dict[str, Any]:
+    facts = load().instance_types.get(resource["InstanceType"].removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
-    each = {**room_of(facts, efa), **devices_of(facts, efa)}
-    quotas = [{"name": name, "nominalQuota": str(int(quantity(one) * asked["Count"]))} for name, one in each.items()]
-    return {"name": asked["InstanceType"], "resources": quotas}
+    devices = {**room_of(facts, efa), **devices_of(facts, efa)}
+    count = resource["Count"]
+    quotas = [{"name": name, "nominalQuota": str(int(quantity(one) * count))} for name, one in devices.items()]
+    return {"name": resource["InstanceType"], "resources": quotas}
 
 
 def describe_compute_quota(response: Any) -> ActionResult:
     """A quota by its id."""
     backend, id_ = response.sagemaker_backend, response._get_param("ComputeQuotaId")  # noqa: SLF001  as moto reads
-    found = _MADE[backend.account_id, backend.region_name].get(id_)
-    if found is None:
+    quota = _MADE[backend.account_id, backend.region_name].get(id_)
+    if quota is None:
         raise ResourceNotFound(message=f"Could not find compute quota '{id_}'.")
-    return ActionResult(found)
+    return ActionResult(quota)
 
 
 def install() -> None:

@@ -51,13 +51,6 @@ class TrainingJobs:
     """The training jobs of a sandbox, by region and name."""
 
     def __init__(self, folder: Path, mark: str, environment: Callable[[str], Mapping[str, str]]) -> None:
-        """None yet.
-
-        Args:
-            folder: where the nodes' folders are made.
-            mark: what processes of this sandbox carry.
-            environment: of containers, by the region.
-        """
         self._folder, self._mark, self._environment = folder, mark, environment
         self._jobs: dict[tuple[str, str], TrainingJob] = {}
         self.capacity = Capacity()
@@ -105,8 +98,8 @@ class TrainingJobs:
 
     def in_region(self, region: str) -> list[TrainingJob]:
         """The jobs of a region, the newest first."""
-        found = [job for (where, _), job in self._jobs.items() if where == region]
-        return sorted(found, key=lambda job: job.created, reverse=True)
+        listed = [job for (where, _), job in self._jobs.items() if where == region]
+        return sorted(listed, key=lambda job: job.created, reverse=True)
 
     def delete(self, region: str, name: str) -> None:
         """Forget a job that is over."""
@@ -127,18 +120,18 @@ class TrainingJobs:
     def _refuse_over_quota(self, request: Mapping[str, Any], region: str) -> None:
         resources = request["ResourceConfig"]
         kind = "spot training job" if request.get("EnableManagedSpotTraining") else "training job"
-        name, wanted = f"{resources['InstanceType']} for {kind} usage", int(resources["InstanceCount"])
+        name, instances = f"{resources['InstanceType']} for {kind} usage", int(resources["InstanceCount"])
         limit = self.capacity.quotas.get(resources["InstanceType"])
         running = (job.request for job in self.in_region(region) if not job.over)
         used = sum(
-            int(each["ResourceConfig"]["InstanceCount"])
-            for each in running
-            if each["ResourceConfig"]["InstanceType"] == resources["InstanceType"]
+            int(job["ResourceConfig"]["InstanceCount"])
+            for job in running
+            if job["ResourceConfig"]["InstanceType"] == resources["InstanceType"]
         )
-        if limit is not None and used + wanted > limit:
+        if limit is not None and used + instances > limit:
             message = (
                 f"The account-level service limit '{name}' is {limit} Instances, with current utilization of {used}"
-                f" Instances and a request delta of {wanted} Instances. Please use AWS Service Quotas to request an"
+                f" Instances and a request delta of {instances} Instances. Please use AWS Service Quotas to request an"
                 " increase for this quota."
             )
             raise LimitExceededError(message)
@@ -146,12 +139,12 @@ class TrainingJobs:
 
 def _refuse_invalid(request: Mapping[str, Any]) -> None:
     """Go on only with a request that SageMaker takes."""
-    said = [f"required member {name} is missing" for name in REQUIRED if name not in request]
-    said += complaints("sagemaker", ("CreateTrainingJob",), request)
-    if not said:
-        said = list(_rules(request))
-    if said:
-        raise ValidationError(message=f"{len(said)} validation errors detected: {'; '.join(said)}")
+    problems = [f"required member {name} is missing" for name in REQUIRED if name not in request]
+    problems += complaints("sagemaker", ("CreateTrainingJob",), request)
+    if not problems:
+        problems = list(_rules(request))
+    if problems:
+        raise ValidationError(message=f"{len(problems)} validation errors detected: {'; '.join(problems)}")
 
 
 def _rules(request: Mapping[str, Any]) -> Iterator[str]:
@@ -164,7 +157,7 @@ def _rules(request: Mapping[str, Any]) -> Iterator[str]:
     image = request["AlgorithmSpecification"].get("TrainingImage", "")
     if _ECR.fullmatch(image) is None:
         yield f"TrainingImage {image!r} is no image of Amazon ECR"
-    names = [each["ChannelName"] for each in request.get("InputDataConfig", ())]
+    names = [channel["ChannelName"] for channel in request.get("InputDataConfig", ())]
     if len(names) != len(set(names)):
         yield "names of channels must be unique"
     yield from _rules_of_spot(request)
@@ -198,7 +191,8 @@ def _rules_of_type(request: Mapping[str, Any]) -> Iterator[str]:
 
 def _refuse_role(arn: str) -> None:
     """Go on only with a role that SageMaker may assume."""
-    role = next((each for each in iam_backends[ACCOUNT][_PARTITION].roles.values() if each.arn == arn), None)
+    roles = iam_backends[ACCOUNT][_PARTITION].roles.values()
+    role = next((role for role in roles if role.arn == arn), None)
     if role is None or SAGEMAKER not in json.dumps(role.assume_role_policy_document):
         message = (
             f"Could not assume role {arn}. Please ensure that the role exists and allows principal"
@@ -221,8 +215,8 @@ def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
     if bought.target != TARGET:
         raise ValidationError(message=f"Training plan {arn} is for {bought.target}, not for {TARGET}.")
     if bought.instance_type != resources["InstanceType"] or resources["InstanceCount"] > bought.count:
-        asked = f"{resources['InstanceCount']} {resources['InstanceType']}"
-        message = f"Training plan {arn} has {bought.count} {bought.instance_type}, asked for: {asked}."
+        instances = f"{resources['InstanceCount']} {resources['InstanceType']}"
+        message = f"Training plan {arn} has {bought.count} {bought.instance_type}, asked for: {instances}."
         raise ValidationError(message=message)
     return bought.starts_at
 
@@ -233,8 +227,8 @@ def _is_there(image: str) -> bool:
         return match is not None
     repository = ecr_backends[ACCOUNT][match[2]].repositories.get(match[3])
     images = () if repository is None else repository.images
-    wanted = match[4] or "latest"
-    return any(wanted in (*each.image_tags, each.image_digest) for each in images)
+    tag = match[4] or "latest"
+    return any(tag in (*image.image_tags, image.image_digest) for image in images)
 
 
 def _fetch(uri: str, folder: Path) -> int:
@@ -242,12 +236,12 @@ def _fetch(uri: str, folder: Path) -> int:
     backend = s3_backends[ACCOUNT]["aws"]
     if bucket not in backend.buckets:
         return 0
-    found = [key for name, key in backend.buckets[bucket].keys.items() if name.startswith(prefix)]
-    for key in found:
+    keys = [key for name, key in backend.buckets[bucket].keys.items() if name.startswith(prefix)]
+    for key in keys:
         target = folder / key.name.removeprefix(prefix).lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(key.value)
-    return len(found)
+    return len(keys)
 
 
 def _logged_in(region: str) -> Callable[[str, float, str], None]:
@@ -269,8 +263,8 @@ def install(jobs: TrainingJobs) -> None:
     """Give the calls to moto's SageMaker."""
 
     def create_training_job(response: Any) -> ActionResult:
-        asked = response._get_params()  # noqa: SLF001  the way moto's own responses read
-        return ActionResult({"TrainingJobArn": jobs.create(response.sagemaker_backend, asked)})
+        request = response._get_params()  # noqa: SLF001  the way moto's own responses read
+        return ActionResult({"TrainingJobArn": jobs.create(response.sagemaker_backend, request)})
 
     def describe_training_job(response: Any) -> ActionResult:
         return ActionResult(_asked(jobs, response).describe())
@@ -302,13 +296,13 @@ def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
 
 
 def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:
-    status, part = (response._get_param(each) for each in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
+    status, part = (response._get_param(key) for key in ("StatusEquals", "NameContains"))  # noqa: SLF001  the same
     every = [job.describe() for job in jobs.in_region(response.sagemaker_backend.region_name)]
     names = ("TrainingJobName", "TrainingJobArn", "CreationTime", "LastModifiedTime", "TrainingJobStatus")
     return [
-        {name: each[name] for name in names}
-        for each in every
-        if status in (None, each["TrainingJobStatus"]) and (part or "") in each["TrainingJobName"]
+        {name: job[name] for name in names}
+        for job in every
+        if status in (None, job["TrainingJobStatus"]) and (part or "") in job["TrainingJobName"]
     ]
 
 
@@ -329,12 +323,12 @@ def _by_prefix(without: Callable[[Any], str]) -> Callable[[Any], str]:
     """FilterLogEvents, of streams whose names begin in a way too: moto answers with those of all."""
 
     def filter_log_events(response: Any) -> str:
-        prefix, name, *rest = (response._get_param(each) for each in _OF_FILTER)  # noqa: SLF001  the same
+        prefix, name, *limits = (response._get_param(key) for key in _OF_FILTER)  # noqa: SLF001  the same
         group = response.logs_backend.groups.get(name)
         if prefix is None or group is None:
             return without(response)
         names = [stream for stream in group.streams if stream.startswith(prefix)]
-        events, token, _ = group.filter_log_events(name, names or [""], *rest, interleaved=True)
+        events, token, _ = group.filter_log_events(name, names or [""], *limits, interleaved=True)
         return json.dumps({"events": events, "nextToken": token, "searchedLogStreams": []})
 
     return filter_log_events

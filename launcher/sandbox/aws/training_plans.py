@@ -22,8 +22,8 @@ _HOUR = timedelta(hours=1)
 
 def buy(account_id: str, bought: TrainingPlan) -> bool:
     """Put a training plan into an account; False where one of that name is there already."""
-    held = _BOUGHT[account_id, bought.region]
-    return held.setdefault(bought.name, bought) is bought
+    plans = _BOUGHT[account_id, bought.region]
+    return plans.setdefault(bought.name, bought) is bought
 
 
 def bought_in(account_id: str, region: str) -> dict[str, TrainingPlan]:
@@ -42,15 +42,15 @@ def describe_training_plan(response: Any) -> ActionResult:
 
 
 def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
-    found = 0
+    count = 0
     for cluster in backend.clusters.values():
         groups = {
             group["InstanceGroupName"]
             for group in cluster.describe()["InstanceGroups"]
             if group.get("TrainingPlanArn") == arn
         }
-        found += sum(node.instance_group_name in groups for node in cluster.nodes.values())
-    return found
+        count += sum(node.instance_group_name in groups for node in cluster.nodes.values())
+    return count
 
 
 def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]
         "Status": status,
         **window,
     }
-    whole = {
+    described = {
         "TrainingPlanArn": bought.arn,
         "TrainingPlanName": bought.name,
         "Status": status,
@@ -79,8 +79,8 @@ def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]
         "TargetResources": [bought.target],
         **window,
     }
-    known = {key: value for key, value in capacity.items() if value is not None}
-    return {**{key: value for key, value in whole.items() if value is not None}, "ReservedCapacitySummaries": [known]}
+    plan, summary = ({key: value for key, value in row.items() if value is not None} for row in (described, capacity))
+    return {**plan, "ReservedCapacitySummaries": [summary]}
 
 
 def install() -> None:

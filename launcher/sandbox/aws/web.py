@@ -57,8 +57,8 @@ class Entrance:
         return self._inner(environ, start_response)
 
     def _check(self, environ: Environ) -> None:
-        found = PATH.fullmatch(environ.get("PATH_INFO", ""))
-        if found is not None and found["kind"].startswith("openai"):
+        match = PATH.fullmatch(environ.get("PATH_INFO", ""))
+        if match is not None and match["kind"].startswith("openai"):
             return  # its bearer token is judged by the model server
         # The headers by their lower-case names; moto keeps the names that WSGI cannot say
         names = {name: name.removeprefix("HTTP_").replace("_", "-") for name in environ if name.startswith("HTTP_")}
@@ -68,8 +68,8 @@ class Entrance:
             method=environ["REQUEST_METHOD"],
             target=environ["REQUEST_URI"],
             headers={
-                said.lower(): str(environ[name]).encode("latin-1").decode("utf-8", "replace")
-                for name, said in names.items()
+                value.lower(): str(environ[name]).encode("latin-1").decode("utf-8", "replace")
+                for name, value in names.items()
                 if name in environ
             },
             body=lambda: _body(environ),
@@ -140,25 +140,16 @@ class Web:
 
 
 def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
-    """Answer on sockets that listen already.
-
-    Args:
-        sockets: one for each loopback address.
-        log: where the access log of S3 is written.
-        ledger: where calls are written down that moto does not have.
-        conduct: how what endpoints run behaves.
-        keys: the access keys that are taken.
-        pcs: the service that moto lacks.
-    """
+    """Answer on sockets that listen already."""
     moto = PcsApi(DomainDispatcherApplication(create_backend_app), pcs)
     # The log holds a part of an answer back until the next is there: a stream would come too late.
     served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
     application = Entrance(served, keys)
     servers = []
-    for each in sockets:
-        host, port = each.getsockname()[:2]
-        with each:  # werkzeug serves on a copy of the descriptor
+    for listener in sockets:
+        host, port = listener.getsockname()[:2]
+        with listener:  # werkzeug serves on a copy of the descriptor
             servers.append(
-                make_server(host, port, application, threaded=True, request_handler=_QuietHandler, fd=each.fileno())
+                make_server(host, port, application, threaded=True, request_handler=_QuietHandler, fd=listener.fileno())
             )
     return Web(servers)

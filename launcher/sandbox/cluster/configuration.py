@@ -22,22 +22,22 @@ _MAX_COUNT = 10
 class ConfigurationRefusedError(Exception):
     """A configuration that ParallelCluster would refuse, with every reason."""
 
-    def __init__(self, found: list[Problem]) -> None:
-        super().__init__("Invalid cluster configuration: " + "; ".join(str(problem) for problem in found))
-        self.problems = tuple(found)
+    def __init__(self, problems_found: list[Problem]) -> None:
+        super().__init__("Invalid cluster configuration: " + "; ".join(str(problem) for problem in problems_found))
+        self.problems = tuple(problems_found)
 
 
 def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
     """The cluster that a configuration asks for."""
-    found = list(problems(configuration))
+    invalid = list(problems(configuration))
     if not _CLUSTER_NAME.fullmatch(name):
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"
-        found.append(Problem(path="ClusterName", message=message))
-    if not found:
+        invalid.append(Problem(path="ClusterName", message=message))
+    if not invalid:
         for check in (_of_the_whole, _of_the_head, _of_the_settings, _of_the_storage, _of_the_queues):
-            found.extend(check(configuration, aws))
-    if found:
-        raise ConfigurationRefusedError(found)
+            invalid.extend(check(configuration, aws))
+    if invalid:
+        raise ConfigurationRefusedError(invalid)
     head = configuration["HeadNode"]
     scheduling = configuration["Scheduling"]
     return ClusterSpec(
@@ -88,12 +88,12 @@ def _of_the_settings(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterato
 
 def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     del aws
-    seen: set[str] = set()
+    mounts: set[str] = set()
     for index, storage in enumerate(configuration.get("SharedStorage", [])):
         path = f"SharedStorage[{index}]"
-        if storage["MountDir"] in seen:
+        if storage["MountDir"] in mounts:
             yield Problem(path=f"{path}.MountDir", message=f"{storage['MountDir']} is mounted twice")
-        seen.add(storage["MountDir"])
+        mounts.add(storage["MountDir"])
         lustre = storage.get("FsxLustreSettings", {})
         gib = lustre.get("StorageCapacity", 0)
         own = storage["StorageType"] == "FsxLustre" and "FileSystemId" not in lustre and "BackupId" not in lustre

@@ -48,20 +48,16 @@ def refuse(
 ) -> None:
     """Go on only with a request whose nodes would come up.
 
-    Args:
-        request: CreateCluster's.
-        account: what the machines find.
-        control: the EKS cluster that it names, None where there is none of that name.
-        vpc_of: the VPC of every subnet that is there.
+    `control` is None where no EKS cluster has the name; `vpc_of` maps each subnet to its VPC.
     """
-    found = [Problem(path="", message=complaint) for complaint in complaints("sagemaker", ("CreateCluster",), request)]
-    found.extend(_absent(request))
-    if not found:
-        found.extend(_of_the_control_plane(request, control, vpc_of))
-        found.extend(_of_the_groups(request, account))
-        found.extend(training_plan_problems(request, account))
-    if found:
-        raise RequestRefusedError(found)
+    invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
+    invalid.extend(_absent(request))
+    if not invalid:
+        invalid.extend(_of_the_control_plane(request, control, vpc_of))
+        invalid.extend(_of_the_groups(request, account))
+        invalid.extend(training_plan_problems(request, account))
+    if invalid:
+        raise RequestRefusedError(invalid)
 
 
 def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
@@ -83,7 +79,7 @@ def _of_the_control_plane(
     if control is None:
         yield Problem(path=path, message=f"no EKS cluster {eks_name(request)}")
         return
-    version = tuple(int(each) for each in control.version.split("."))
+    version = tuple(int(number) for number in control.version.split("."))
     if not OLDEST <= version <= NEWEST:
         yield Problem(path=path, message=f"Kubernetes {control.version}, HyperPod takes 1.30 to 1.35")
     if not control.has_chart:
@@ -100,8 +96,8 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
     groups = request["InstanceGroups"]
     if len(groups) > MOST_GROUPS:
         yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MOST_GROUPS}")
-    names = [each["InstanceGroupName"] for each in groups]
-    for name in sorted({each for each in names if names.count(each) > 1}):
+    names = [group["InstanceGroupName"] for group in groups]
+    for name in sorted({name for name in names if names.count(name) > 1}):
         yield Problem(path="InstanceGroups", message=f"{name} is there twice")
     continuous = request.get("NodeProvisioningMode") == CONTINUOUS
     for index, group in enumerate(groups):

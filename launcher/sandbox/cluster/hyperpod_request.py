@@ -57,23 +57,23 @@ def script_of_controller(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     """The cluster that a request asks for."""
-    found = [Problem(path="", message=complaint) for complaint in complaints("sagemaker", ("CreateCluster",), request)]
-    found.extend(_absent(request))
-    if not found:
+    invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
+    invalid.extend(_absent(request))
+    if not invalid:
         for check in (_of_the_parts, _of_the_groups, training_plan_problems):
-            found.extend(check(request, account))
-    if found:
-        raise RequestRefusedError(found)
+            invalid.extend(check(request, account))
+    if invalid:
+        raise RequestRefusedError(invalid)
     controller = next(group for group in request["InstanceGroups"] if _part(group) == "Controller")
     compute = [group for group in request["InstanceGroups"] if _part(group) == "Compute"]
-    names = dict.fromkeys(_partition(each) for each in compute)
+    names = dict.fromkeys(_partition(group) for group in compute)
     return ClusterSpec(
         name=request["ClusterName"],
         head_instance_type=ec2_type(controller),
         head_subnet_id=network_of(request, controller)["Subnets"][0],
         head_security_groups=tuple(network_of(request, controller)["SecurityGroupIds"]),
         queues=tuple(Queue(name=name, exclusive=False, settings={}) for name in names),
-        groups=tuple(_node_group(request, each, account.aws) for each in compute),
+        groups=tuple(_node_group(request, group, account.aws) for group in compute),
         settings=tuple(_SETTING.findall(account.script)),
         tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
         left_out=tuple(_left_out(request, account.aws)),
@@ -125,12 +125,12 @@ def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Prob
     groups = request["InstanceGroups"]
     controllers = [group for group in groups if _part(group) == "Controller"]
     if len(controllers) != 1 or controllers[0]["InstanceCount"] != 1:
-        got = [(controller["InstanceGroupName"], controller["InstanceCount"]) for controller in controllers]
-        yield Problem(path="InstanceGroups", message=f"needs one Controller group with one instance, got {got}")
+        counts = [(controller["InstanceGroupName"], controller["InstanceCount"]) for controller in controllers]
+        yield Problem(path="InstanceGroups", message=f"needs one Controller group with one instance, got {counts}")
     if not any(_part(group) == "Compute" for group in groups):
         yield Problem(path="InstanceGroups", message="needs a Compute group, got none")
     names = [group["InstanceGroupName"] for group in groups]
-    for name in sorted({each for each in names if names.count(each) > 1}):
+    for name in sorted({name for name in names if names.count(name) > 1}):
         yield Problem(path="InstanceGroups", message=f"{name} is there twice")
 
 
@@ -170,7 +170,7 @@ def machine_problems(
 
 def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     """Training plans that are there, with the instances that the groups take of them."""
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for index, group in enumerate(request["InstanceGroups"]):
         arn, path = group.get("TrainingPlanArn"), f"InstanceGroups[{index}].TrainingPlanArn"
         if arn is None:
@@ -179,10 +179,10 @@ def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iter
         if bought is None:
             yield Problem(path=path, message=f"no training plan {arn}")
             continue
-        taken[arn] = taken.get(arn, 0) + group["InstanceCount"]
-        yield from (Problem(path=path, message=each) for each in _against(bought, request, group, account.aws))
-        if taken[arn] > bought.count:
-            yield Problem(path=path, message=f"takes {taken[arn]} instances, the training plan has {bought.count}")
+        counts[arn] = counts.get(arn, 0) + group["InstanceCount"]
+        yield from (Problem(path=path, message=message) for message in _against(bought, request, group, account.aws))
+        if counts[arn] > bought.count:
+            yield Problem(path=path, message=f"takes {counts[arn]} instances, the training plan has {bought.count}")
 
 
 def _against(
@@ -193,7 +193,7 @@ def _against(
         yield f"the training plan is {status}, allowed: {', '.join(_USABLE)}"
     if group["InstanceType"] != bought.instance_type:
         yield f"the training plan has {bought.instance_type}, got {group['InstanceType']}"
-    for subnet in [aws.subnet(each) for each in network_of(request, group)["Subnets"]]:
+    for subnet in [aws.subnet(subnet_id) for subnet_id in network_of(request, group)["Subnets"]]:
         if subnet is not None and bought.zone_id is not None and subnet.zone_id != bought.zone_id:
             yield f"the training plan is in {bought.zone_id}, the subnet in {subnet.zone_id}"
 

@@ -38,9 +38,7 @@ class MetadataService:
     def __init__(self, facts: Mapping[str, str], keys: KeyRing | None = None) -> None:
         """Start it.
 
-        Args:
-            facts: what is below /latest/meta-data: "instance-id", "instance-type", "placement/region" ...
-            keys: what its role's credentials are keys of; None for some that open nothing.
+        `facts` are what is below /latest/meta-data. Without `keys`, the role's credentials open nothing.
         """
         self._facts, self._keys = dict(facts), keys or KeyRing()
         self._key: AccessKey | None = None
@@ -134,9 +132,9 @@ class MetadataService:
             if self._key is None or self._key.ends is None or self._key.ends - now < _LEFT:
                 self._key = self._keys.grant(_HELD)
             key = self._key
-        given = {"AccessKeyId": key.id, "SecretAccessKey": key.secret, "Token": key.token}
+        credentials = {"AccessKeyId": key.id, "SecretAccessKey": key.secret, "Token": key.token}
         ends = {"LastUpdated": _iso(timedelta()), "Expiration": f"{key.ends:%Y-%m-%dT%H:%M:%SZ}"}
-        return json.dumps({"Code": "Success", "Type": "AWS-HMAC", **given, **ends})
+        return json.dumps({"Code": "Success", "Type": "AWS-HMAC", **credentials, **ends})
 
 
 class _Server(ThreadingHTTPServer):
@@ -172,21 +170,21 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.service.admits(self.headers.get(_TOKEN_HEADER, "")):
             self._send(HTTPStatus.UNAUTHORIZED)
             return
-        found = self.server.service.answer(path)
-        if found is None:
+        answer = self.server.service.answer(path)
+        if answer is None:
             self._send(HTTPStatus.NOT_FOUND)
         else:
-            self._send(HTTPStatus.OK, found)
+            self._send(HTTPStatus.OK, answer)
 
     def _place(self) -> str | None:
         """The path below the service's own; None for a caller who does not know that, or for a web page."""
-        own, _, rest = self.path.removeprefix("/").partition("/")
+        own, _, below = self.path.removeprefix("/").partition("/")
         try:
             refuse_foreign(self.headers.get("Host", ""), self.headers.get("Origin"))
         except AccessError:
             return None
-        known = secrets.compare_digest(f"/{own}".encode("latin-1"), self.server.service.path.encode())
-        return f"/{rest}" if known else None
+        allowed = secrets.compare_digest(f"/{own}".encode("latin-1"), self.server.service.path.encode())
+        return f"/{below}" if allowed else None
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the name is the base class's
         """Keep quiet."""

@@ -34,15 +34,6 @@ class Node:
     """A node that is up."""
 
     def __init__(self, group: NodeGroup, name: str, folder: Path, region: str, keys: KeyRing) -> None:
-        """Name it; `boot` makes it.
-
-        Args:
-            group: the compute resource it belongs to.
-            name: its name in Slurm.
-            folder: what belongs to it on this machine.
-            region: where it is said to be.
-            keys: the access keys that the sandbox takes.
-        """
         self.group = group
         self.name = name
         self.folder = folder

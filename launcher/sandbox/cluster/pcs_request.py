@@ -40,58 +40,58 @@ class Around:
 
 def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
     """What is wrong with a CreateCluster."""
-    found = complaints("pcs", ("CreateCluster",), request)
-    if found:
-        return found
+    problems = complaints("pcs", ("CreateCluster",), request)
+    if problems:
+        return problems
     network, slurm = request["networking"], request.get("slurmConfiguration", {})
     version = request["scheduler"]["version"]
     if version not in pcs.SLURM_VERSIONS:
-        found.append(f"scheduler/version: got {version}, allowed: {', '.join(pcs.SLURM_VERSIONS)}")
+        problems.append(f"scheduler/version: got {version}, allowed: {', '.join(pcs.SLURM_VERSIONS)}")
     if len(network.get("subnetIds", ())) != 1:
-        found.append(f"networking/subnetIds: exactly one is supported, got {len(network.get('subnetIds', ()))}")
-    found.extend(_places(network.get("subnetIds", ()), network.get("securityGroupIds", ()), aws))
+        problems.append(f"networking/subnetIds: exactly one is supported, got {len(network.get('subnetIds', ()))}")
+    problems.extend(_places(network.get("subnetIds", ()), network.get("securityGroupIds", ()), aws))
     if slurm.get("accounting", {}).get("defaultPurgeTimeInDays") == 0:
-        found.append("slurmConfiguration/accounting/defaultPurgeTimeInDays: got 0, allowed: -1, and 1 to 10000")
-    found.extend(_settings(slurm, pcs.CLUSTER_SETTINGS))
-    return found
+        problems.append("slurmConfiguration/accounting/defaultPurgeTimeInDays: got 0, allowed: -1, and 1 to 10000")
+    problems.extend(_settings(slurm, pcs.CLUSTER_SETTINGS))
+    return problems
 
 
 def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
     yield from (f"subnet {subnet} does not exist" for subnet in subnets if aws.subnet(subnet) is None)
     admit = {group: aws.admits_itself(group) for group in groups}
-    yield from (f"security group {each} does not exist" for each, admits in admit.items() if admits is None)
+    yield from (f"security group {group_id} does not exist" for group_id, admits in admit.items() if admits is None)
     if not any(admit.values()):
         yield "no security group lets all traffic in and out to itself: nodes do not reach the controller"
 
 
 def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str]:
     """Settings that PCS leaves to itself; a list without any is refused too."""
-    given = slurm.get("slurmCustomSettings")
-    if given is not None and not given:
+    settings = slurm.get("slurmCustomSettings")
+    if settings is not None and not settings:
         yield "slurmConfiguration/slurmCustomSettings: an empty list"
-    for each in given or ():
-        if each["parameterName"] not in allowed:
-            yield f"slurmConfiguration/slurmCustomSettings: {each['parameterName']} is not supported"
+    for setting in settings or ():
+        if setting["parameterName"] not in allowed:
+            yield f"slurmConfiguration/slurmCustomSettings: {setting['parameterName']} is not supported"
 
 
 def group_problems(request: Mapping[str, Any], around: Around, aws: PcsAws) -> list[str]:
     """What is wrong with a CreateComputeNodeGroup in a cluster."""
-    found = complaints("pcs", ("CreateComputeNodeGroup",), request)
-    if found:
-        return found
-    found.extend(_sizes(request["scalingConfiguration"], around))
+    problems = complaints("pcs", ("CreateComputeNodeGroup",), request)
+    if problems:
+        return problems
+    problems.extend(_sizes(request["scalingConfiguration"], around))
     for config in request["instanceConfigs"]:
         if aws.instance_type(config["instanceType"]) is None:
-            found.append(f"instanceConfigs: EC2 has no instance type {config['instanceType']}")
-    found.extend(
+            problems.append(f"instanceConfigs: EC2 has no instance type {config['instanceType']}")
+    problems.extend(
         f"subnet {subnet_id} does not exist" for subnet_id in request["subnetIds"] if aws.subnet(subnet_id) is None
     )
-    found.extend(_profile(request["iamInstanceProfileArn"], aws))
-    found.extend(_template(request, aws))
-    found.extend(_settings(request.get("slurmConfiguration", {}), pcs.GROUP_SETTINGS))
+    problems.extend(_profile(request["iamInstanceProfileArn"], aws))
+    problems.extend(_template(request, aws))
+    problems.extend(_settings(request.get("slurmConfiguration", {}), pcs.GROUP_SETTINGS))
     stages = request.get("nodeLifecycleActions", {}).get("stages", {})
-    found.extend(problem for scripts in stages.values() for script in scripts for problem in _script(script, aws))
-    return found
+    problems.extend(problem for scripts in stages.values() for script in scripts for problem in _script(script, aws))
+    return problems
 
 
 def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
         yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
     if 0 < least < most:
         yield f"scalingConfiguration: {least} static and {most - least} dynamic instances: a group has one kind"
-    size = next(each for each in pcs.SIZES if each.word == around.size)
+    size = next(row for row in pcs.SIZES if row.word == around.size)
     if around.machines + most > size.nodes:
         yield f"a cluster of size {size.word} takes {size.nodes} instances, got {around.machines + most}"
 
@@ -119,11 +119,11 @@ def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
     if named is None:
         yield "customLaunchTemplate: required"
         return
-    found = aws.template(named["id"], named["version"])
-    if found is None:
+    template = aws.template(named["id"], named["version"])
+    if template is None:
         yield f"no version {named['version']} of launch template {named['id']}"
         return
-    data, user_data = found
+    data, user_data = template
     if user_data and _MULTIPART not in user_data:
         yield "the launch template's UserData is not MIME multipart: the node would never join"
     if len(user_data.encode()) > _USER_DATA_BYTES:
@@ -157,27 +157,27 @@ def _capacity(option: str, request: Mapping[str, Any], data: Mapping[str, Any]) 
 def _script(script: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
     """A script that nodes can fetch, and that is the one whose checksum is given."""
     source = script["scriptSource"]
-    uri, wanted = source["scriptLocation"], source.get("checksum")
+    uri, checksum = source["scriptLocation"], source.get("checksum")
     if not uri.startswith("s3://"):
         return
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     digest = aws.digest(bucket, key)
     if digest is None:
         yield f"lifecycle script {script['name']}: no object {uri}"
-    elif wanted is not None and wanted.lower() != digest:
+    elif checksum is not None and checksum.lower() != digest:
         yield f"lifecycle script {script['name']}: its checksum is not that of {uri}"
 
 
 def update_problems(request: Mapping[str, Any], around: Around) -> list[str]:
     """What is wrong with an UpdateComputeNodeGroup that scales a group."""
-    found = complaints("pcs", ("UpdateComputeNodeGroup",), request)
-    if not found and "scalingConfiguration" in request:
-        found.extend(_sizes(request["scalingConfiguration"], around))
-    return found
+    problems = complaints("pcs", ("UpdateComputeNodeGroup",), request)
+    if not problems and "scalingConfiguration" in request:
+        problems.extend(_sizes(request["scalingConfiguration"], around))
+    return problems
 
 
 def queue_problems(request: Mapping[str, Any], groups: frozenset[str]) -> list[str]:
     """What is wrong with a CreateQueue in a cluster with some node groups."""
-    found = complaints("pcs", ("CreateQueue",), request)
+    problems = complaints("pcs", ("CreateQueue",), request)
     named = [configuration["computeNodeGroupId"] for configuration in request.get("computeNodeGroupConfigurations", ())]
-    return found or [f"no compute node group {each}" for each in named if each not in groups]
+    return problems or [f"no compute node group {group}" for group in named if group not in groups]

@@ -40,13 +40,7 @@ class Cluster:
     ) -> None:
         """Prepare it.
 
-        Args:
-            spec: what was asked for.
-            fleet: its instances.
-            folder: a short path for all that belongs to it.
-            with_slurm: whether to run a private Slurm; else the local scheduler answers its commands.
-            mark: what processes of this sandbox carry.
-            keys: the access keys that the sandbox takes.
+        Without `with_slurm`, the local scheduler answers Slurm's commands.
         """
         self.spec = spec
         self._fleet = fleet
@@ -128,13 +122,13 @@ class Cluster:
 
     def lose(self, name: str, why: str) -> None:
         """Lose a node, by an interruption or a failure: its processes are killed and its disk is gone."""
-        told, code = _LOSSES[why]
+        advance_notice, code = _LOSSES[why]
         with self._lock:
             node = self._node(name)
             if self._slurm is not None:
                 self._slurm.kill_node(name)
                 # Who runs the instances sees it gone and says so; Slurm alone would wait for its own time limit.
-                self._slurm.declare_down(name, told)
+                self._slurm.declare_down(name, advance_notice)
             self._take_down(node, code)
 
     def replace(self, name: str) -> None:
@@ -238,15 +232,6 @@ class Registry:
     def __init__(
         self, folder: Path, mark: str, *, with_slurm: bool, pods: Callable[[str], Mapping[str, str]], keys: KeyRing
     ) -> None:
-        """Start with none.
-
-        Args:
-            folder: the sandbox's, by a short path.
-            mark: what processes of this sandbox carry.
-            with_slurm: whether clusters get a private Slurm.
-            pods: the environment of what pods run, by the region.
-            keys: the access keys that the sandbox takes.
-        """
         self._pods, self._keys = pods, keys
         self._kubernetes: dict[str, HostedKubernetes] = {}
         self._charted: set[str] = set()
@@ -263,9 +248,9 @@ class Registry:
         Raises:
             ClusterFailedError: the cluster's name is taken, it is too large for a sandbox, or it does not start.
         """
-        wanted = sum(group.max_count for group in spec.groups)
-        if wanted > _MOST_NODES:
-            raise ClusterFailedError(f"{wanted} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        count = sum(group.max_count for group in spec.groups)
+        if count > _MOST_NODES:
+            raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         with self._lock:
             if spec.name in self._clusters:
                 raise ClusterFailedError(f"a cluster named {spec.name} is there already")
@@ -290,9 +275,9 @@ class Registry:
             folder = self._folder / f"k{self._made}"
             self._made += 1
             own = self._pods(region)
-            made = HostedKubernetes(name, folder, mark=self._mark, environment=own, keys=self._keys)
-            self._kubernetes[name] = made
-            return made.address
+            hosted = HostedKubernetes(name, folder, mark=self._mark, environment=own, keys=self._keys)
+            self._kubernetes[name] = hosted
+            return hosted.address
 
     def join(self, name: str, machines: Machines) -> None:
         """Have the machines of a node group join an EKS cluster.
@@ -304,14 +289,14 @@ class Registry:
             raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         self.hosted(name).join(machines)
 
-    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Install what a chart or an add-on brings into an EKS cluster.
 
         Raises:
             ClusterFailedError: the cluster refuses an object.
         """
         try:
-            self.hosted(name).install(operators, objects, word)
+            self.hosted(name).install(operators, objects, note)
         except RefusedError as refused:
             raise ClusterFailedError(f"{name}: {refused}") from refused
         if objects:
@@ -333,9 +318,9 @@ class Registry:
     def leave(self, name: str, group: str) -> None:
         """Have the machines of a node group go; nothing where its cluster is gone."""
         with self._lock:
-            found = self._kubernetes.get(name)
-        if found is not None:
-            found.leave(group)
+            hosted = self._kubernetes.get(name)
+        if hosted is not None:
+            hosted.leave(group)
 
     def resize(self, name: str, group: str, count: int) -> None:
         """Have so many machines in a node group of an EKS cluster.
@@ -356,8 +341,8 @@ class Registry:
         """Stop a cluster; nothing where there is none of that name."""
         with self._lock:
             self._charted.discard(name)
-            found = [self._clusters.pop(name, None), self._kubernetes.pop(name, None)]
-            for cluster in found:
+            clusters = [self._clusters.pop(name, None), self._kubernetes.pop(name, None)]
+            for cluster in clusters:
                 if cluster is not None:
                     cluster.stop()
 
@@ -389,13 +374,13 @@ class Registry:
     def cluster(self, name: str) -> Cluster | HostedKubernetes:
         """A cluster by its name."""
         with self._lock:
-            there: dict[str, Cluster | HostedKubernetes] = {**self._clusters, **self._kubernetes}
-            if name not in there:
-                raise KeyError(f"no cluster {name!r} in this sandbox, there are: {', '.join(there) or 'none'}")
-            return there[name]
+            running: dict[str, Cluster | HostedKubernetes] = {**self._clusters, **self._kubernetes}
+            if name not in running:
+                raise KeyError(f"no cluster {name!r} in this sandbox, there are: {', '.join(running) or 'none'}")
+            return running[name]
 
     def documents(self) -> list[dict[str, Any]]:
         """Every cluster, as JSON values."""
         with self._lock:
-            found: list[Cluster | HostedKubernetes] = [*self._clusters.values(), *self._kubernetes.values()]
-            return [each.document() for each in found]
+            clusters: list[Cluster | HostedKubernetes] = [*self._clusters.values(), *self._kubernetes.values()]
+            return [cluster.document() for cluster in clusters]

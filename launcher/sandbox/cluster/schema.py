@@ -53,25 +53,25 @@ def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
     ['HeadNodes: unknown key, did you mean HeadNode', 'HeadNode: missing']
     """
     plain = safe_json.loads(json.dumps(configuration))
-    found = sorted(_judge().iter_errors(plain), key=lambda error: [str(each) for each in error.absolute_path])
-    yield from dict.fromkeys(problem for error in found for problem in _said(error))
+    errors = sorted(_judge().iter_errors(plain), key=lambda error: [str(step) for step in error.absolute_path])
+    yield from dict.fromkeys(problem for error in errors for problem in _said(error))
 
 
 def _said(error: ValidationError) -> Iterator[Problem]:
-    path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path).lstrip(".")
-    prefix, got, rule = f"{path}." if path else "", error.instance, error.validator_value
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
+    prefix, value, rule = f"{path}." if path else "", error.instance, error.validator_value
     if error.validator == "additionalProperties":
-        known = error.schema["properties"]
-        for key in [each for each in got if each not in known]:
-            near = difflib.get_close_matches(str(key), known, n=1)
+        properties = error.schema["properties"]
+        for key in [key for key in value if key not in properties]:
+            near = difflib.get_close_matches(str(key), properties, n=1)
             yield Problem(path=f"{prefix}{key}", message="unknown key" + (f", did you mean {near[0]}" if near else ""))
     elif error.validator == "required":
-        yield from (Problem(path=f"{prefix}{key}", message="missing") for key in rule if key not in got)
+        yield from (Problem(path=f"{prefix}{key}", message="missing") for key in rule if key not in value)
     elif error.validator == "oneOf":
-        yield Problem(path=path, message=f"needs one of {', '.join(each['required'][0] for each in rule)}")
+        yield Problem(path=path, message=f"needs one of {', '.join(option['required'][0] for option in rule)}")
     elif error.validator == "type":
-        yield Problem(path=path, message=f"got {got!r}, allowed: {_KINDS[rule]}")
+        yield Problem(path=path, message=f"got {value!r}, allowed: {_KINDS[rule]}")
     elif error.validator == "enum":
-        yield Problem(path=path, message=f"got {got!r}, allowed: {', '.join(map(str, rule))}")
+        yield Problem(path=path, message=f"got {value!r}, allowed: {', '.join(map(str, rule))}")
     else:
-        yield Problem(path=path, message=f"got {got!r}, and {error.validator} is {rule}")
+        yield Problem(path=path, message=f"got {value!r}, and {error.validator} is {rule}")

@@ -51,7 +51,7 @@ class RefusedError(Exception):
 
 
 def _phrase(status: int) -> str:
-    return HTTPStatus(status).phrase if status in {int(each) for each in HTTPStatus} else "Error"
+    return HTTPStatus(status).phrase if status in {int(known) for known in HTTPStatus} else "Error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +65,21 @@ class Caller:
 def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
     """Who calls.
 
-    Args:
-        environ: the request; its signature was checked, if it has one.
-        keys: the access keys that may have signed a token.
-        openai: whether it came on the path of OpenAI clients, which takes tokens; the other takes signatures.
+    The path of OpenAI clients (`openai`) takes tokens, the other path signatures.
 
     Raises:
         RefusedError: the request has no valid token.
     """
-    given = environ.get("HTTP_AUTHORIZATION", "")
-    region = _region_of_token(given.removeprefix("Bearer "), keys) if openai else _region_of(given)
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    region = _region_of_token(header.removeprefix("Bearer "), keys) if openai else _region_of(header)
     return Caller(region=region, account=ACCOUNT)
 
 
 def _region_of(authorization: str) -> str:
-    found = _SCOPE.search(authorization)
-    if found is None:
+    match = _SCOPE.search(authorization)
+    if match is None:
         raise RefusedError(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
-    return found["region"]
+    return match["region"]
 
 
 def _region_of_token(token: str, keys: KeyRing) -> str:
@@ -91,13 +88,13 @@ def _region_of_token(token: str, keys: KeyRing) -> str:
         address = base64.b64decode(token.removeprefix(TOKEN_PREFIX), validate=True).decode()
         host, _, target = address.partition("/")
         request = signed.Request(method="POST", target=f"/{target}", headers={"host": host})
-        asked = request.query
-        ends = datetime.strptime(asked["X-Amz-Date"], _WHEN).replace(tzinfo=UTC)
-        ends += timedelta(seconds=int(asked["X-Amz-Expires"]))
-        scope = _SCOPE.fullmatch(f"Credential={asked['X-Amz-Credential']}")
+        query = request.query
+        ends = datetime.strptime(query["X-Amz-Date"], _WHEN).replace(tzinfo=UTC)
+        ends += timedelta(seconds=int(query["X-Amz-Expires"]))
+        scope = _SCOPE.fullmatch(f"Credential={query['X-Amz-Credential']}")
     except (KeyError, ValueError) as problem:
         raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid") from problem
-    if (host, asked.get("Action")) != (TOKEN_HOST, ACTION) or not token.startswith(TOKEN_PREFIX) or scope is None:
+    if (host, query.get("Action")) != (TOKEN_HOST, ACTION) or not token.startswith(TOKEN_PREFIX) or scope is None:
         raise RefusedError(403, "AccessDeniedException", "The bearer token is invalid")
     if datetime.now(UTC) > ends:
         raise RefusedError(403, "ExpiredTokenException", "The bearer token has expired")
@@ -185,8 +182,8 @@ class Hosted:
     @property
     def longest(self) -> int | None:
         """Tokens of a request and its answer together, where the container was told."""
-        told = self.environment.get("SM_ON_SEQUENCE_LENGTH") or self.environment.get("SM_VLLM_MAX_MODEL_LEN")
-        return int(told) if told else None
+        configured = self.environment.get("SM_ON_SEQUENCE_LENGTH") or self.environment.get("SM_VLLM_MAX_MODEL_LEN")
+        return int(configured) if configured else None
 
 
 class Hosts(Protocol):
@@ -218,15 +215,15 @@ class ModelServer:
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer."""
-        found = PATH.fullmatch(environ.get("PATH_INFO", "")) if environ.get("REQUEST_METHOD") == "POST" else None
-        if found is None:
+        match = PATH.fullmatch(environ.get("PATH_INFO", "")) if environ.get("REQUEST_METHOD") == "POST" else None
+        if match is None:
             return self._inner(environ, start_response)
         length = environ.get("CONTENT_LENGTH") or "0"
         body = environ["wsgi.input"].read(int(length) if length.isdecimal() else 0)
         try:
-            caller = caller_of(environ, self._keys, openai=found["kind"].startswith("openai"))
-            hosted = self._endpoint(caller, found["endpoint"])
-            return self._answer(hosted, found, body, environ, start_response)
+            caller = caller_of(environ, self._keys, openai=match["kind"].startswith("openai"))
+            hosted = self._endpoint(caller, match["endpoint"])
+            return self._answer(hosted, match, body, environ, start_response)
         except RefusedError as refusal:
             return refusal.send(start_response)
 
@@ -237,76 +234,76 @@ class ModelServer:
         return hosted
 
     def _answer(
-        self, hosted: Hosted, found: re.Match[str], body: bytes, environ: Environ, start_response: Callable[..., Any]
+        self, hosted: Hosted, match: re.Match[str], body: bytes, environ: Environ, start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        queued = found["kind"] == "async-invocations"
+        queued = match["kind"] == "async-invocations"
         if queued != (hosted.answers is not None):
             raise RefusedError(400, "ValidationError", f"Endpoint {hosted.name} does not support this inference type.")
         if queued:
             return self._take(hosted, environ.get("HTTP_X_AMZN_SAGEMAKER_INPUTLOCATION", ""), start_response)
-        component = found["component"] or environ.get("HTTP_X_AMZN_SAGEMAKER_INFERENCE_COMPONENT")
+        component = match["component"] or environ.get("HTTP_X_AMZN_SAGEMAKER_INFERENCE_COMPONENT")
         if hosted.components and component not in hosted.components:
             text = "Inference Component Name header is required for endpoints to which you plan to deploy components"
             raise RefusedError(400, "ValidationError", f"{text}, got {component}")
-        openai = found["kind"].startswith("openai")
+        openai = match["kind"].startswith("openai")
         if self.behaviour.refuse:
             raise _failure(self.behaviour.refuse, openai=openai)
-        asked = _read(body)
+        request = _read(body)
         if openai and hosted.embeds:
             raise RefusedError(404, "NotFoundError", "The model does not support Chat Completions API")
         if not openai and hosted.embeds:
-            return _send(start_response, self._embedding(hosted, asked))
-        if asked.get("stream"):
-            before, words = self._tokens(hosted, asked)
+            return _send(start_response, self._embedding(hosted, request))
+        if request.get("stream"):
+            before, words = self._tokens(hosted, request)
             start_response("200 OK", [("Content-Type", "text/event-stream"), ("Connection", "close")])
-            with_usage = bool((asked.get("stream_options") or {}).get("include_usage"))
+            with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
             return self._stream(hosted, words, _usage(before, len(words)) if with_usage else None)
-        return _send(start_response, self._chat(hosted, asked))
+        return _send(start_response, self._chat(hosted, request))
 
-    def _embedding(self, hosted: Hosted, asked: Mapping[str, Any]) -> dict[str, Any]:
-        _refuse_other_model(hosted, asked)
-        given = asked.get("input", "")
-        texts = given if isinstance(given, list) else [given]
+    def _embedding(self, hosted: Hosted, request: Mapping[str, Any]) -> dict[str, Any]:
+        _refuse_other_model(hosted, request)
+        value = request.get("input", "")
+        texts = value if isinstance(value, list) else [value]
         vectors = [] if self.behaviour.empty else [_vector(str(text)) for text in texts]
-        data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(vectors)]
+        data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
         count = sum(len(str(text).split()) for text in texts)
         time.sleep(self.behaviour.first_s)
         usage = {"prompt_tokens": count, "total_tokens": count}
         return {"object": "list", "model": hosted.model, "data": data, "usage": usage}
 
-    def _tokens(self, hosted: Hosted, asked: Mapping[str, Any]) -> tuple[int, list[str]]:
-        _refuse_other_model(hosted, asked)
-        messages = asked.get("messages")
+    def _tokens(self, hosted: Hosted, request: Mapping[str, Any]) -> tuple[int, list[str]]:
+        _refuse_other_model(hosted, request)
+        messages = request.get("messages")
         if not isinstance(messages, list) or not messages:
             raise RefusedError(400, "BadRequestError", "messages: field required")
         before = sum(len(str(message.get("content", "")).split()) for message in messages)
-        most = int(asked.get("max_tokens") or MOST_TOKENS)
+        most = int(request.get("max_tokens") or MOST_TOKENS)
         if hosted.longest is not None and before + most > hosted.longest:
             text = f"This model's maximum context length is {hosted.longest} tokens, and {before + most} are asked for"
             raise RefusedError(400, "BadRequestError", text)
         count = 0 if self.behaviour.empty else most
         return before, [f"{WORDS[index % len(WORDS)]} " for index in range(count)]
 
-    def _chat(self, hosted: Hosted, asked: Mapping[str, Any]) -> dict[str, Any]:
-        before, words = self._tokens(hosted, asked)
+    def _chat(self, hosted: Hosted, request: Mapping[str, Any]) -> dict[str, Any]:
+        before, words = self._tokens(hosted, request)
         time.sleep(self.behaviour.first_s + len(words) * self.behaviour.token_s)
         message = {"role": "assistant", "content": "".join(words)}
         choice = {"index": 0, "message": message, "finish_reason": "length"}
-        whole = {"object": "chat.completion", "model": hosted.model, "choices": [choice]}
-        return {**whole, "usage": _usage(before, len(words))}
+        completion = {"object": "chat.completion", "model": hosted.model, "choices": [choice]}
+        return {**completion, "usage": _usage(before, len(words))}
 
     def _stream(self, hosted: Hosted, words: list[str], usage: Mapping[str, int] | None) -> Iterator[bytes]:
         """An answer word by word; one that breaks off lacks its end."""
         how = self.behaviour
         time.sleep(how.first_s)
-        for index, word in enumerate(words):
+        for index, chunk in enumerate(words):
             if index == how.break_after:
                 return
             if index == how.stall_after:
                 threading.Event().wait(STALL_S)
                 return
             time.sleep(how.token_s if index else 0.0)
-            yield _event(_chunk(hosted, [{"index": 0, "delta": {"content": word}, "finish_reason": None}]))
+            yield _event(_chunk(hosted, [{"index": 0, "delta": {"content": chunk}, "finish_reason": None}]))
         if usage is not None:
             yield _event({**_chunk(hosted, []), "usage": usage})
         yield b"data: [DONE]\n\n"
@@ -328,17 +325,17 @@ class ModelServer:
         try:
             if self.behaviour.refuse or self.behaviour.queue_fails:
                 raise _failure(self.behaviour.refuse or 500, openai=False)
-            asked = _read(body)
-            found = self._embedding(hosted, asked) if hosted.embeds else self._chat(hosted, asked)
+            request = _read(body)
+            response = self._embedding(hosted, request) if hosted.embeds else self._chat(hosted, request)
         except RefusedError as refusal:
             self._hosts.write(failure, refusal.message.encode())
             return
-        self._hosts.write(answer, json.dumps(found).encode())
+        self._hosts.write(answer, json.dumps(response).encode())
 
 
-def _refuse_other_model(hosted: Hosted, asked: Mapping[str, Any]) -> None:
-    if asked.get("model") not in (None, "", hosted.model):
-        raise RefusedError(404, "NotFoundError", f"The model `{asked['model']}` does not exist.")
+def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:
+    if request.get("model") not in (None, "", hosted.model):
+        raise RefusedError(404, "NotFoundError", f"The model `{request['model']}` does not exist.")
 
 
 def _failure(status: int, *, openai: bool) -> RefusedError:
@@ -359,7 +356,7 @@ def _read(body: bytes) -> dict[str, Any]:
 
 def _vector(text: str) -> list[float]:
     digest = sha256(text.encode()).digest()
-    return [round(each / 255, 6) for each in digest[:NUMBERS]]
+    return [round(byte / 255, 6) for byte in digest[:NUMBERS]]
 
 
 def _usage(before: int, after: int) -> dict[str, int]:

@@ -41,9 +41,9 @@ class Api:
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
             )
 
-    def create(self, kind: Kind, namespace: str, given: Object) -> Object:
+    def create(self, kind: Kind, namespace: str, document: Object) -> Object:
         """Take a new object."""
-        metadata = dict(given.get("metadata") or {})
+        metadata = dict(document.get("metadata") or {})
         if metadata.get("namespace", namespace) != namespace:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise RefusedError("BadRequest", text)
@@ -55,17 +55,17 @@ class Api:
         if "name" not in metadata and "generateName" in metadata:
             ending = "".join(secrets.choice(_LETTERS) for _ in range(_GENERATED))
             metadata["name"] = f"{metadata['generateName'][: _LONGEST - _GENERATED]}{ending}"
-        made = {name: value for name, value in given.items() if name != "status"} | {"metadata": metadata}
-        if any(each.plural == "localqueues" for each in self.kinds):
-            made = held_back(made)
-        judge(kind, made, None)
-        refuse_unqueued(made, {} if space is None else space["metadata"].get("labels", {}))
+        created = {name: value for name, value in document.items() if name != "status"} | {"metadata": metadata}
+        if any(kind_served.plural == "localqueues" for kind_served in self.kinds):
+            created = held_back(created)
+        judge(kind, created, None)
+        refuse_unqueued(created, {} if space is None else space["metadata"].get("labels", {}))
         if kind.schema is not None:
-            made = structure.with_defaults(kind.schema, made)
+            created = structure.with_defaults(kind.schema, created)
         if kind.kind == "CustomResourceDefinition":
-            for each in kinds.defined(made):
-                self.kinds.add(each)
-        return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(made))
+            for defined in kinds.defined(created):
+                self.kinds.add(defined)
+        return self.objects.create(kind, namespace, _DEFAULTS.get(kind.kind, dict)(created))
 
     def page(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> Object:
         """A list of objects, whole or in pages.
@@ -73,31 +73,31 @@ class Api:
         Raises:
             RefusedError: a selector or a continue token cannot be read, or the token has expired.
         """
-        found, version = self.objects.every(kind, namespace, matching(kind, query))
-        asked, limit = query.get("continue", ""), int(query.get("limit") or 0)
-        if asked:
+        listed, version = self.objects.every(kind, namespace, matching(kind, query))
+        position, limit = query.get("continue", ""), int(query.get("limit") or 0)
+        if position:
             try:
-                after, version = safe_json.loads(base64.urlsafe_b64decode(asked))
+                after, version = safe_json.loads(base64.urlsafe_b64decode(position))
             except (ValueError, binascii.Error) as problem:
                 raise RefusedError("BadRequest", "continue key is not valid") from problem
             self.objects.since(int(version), kind)
-            found = [each for each in found if _place(each) > after]
+            listed = [row for row in listed if _place(row) > after]
         metadata: Object = {"resourceVersion": str(version)}
-        if limit and len(found) > limit:
-            metadata["remainingItemCount"] = len(found) - limit
-            found = found[:limit]
-            mark = json.dumps([_place(found[-1]), version]).encode()
+        if limit and len(listed) > limit:
+            metadata["remainingItemCount"] = len(listed) - limit
+            listed = listed[:limit]
+            mark = json.dumps([_place(listed[-1]), version]).encode()
             metadata["continue"] = base64.urlsafe_b64encode(mark).decode()
-        items = [{name: each[name] for name in each if name not in ("apiVersion", "kind")} for each in found]
+        items = [{name: row[name] for name in row if name not in ("apiVersion", "kind")} for row in listed]
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
-    def replace(self, kind: Kind, namespace: str, name: str, given: Object, part: str = "") -> Object:
+    def replace(self, kind: Kind, namespace: str, name: str, document: Object, part: str = "") -> Object:
         """Put an object, or its status, in the place of what is there.
 
         Raises:
             RefusedError: the object does not exist, has changed in the meantime, or is refused.
         """
-        return self._changed(kind, namespace, name, lambda _: given, part)
+        return self._changed(kind, namespace, name, lambda _: document, part)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Any, *, form: str, part: str = "") -> Object:
         """Change an object, or its status.
@@ -109,28 +109,28 @@ class Api:
             allowed = ", ".join(sorted(patches.FORMS))
             text = f"the body of the request was in an unknown format - accepted media types include: {allowed}"
             raise RefusedError("UnsupportedMediaType", text)
-        return self._changed(kind, namespace, name, lambda found: patches.FORMS[form](found, patch), part)
+        return self._changed(kind, namespace, name, lambda stored: patches.FORMS[form](stored, patch), part)
 
     def _changed(self, kind: Kind, namespace: str, name: str, change: Callable[[Object], Object], part: str) -> Object:
         if part == "status" and kind.schema is None and kind.kind not in _WITH_STATUS:
             raise RefusedError("NotFound", "the server could not find the requested resource")
 
         def apply(before: Object) -> Object:
-            given = change(before)
-            metadata = given.get("metadata", {})
+            changed = change(before)
+            metadata = changed.get("metadata", {})
             if metadata.get("resourceVersion") not in (None, before["metadata"]["resourceVersion"]):
                 text = "the object has been modified; please apply your changes to the latest version and try again"
                 raise RefusedError("Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {text}')
             if part == "status":
-                return {**before, "status": given.get("status", {})}
+                return {**before, "status": changed.get("status", {})}
             if metadata.get("name", name) != name:
                 raise RefusedError("BadRequest", "the name of the object does not match the name on the URL")
-            kept = {each: before["metadata"][each] for each in _OURS if each in before["metadata"]}
-            free = {each: value for each, value in metadata.items() if each not in _OURS}
-            made = {**given, "metadata": {**free, **kept}}
-            made = {**made, "status": before["status"]} if "status" in before else made
-            judge(kind, made, before)
-            return made
+            fixed = {key: before["metadata"][key] for key in _OURS if key in before["metadata"]}
+            free = {key: value for key, value in metadata.items() if key not in _OURS}
+            updated = {**changed, "metadata": {**free, **fixed}}
+            updated = {**updated, "status": before["status"]} if "status" in before else updated
+            judge(kind, updated, before)
+            return updated
 
         return self.objects.update(kind, namespace, apply, name)
 
@@ -140,25 +140,25 @@ class Api:
         Raises:
             RefusedError: the object does not exist, or its identity is not the requested one.
         """
-        wanted, policy = options.get("preconditions") or {}, options.get("propagationPolicy")
+        preconditions, policy = options.get("preconditions") or {}, options.get("propagationPolicy")
         seconds = options.get("gracePeriodSeconds")
 
         def mark(before: Object) -> Object:
             metadata = before["metadata"]
-            for each in ("uid", "resourceVersion"):
-                if wanted.get(each) not in (None, metadata[each]):
-                    text = f"the {each} in the precondition ({wanted[each]}) does not match the {each} in record"
+            for key in ("uid", "resourceVersion"):
+                if preconditions.get(key) not in (None, metadata[key]):
+                    text = f"the {key} in the precondition ({preconditions[key]}) does not match the {key} in record"
                     raise RefusedError("Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {text}')
             more = {"Orphan": [_ORPHAN], "Foreground": [_FOREGROUND]}.get(str(policy), [])
             finalizers = [
                 *metadata.get("finalizers", []),
-                *(each for each in more if each not in metadata.get("finalizers", [])),
+                *(finalizer for finalizer in more if finalizer not in metadata.get("finalizers", [])),
             ]
-            made = {**metadata, **({"finalizers": finalizers} if finalizers else {})}
-            made.setdefault("deletionTimestamp", now())
+            marked = {**metadata, **({"finalizers": finalizers} if finalizers else {})}
+            marked.setdefault("deletionTimestamp", now())
             if kind.kind == "Pod":
-                made["deletionGracePeriodSeconds"] = _grace(before, made, seconds)
-            return {**before, "metadata": made}
+                marked["deletionGracePeriodSeconds"] = _grace(before, marked, seconds)
+            return {**before, "metadata": marked}
 
         return self.objects.update(kind, namespace, mark, name)
 
@@ -177,10 +177,10 @@ _OURS = ("uid", "creationTimestamp", "generation", "namespace", "deletionTimesta
 def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, message: str) -> None:
     """Say of a pod that it does not end by itself (condition DisruptionTarget)."""
 
-    def apply(found: Object) -> Object:
+    def apply(stored: Object) -> Object:
         return {
-            **found,
-            "status": conditioned(found.get("status", {}), "DisruptionTarget", reason=reason, message=message),
+            **stored,
+            "status": conditioned(stored.get("status", {}), "DisruptionTarget", reason=reason, message=message),
         }
 
     objects.update(pods, place[0], apply, place[1])
@@ -188,11 +188,11 @@ def disrupt(objects: Objects, pods: Kind, place: tuple[str, str], reason: str, m
 
 def _grace(before: Object, metadata: Object, seconds: int | None) -> int:
     """How long a pod may take to leave. It only gets shorter; a pod that runs nowhere goes at once."""
-    asked = before["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
+    grace_s = before["spec"].get("terminationGracePeriodSeconds", 30) if seconds is None else seconds
     phase = before.get("status", {}).get("phase", "Pending")
     if not before["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
-    return int(min(asked, metadata.get("deletionGracePeriodSeconds", asked)))
+    return int(min(grace_s, metadata.get("deletionGracePeriodSeconds", grace_s)))
 
 
 def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
@@ -203,8 +203,8 @@ def matching(kind: Kind, query: Mapping[str, str]) -> selectors.Match:
     """
     by_label = selectors.labels(query.get("labelSelector", ""))
     by_field = selectors.fields(query.get("fieldSelector", ""), kind.kind)
-    return lambda found: by_label(found) and by_field(found)
+    return lambda document: by_label(document) and by_field(document)
 
 
-def _place(found: Object) -> list[str]:
-    return [found["metadata"].get("namespace", ""), found["metadata"]["name"]]
+def _place(document: Object) -> list[str]:
+    return [document["metadata"].get("namespace", ""), document["metadata"]["name"]]

@@ -14,7 +14,7 @@ _UNCHANGED = "self == oldSelf"
 _MISSING = "Undefined variable or function"
 _FUNCTIONS = {
     "find": lambda text, pattern: (re.search(pattern, text) or [""])[0],
-    "findAll": lambda text, pattern: [each[0] for each in re.finditer(pattern, text)],
+    "findAll": lambda text, pattern: [match[0] for match in re.finditer(pattern, text)],
     "split": lambda text, mark: text.split(mark),
 }
 """Kubernetes' own among CEL's functions (Kubernetes documentation, CEL, "Kubernetes CEL libraries")."""
@@ -23,39 +23,34 @@ _FUNCTIONS = {
 def broken(schema: Mapping[str, Any], value: Any, old: Any, path: str, shown: str) -> Iterator[Cause]:
     """The rules of one place of a schema that a value breaks.
 
-    Args:
-        schema: of the place.
-        value: what is there, defaults filled in.
-        old: what was there before; None for what is new, where rules about a change are left out.
-        path: of the value.
-        shown: the kind of value, as messages say it.
+    `old` is None for a new value: rules about a change are left out then.
     """
-    for each in schema.get(RULES, ()):
-        rule = each["rule"]
-        if "oldSelf" in rule and old is None and not each.get("optionalOldSelf"):
+    for row in schema.get(RULES, ()):
+        rule = row["rule"]
+        if "oldSelf" in rule and old is None and not row.get("optionalOldSelf"):
             continue
         holds, problem = (value == old, "") if rule == _UNCHANGED else _evaluated(rule, value, old)
         if problem:
             yield path, f'Invalid value: "{shown}": rule evaluation error: {problem}'
         elif holds is not True:
-            message = _message(each, value, old) or f"failed rule: {rule}"
-            yield path + str(each.get("fieldPath", "")), f'Invalid value: "{shown}": {message}'
+            message = _message(row, value, old) or f"failed rule: {rule}"
+            yield path + str(row.get("fieldPath", "")), f'Invalid value: "{shown}": {message}'
 
 
 def unreadable(schema: Any, path: str = "") -> Iterator[Cause]:
     """The rules of a whole schema that are no CEL, as the server finds them when a definition is created."""
     if isinstance(schema, Mapping):
-        for index, each in enumerate(schema.get(RULES, ())):
-            problem = "" if each["rule"] == _UNCHANGED else _unreadable(each["rule"])
+        for index, rule in enumerate(schema.get(RULES, ())):
+            problem = "" if rule["rule"] == _UNCHANGED else _unreadable(rule["rule"])
             if problem:
                 where = f"{path}.{RULES}[{index}].rule"
-                yield where, f'Invalid value: "{each["rule"]}": compilation failed: {problem}'
-        for key, each in schema.items():
+                yield where, f'Invalid value: "{rule["rule"]}": compilation failed: {problem}'
+        for key, inner in schema.items():
             if key != RULES:
-                yield from unreadable(each, f"{path}.{key}" if path else str(key))
+                yield from unreadable(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(schema, list):
-        for index, each in enumerate(schema):
-            yield from unreadable(each, f"{path}[{index}]")
+        for index, inner in enumerate(schema):
+            yield from unreadable(inner, f"{path}[{index}]")
 
 
 def _unreadable(rule: str) -> str:
@@ -72,9 +67,9 @@ def _message(rule: Mapping[str, Any], value: Any, old: Any) -> str:
     """A rule's own words: those that it works out, else those that it has."""
     worked = rule.get("messageExpression")
     if worked:
-        found, problem = _evaluated(worked, value, old)
-        if not problem and isinstance(found, str) and found.strip():
-            return found
+        result, problem = _evaluated(worked, value, old)
+        if not problem and isinstance(result, str) and result.strip():
+            return result
     return str(rule.get("message", ""))
 
 
@@ -107,6 +102,6 @@ def paired(schema: Mapping[str, Any], value: list[Any], old: Any) -> list[Any]:
     keys = schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return [None] * len(value)
-    before = {tuple(each.get(key) for key in keys): each for each in old if isinstance(each, Mapping)}
-    names = [tuple(each.get(key) for key in keys) if isinstance(each, Mapping) else () for each in value]
+    before = {tuple(item.get(key) for key in keys): item for item in old if isinstance(item, Mapping)}
+    names = [tuple(item.get(key) for key in keys) if isinstance(item, Mapping) else () for item in value]
     return [before.get(name) for name in names]

@@ -78,7 +78,7 @@ def accepted(headers: Message) -> list[tuple[str, str]]:
     """
     if (headers.get("Upgrade") or "").lower() != "websocket" or "Sec-WebSocket-Key" not in headers:
         raise RefusedError("BadRequest", "Upgrade request required")
-    offered = [each.strip() for each in (headers.get("Sec-WebSocket-Protocol") or "").split(",")]
+    offered = [name.strip() for name in (headers.get("Sec-WebSocket-Protocol") or "").split(",")]
     if PROTOCOL not in offered:
         raise RefusedError("BadRequest", f"unable to negotiate a protocol: client supports {offered}")
     digest = hashlib.sha1(headers["Sec-WebSocket-Key"].encode() + _MAGIC, usedforsecurity=False).digest()
@@ -130,12 +130,12 @@ def _exchange(channels: Channels, outputs: dict[int, int], written: int | None, 
     """Pass on what both sides say until the command's outputs are at their end."""
     while outputs:
         ready, _, _ = select.select([*outputs, channels.fileno()], [], [])
-        for each in [each for each in ready if each in outputs]:
-            data = _read(each)
+        for stream in [stream for stream in ready if stream in outputs]:
+            data = _read(stream)
             if data:
-                channels.send(outputs[each], data)
+                channels.send(outputs[stream], data)
             else:
-                del outputs[each]
+                del outputs[stream]
         if channels.fileno() not in ready:
             continue
         frame = channels.taken()

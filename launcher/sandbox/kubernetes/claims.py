@@ -19,13 +19,13 @@ _NO_VOLUME = "no persistent volumes available for this claim and no storage clas
 def bind(cluster: Cluster) -> None:
     """Bind the claims for which there is a volume; of the others it is said why not."""
     volumes = cluster.every("", "persistentvolumes")
-    taken = {_name_of_claim(each["spec"].get("claimRef", {})): each for each in volumes}
+    volume_of = {_name_of_claim(volume["spec"].get("claimRef", {})): volume for volume in volumes}
     for claim in cluster.every("", "persistentvolumeclaims"):
         if claim.get("status", {}).get("phase") == "Bound":
             continue
         metadata = claim["metadata"]
         place = metadata["namespace"], metadata["name"]
-        volume = taken.get(place) or next((each for each in volumes if _fits(claim, each)), None)
+        volume = volume_of.get(place) or next((volume for volume in volumes if _fits(claim, volume)), None)
         if volume is None:
             if claim.get("status", {}).get("phase") != "Pending":
                 cluster.set_status("", "persistentvolumeclaims", claim, {"phase": "Pending"})
@@ -43,15 +43,15 @@ def bind(cluster: Cluster) -> None:
 
 
 def _fits(claim: Object, volume: Object) -> bool:
-    wanted, spec = claim["spec"], volume["spec"]
+    requested, spec = claim["spec"], volume["spec"]
     if volume.get("status", {}).get("phase") == "Bound" or "claimRef" in spec:
         return False
-    if wanted.get("volumeName"):
-        return bool(wanted["volumeName"] == volume["metadata"]["name"])
+    if requested.get("volumeName"):
+        return bool(requested["volumeName"] == volume["metadata"]["name"])
     return (
-        wanted.get("storageClassName", "") == spec.get("storageClassName", "")
-        and {*wanted["accessModes"]} <= {*spec["accessModes"]}
-        and quantity(spec["capacity"]["storage"]) >= quantity(wanted["resources"]["requests"]["storage"])
+        requested.get("storageClassName", "") == spec.get("storageClassName", "")
+        and {*requested["accessModes"]} <= {*spec["accessModes"]}
+        and quantity(spec["capacity"]["storage"]) >= quantity(requested["resources"]["requests"]["storage"])
     )
 
 
@@ -63,17 +63,17 @@ def names_in(pod: Mapping[str, Any]) -> list[str]:
 
 def unready(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) -> str:
     """Why the scheduler finds a pod's claims not ready; empty where it waits for none."""
-    there = {_name_of_claim(each["metadata"]): each for each in claims}
+    existing = {_name_of_claim(claim["metadata"]): claim for claim in claims}
     namespace = pod["metadata"]["namespace"]
-    found = {name: there.get((namespace, name)) for name in names_in(pod)}
-    for name, claim in found.items():
+    mounted = {name: existing.get((namespace, name)) for name in names_in(pod)}
+    for name, claim in mounted.items():
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
         if "deletionTimestamp" in claim["metadata"]:
             return f'persistentvolumeclaim "{name}" is being deleted'
-    if any(each is not None and each.get("status", {}).get("phase") != "Bound" for each in found.values()):
+    if any(claim is not None and claim.get("status", {}).get("phase") != "Bound" for claim in mounted.values()):
         return "pod has unbound immediate PersistentVolumeClaims"
-    single = {name for name, each in found.items() if each is not None and _ONE_POD in each["spec"]["accessModes"]}
+    single = {name for name, claim in mounted.items() if claim and _ONE_POD in claim["spec"]["accessModes"]}
     if any(single.intersection(names_in(other)) for other in _beside(pod, pods)):
         return "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
     return ""
@@ -86,7 +86,8 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
         name, modes = claim["metadata"]["name"], {*claim["spec"]["accessModes"]}
         if claim["metadata"]["namespace"] != namespace or name not in names_in(pod) or modes - {_ONE_NODE, _ONE_POD}:
             continue
-        others = [each for each in _beside(pod, pods) if name in names_in(each) and each["spec"]["nodeName"] != node]
+        beside = (other for other in _beside(pod, pods) if name in names_in(other))
+        others = [other for other in beside if other["spec"]["nodeName"] != node]
         if others:
             volume = claim["spec"].get("volumeName") or name
             users = ", ".join(other["metadata"]["name"] for other in others)
@@ -96,12 +97,12 @@ def unattached(pod: Object, claims: Iterable[Object], pods: Iterable[Object]) ->
 
 def _beside(pod: Object, pods: Iterable[Object]) -> list[Object]:
     return [
-        each
-        for each in pods
-        if each["metadata"]["uid"] != pod["metadata"]["uid"]
-        and each["metadata"]["namespace"] == pod["metadata"]["namespace"]
-        and each["spec"].get("nodeName")
-        and each.get("status", {}).get("phase") in ("Pending", "Running")
+        other
+        for other in pods
+        if other["metadata"]["uid"] != pod["metadata"]["uid"]
+        and other["metadata"]["namespace"] == pod["metadata"]["namespace"]
+        and other["spec"].get("nodeName")
+        and other.get("status", {}).get("phase") in ("Pending", "Running")
     ]
 
 
@@ -111,17 +112,17 @@ def _name_of_claim(reference: Mapping[str, Any]) -> tuple[str, str]:
 
 def standing(namespace: str, names: Iterable[str]) -> list[Object]:
     """Claims that are there, with the file systems behind them: every node may write to them."""
-    found: list[Object] = []
+    objects: list[Object] = []
     for number, name in enumerate(dict.fromkeys(names)):
         size, modes = {"storage": "1200Gi"}, ["ReadWriteMany"]
         csi = {"driver": "fsx.csi.aws.com", "volumeHandle": f"fs-{number:017x}"}
         volume = {"capacity": size, "accessModes": modes, "csi": csi, "persistentVolumeReclaimPolicy": "Retain"}
         claim = {"accessModes": modes, "resources": {"requests": size}, "volumeName": f"{namespace}-{name}"}
-        found += [
+        objects += [
             _object("PersistentVolume", {"name": f"{namespace}-{name}"}, volume),
             _object("PersistentVolumeClaim", {"name": name, "namespace": namespace}, {**claim, "storageClassName": ""}),
         ]
-    return found
+    return objects
 
 
 def _object(kind: str, metadata: Object, spec: Object) -> Object:

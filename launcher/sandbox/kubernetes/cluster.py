@@ -39,7 +39,7 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
         RefusedError: the container does not exist, must be named, or has not started.
     """
     name, spec = pod["metadata"]["name"], pod["spec"]
-    names = [each["name"] for part in ("containers", "initContainers") for each in spec.get(part, ())]
+    names = [container["name"] for part in ("containers", "initContainers") for container in spec.get(part, ())]
     container = query.get("container") or (names[0] if len(spec["containers"]) == 1 else "")
     if not container:
         text = f"a container name must be specified for pod {name}, choose one of: {names}"
@@ -60,8 +60,8 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
         lines = lines[-int(query["tailLines"]) :] if int(query["tailLines"]) else []
     if query.get("timestamps") not in ("1", "true", "True"):
         lines = [line.partition(b" ")[2] for line in lines]
-    found = b"".join(lines)
-    return found[: int(query["limitBytes"])] if query.get("limitBytes") else found
+    content = b"".join(lines)
+    return content[: int(query["limitBytes"])] if query.get("limitBytes") else content
 
 
 def _time(line: bytes) -> datetime:
@@ -87,16 +87,7 @@ class KubernetesCluster:
         keys: KeyRing,
         operators: tuple[str, ...] = ("training-operator", "hyperpod", "kueue"),
     ) -> None:
-        """Describe it; entering the block starts it.
-
-        Args:
-            folder: a private folder, made here.
-            name: the cluster's.
-            mark: what processes of the sandbox carry.
-            environment: of the processes on its nodes.
-            keys: the access keys that may sign its tokens.
-            operators: whose kinds it serves (custom_kinds.yaml).
-        """
+        """Describe it; entering the block starts it."""
         self.name = name
         self.api = Api()
         for kind in shipped(operators):
@@ -152,12 +143,7 @@ class KubernetesCluster:
     ) -> None:
         """Have a machine join the cluster.
 
-        Args:
-            name: the node's.
-            allocatable: what pods can ask of it beside processors and memory.
-            labels: its labels.
-            taints: its taints.
-            devices: what pods can ask of it once the plugin that shows it is in the cluster.
+        Pods can request `devices` once the plugin that shows them is in the cluster.
         """
         self._devices[name] = dict(devices or {})
         room = {**_ROOM, **(allocatable or {})}
@@ -168,13 +154,13 @@ class KubernetesCluster:
             "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
         }
         kind = self._cluster.kind("", "nodes")
-        made = self.api.create(kind, "", node)
+        node_object = self.api.create(kind, "", node)
         status = conditioned({"allocatable": room, "capacity": room}, "Ready", reason="KubeletReady", message="")
-        self._cluster.set_status("", "nodes", made, status)
+        self._cluster.set_status("", "nodes", node_object, status)
 
     def nodes(self) -> list[Object]:
         """The nodes that have said how they are: one that joins is there a moment before its status."""
-        return [each for each in self._cluster.every("", "nodes") if "status" in each]
+        return [node for node in self._cluster.every("", "nodes") if "status" in node]
 
     def jobs(self) -> list[Object]:
         """The jobs of Kubernetes' own kind."""
@@ -182,16 +168,16 @@ class KubernetesCluster:
 
     def pods(self, node: str | None = None) -> list[Object]:
         """The pods, of a node where one is named."""
-        found = self._cluster.every("", "pods")
-        return found if node is None else [each for each in found if each["spec"].get("nodeName") == node]
+        pods = self._cluster.every("", "pods")
+        return pods if node is None else [pod for pod in pods if pod["spec"].get("nodeName") == node]
 
     def cordon(self, name: str) -> None:
         """Let a node take no more pods."""
         taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": now()}
 
-        def apply(found: Object) -> Object:
-            taints = [each for each in found["spec"].get("taints", ()) if each["key"] != taint["key"]]
-            return {**found, "spec": {**found["spec"], "unschedulable": True, "taints": [*taints, taint]}}
+        def apply(stored: Object) -> Object:
+            taints = [row for row in stored["spec"].get("taints", ()) if row["key"] != taint["key"]]
+            return {**stored, "spec": {**stored["spec"], "unschedulable": True, "taints": [*taints, taint]}}
 
         self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
 
@@ -205,10 +191,10 @@ class KubernetesCluster:
     def taint(self, name: str, key: str, *, value: str = "", effect: str = "NoExecute") -> None:
         """Taint a node; with NoExecute, pods that do not tolerate it leave."""
 
-        def apply(found: Object) -> Object:
-            taints = [each for each in found["spec"].get("taints", ()) if each["key"] != key]
-            made = {"key": key, "effect": effect, "timeAdded": now(), **({"value": value} if value else {})}
-            return {**found, "spec": {**found["spec"], "taints": [*taints, made]}}
+        def apply(stored: Object) -> Object:
+            taints = [row for row in stored["spec"].get("taints", ()) if row["key"] != key]
+            new_taint = {"key": key, "effect": effect, "timeAdded": now(), **({"value": value} if value else {})}
+            return {**stored, "spec": {**stored["spec"], "taints": [*taints, new_taint]}}
 
         self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
 
@@ -239,8 +225,8 @@ class KubernetesCluster:
     def _step(self) -> None:
         kueue.reconcile(self._cluster)
         for group, plural, bring_on in operators.CONTROLLERS:
-            for each in self._cluster.every(group, plural):
-                bring_on(self._cluster, each)
+            for document in self._cluster.every(group, plural):
+                bring_on(self._cluster, document)
         self._collect()
         self._clean_nodes()
         # The device plugins: what a node carries can be asked for where its plugin runs
@@ -257,31 +243,32 @@ class KubernetesCluster:
 
     def _collect(self) -> None:
         """The garbage collector: what has no owner any more goes; what waits for it is let go."""
-        uids = {each["metadata"]["uid"] for kind in self.api.kinds for each in self.api.objects.every(kind)[0]}
+        uids = {document["metadata"]["uid"] for kind in self.api.kinds for document in self.api.objects.every(kind)[0]}
         for kind in self.api.kinds:
-            for each in self.api.objects.every(kind)[0]:
-                metadata = each["metadata"]
+            for document in self.api.objects.every(kind)[0]:
+                metadata = document["metadata"]
                 place = metadata.get("namespace", ""), metadata["name"]
-                owners = list(owned(each))
+                owners = list(owned(document))
                 if owners and not any(owner in uids for owner in owners) and "deletionTimestamp" not in metadata:
                     self._quietly(lambda kind=kind, place=place: self.api.delete(kind, place[0], place[1], {}))
                 if kind.kind == "Pod" and owners and not any(owner in uids for owner in owners):
-                    self._cluster.untrack(each, job_controller.TRACKED)
+                    self._cluster.untrack(document, job_controller.TRACKED)
                 if "deletionTimestamp" in metadata and "foregroundDeletion" in metadata.get("finalizers", ()):
-                    self._foreground(each, kind)
+                    self._foreground(document, kind)
 
-    def _foreground(self, found: Object, kind: Any) -> None:
-        uid, place = found["metadata"]["uid"], (found["metadata"].get("namespace", ""), found["metadata"]["name"])
-        left = [(of, each) for of in self.api.kinds for each in self.api.objects.every(of)[0] if uid in owned(each)]
-        for of, each in left:
-            where = each["metadata"].get("namespace", ""), each["metadata"]["name"]
-            self._cluster.untrack(each, job_controller.TRACKED) if of.kind == "Pod" else None
-            if "deletionTimestamp" not in each["metadata"]:
+    def _foreground(self, document: Object, kind: Any) -> None:
+        metadata = document["metadata"]
+        every = ((of, other) for of in self.api.kinds for other in self.api.objects.every(of)[0])
+        dependents = [(of, other) for of, other in every if metadata["uid"] in owned(other)]
+        for of, dependent in dependents:
+            where = dependent["metadata"].get("namespace", ""), dependent["metadata"]["name"]
+            self._cluster.untrack(dependent, job_controller.TRACKED) if of.kind == "Pod" else None
+            if "deletionTimestamp" not in dependent["metadata"]:
                 self._quietly(lambda of=of, where=where: self.api.delete(of, where[0], where[1], {}))
-        if not left:
-            without = [finalizer for finalizer in found["metadata"]["finalizers"] if finalizer != "foregroundDeletion"]
-            apply = lambda each: {**each, "metadata": {**each["metadata"], "finalizers": without}}  # noqa: E731
-            self._quietly(lambda: self.api.objects.update(kind, place[0], apply, place[1]))
+        if not dependents:
+            without = [name for name in metadata["finalizers"] if name != "foregroundDeletion"]
+            apply = lambda stored: {**stored, "metadata": {**stored["metadata"], "finalizers": without}}  # noqa: E731
+            self._quietly(lambda: self.api.objects.update(kind, metadata.get("namespace", ""), apply, metadata["name"]))
 
     def _clean_nodes(self) -> None:
         """The pods of a node that is gone fail and go (PodGC); those that do not tolerate a taint leave."""
@@ -297,7 +284,7 @@ class KubernetesCluster:
                 self._quietly(lambda place=place, pod=pod: self._orphaned(place, pod))
                 continue
             evicting = [taint for taint in nodes[where]["spec"].get("taints", ()) if taint["effect"] == "NoExecute"]
-            if any(not placing.tolerates(pod, each) for each in evicting) and "deletionTimestamp" not in metadata:
+            if any(not placing.tolerates(pod, taint) for taint in evicting) and "deletionTimestamp" not in metadata:
                 text = "Taint manager: deleting due to NoExecute taint"
                 self._quietly(lambda place=place, text=text: self._evicted(place, text))
 
@@ -313,19 +300,19 @@ class KubernetesCluster:
         if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
             disrupt(self.api.objects, pods, (namespace, name), "DeletionByPodGC", "PodGC: node no longer exists")
             self.api.objects.update(
-                pods, namespace, lambda each: {**each, "status": {**each["status"], "phase": "Failed"}}, name
+                pods, namespace, lambda stored: {**stored, "status": {**stored["status"], "phase": "Failed"}}, name
             )
         self.api.delete(pods, namespace, name, {"gracePeriodSeconds": 0})
 
     def _place(self) -> None:
         nodes, pods = self.nodes(), self.pods()
-        living = [each for each in pods if each.get("status", {}).get("phase") in ("Pending", "Running")]
+        living = [pod for pod in pods if pod.get("status", {}).get("phase") in ("Pending", "Running")]
         for pod in living:
             metadata = pod["metadata"]
             if pod["spec"].get("nodeName") or "deletionTimestamp" in metadata or pod["spec"].get("schedulingGates"):
                 continue
-            wanted = self._cluster.every("", "persistentvolumeclaims") if claims.names_in(pod) else []
-            node, why = placing.choose(pod, nodes, living, unready=claims.unready(pod, wanted, living))
+            volume_claims = self._cluster.every("", "persistentvolumeclaims") if claims.names_in(pod) else []
+            node, why = placing.choose(pod, nodes, living, unready=claims.unready(pod, volume_claims, living))
             if node is None:
                 self._unplaced(pod, why)
                 continue
@@ -338,9 +325,9 @@ class KubernetesCluster:
 
     def _bind(self, namespace: str, name: str, node: str) -> None:
 
-        def apply(found: Object) -> Object:
-            status = conditioned(found["status"], "PodScheduled")
-            return {**found, "spec": {**found["spec"], "nodeName": node}, "status": status}
+        def apply(stored: Object) -> Object:
+            status = conditioned(stored["status"], "PodScheduled")
+            return {**stored, "spec": {**stored["spec"], "nodeName": node}, "status": status}
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
 
@@ -349,13 +336,13 @@ class KubernetesCluster:
         conditions = pod["status"].get("conditions", [])
         if any(condition["type"] == "PodScheduled" and condition.get("message") == why for condition in conditions):
             return
-        status = conditioned(pod["status"], "PodScheduled", held=False, reason="Unschedulable", message=why)
+        status = conditioned(pod["status"], "PodScheduled", is_true=False, reason="Unschedulable", message=why)
         self._cluster.set_status("", "pods", pod, status)
         self._cluster.event(pod, "Warning", "FailedScheduling", why, source="default-scheduler")
 
     def _run(self) -> None:
         pods = self.pods()
-        self._end_orphans({each["metadata"]["uid"] for each in pods})
+        self._end_orphans({pod["metadata"]["uid"] for pod in pods})
         for pod in pods:
             uid, metadata = pod["metadata"]["uid"], pod["metadata"]
             if not pod["spec"].get("nodeName"):
@@ -378,23 +365,23 @@ class KubernetesCluster:
         if not claims.names_in(pod):
             return True
         uid = pod["metadata"]["uid"]
-        running = [each for each in pods if (run := self._runs.get(each["metadata"]["uid"])) and run.is_alive()]
+        running = [pod for pod in pods if (run := self._runs.get(pod["metadata"]["uid"])) and run.is_alive()]
         why = claims.unattached(pod, self._cluster.every("", "persistentvolumeclaims"), running)
         if why and self._unattached.get(uid) != why:
             self._cluster.event(pod, "Warning", "FailedAttachVolume", why, source="attachdetach-controller")
         self._unattached[uid] = why
         return not why
 
-    def _end_orphans(self, known: set[str]) -> None:
+    def _end_orphans(self, uids: set[str]) -> None:
         """End what runs on for pods that the API has no more: they were deleted by force."""
         with self._lock:
-            orphans = [run for uid, run in self._runs.items() if uid not in known and run.is_alive()]
+            orphans = [run for uid, run in self._runs.items() if uid not in uids and run.is_alive()]
         for orphan in orphans:
             orphan.terminate(FORCED_GRACE_S)
 
     def _let_go(self, namespace: str, name: str) -> None:
-        def apply(found: Object) -> Object:
-            return {**found, "metadata": {**found["metadata"], "deletionGracePeriodSeconds": 0}}
+        def apply(stored: Object) -> Object:
+            return {**stored, "metadata": {**stored["metadata"], "deletionGracePeriodSeconds": 0}}
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
 
@@ -405,14 +392,14 @@ class KubernetesCluster:
         # All nodes are this machine, whose own boot would stand for each of them.
         boot = {"SLIPWAY_BOOT_ID": str(node.get("metadata", {}).get("uid", ""))}
 
-        def find(plural: str, wanted: str) -> Object | None:
-            return self.api.objects.find(self._cluster.kind("", plural), namespace, wanted)
+        def find(plural: str, name: str) -> Object | None:
+            return self.api.objects.find(self._cluster.kind("", plural), namespace, name)
 
         def report(status: Object) -> None:
-            def apply(found: Object) -> Object | None:
-                if found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            def apply(stored: Object) -> Object | None:
+                if stored["metadata"]["uid"] != pod["metadata"]["uid"]:
                     return None  # another one of its name
-                return {**found, "status": {**found.get("status", {}), **status}}
+                return {**stored, "status": {**stored.get("status", {}), **status}}
 
             pods = self._cluster.kind("", "pods")
             self._quietly(lambda: self.api.objects.update(pods, namespace, apply, name))
@@ -436,8 +423,8 @@ class KubernetesCluster:
         Raises:
             RefusedError: the pod or container does not exist or has not started.
         """
-        found, run = self._run_of(namespace, pod)
-        return read_log(found, run.log if run is not None else None, query)
+        document, run = self._run_of(namespace, pod)
+        return read_log(document, run.log if run is not None else None, query)
 
     def spawner(self, namespace: str, pod: str) -> Spawn:
         """What starts programs in the container of a pod that runs.
@@ -445,8 +432,8 @@ class KubernetesCluster:
         Raises:
             RefusedError: the pod does not exist or does not run.
         """
-        found, run = self._run_of(namespace, pod)
-        if run is None or found.get("status", {}).get("phase") != "Running":
+        document, run = self._run_of(namespace, pod)
+        if run is None or document.get("status", {}).get("phase") != "Running":
             raise RefusedError("BadRequest", f"cannot exec into a container of pod {pod}: it does not run")
         return run.beside
 

@@ -42,16 +42,10 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> dict[str, Path]:
     """Make a pod's volumes: the folder of each by its name; of a memory-backed one there is none.
 
-    Args:
-        pod: as it was placed.
-        folder: of its own.
-        claims: where the volumes behind the namespace's claims lie, which outlive it.
-        find: reads ConfigMaps and Secrets.
-
     Raises:
         ContainerError: a volume refers to an absent object, or its kind is not emulated.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for volume in pod["spec"].get("volumes", ()):
         place, kind = folder / "volumes" / volume["name"], next(name for name in volume if name != "name")
         if kind == "emptyDir" and volume["emptyDir"].get("medium") == "Memory":
@@ -59,21 +53,21 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
         if kind == "persistentVolumeClaim":
             place = claims / volume[kind]["claimName"]
         place.mkdir(parents=True, exist_ok=True)
-        found[volume["name"]] = place
+        paths[volume["name"]] = place
         if kind in ("configMap", "secret"):
             _fill(place, volume[kind], kind, find)
         elif kind not in ("emptyDir", "hostPath", "persistentVolumeClaim"):
             raise ContainerError("FailedMount", f'volume "{volume["name"]}": no {kind} in the sandbox')
-    return found
+    return paths
 
 
 def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None:
     name = source.get("name") or source.get("secretName")
-    found = find("configmaps" if kind == "configMap" else "secrets", str(name))
-    if found is None and not source.get("optional"):
-        word = "configmap" if kind == "configMap" else "secret"
-        raise ContainerError("FailedMount", f'MountVolume.SetUp failed for volume: {word} "{name}" not found')
-    data = _data(found or {})
+    object_ = find("configmaps" if kind == "configMap" else "secrets", str(name))
+    if object_ is None and not source.get("optional"):
+        kind_word = "configmap" if kind == "configMap" else "secret"
+        raise ContainerError("FailedMount", f'MountVolume.SetUp failed for volume: {kind_word} "{name}" not found')
+    data = _data(object_ or {})
     paths = {item["key"]: item["path"] for item in source.get("items", ())} or {key: key for key in data}
     for key, path in paths.items():
         target = place / path
@@ -82,11 +76,11 @@ def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None
         target.chmod(source.get("defaultMode", 0o644))
 
 
-def _data(found: Mapping[str, Any]) -> dict[str, bytes]:
-    if found.get("kind") == "Secret":
-        texts = {key: value.encode() for key, value in found.get("stringData", {}).items()}
-        return {**{key: base64.b64decode(value) for key, value in found.get("data", {}).items()}, **texts}
-    return {key: value.encode() for key, value in found.get("data", {}).items()}
+def _data(source: Mapping[str, Any]) -> dict[str, bytes]:
+    if source.get("kind") == "Secret":
+        texts = {key: value.encode() for key, value in source.get("stringData", {}).items()}
+        return {**{key: base64.b64decode(value) for key, value in source.get("data", {}).items()}, **texts}
+    return {key: value.encode() for key, value in source.get("data", {}).items()}
 
 
 def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> dict[str, str]:
@@ -95,26 +89,28 @@ def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) 
     Raises:
         ContainerError: a variable refers to an absent object.
     """
-    found: dict[str, str] = {}
-    for each in container.get("envFrom", ()):
-        plural = "configmaps" if "configMapRef" in each else "secrets"
-        source = each.get("configMapRef") or each["secretRef"]
-        there = find(plural, source["name"])
-        if there is None and not source.get("optional"):
+    values: dict[str, str] = {}
+    for reference in container.get("envFrom", ()):
+        plural = "configmaps" if "configMapRef" in reference else "secrets"
+        source = reference.get("configMapRef") or reference["secretRef"]
+        referenced = find(plural, source["name"])
+        if referenced is None and not source.get("optional"):
             raise ContainerError("CreateContainerConfigError", f'{plural[:-1]} "{source["name"]}" not found')
-        prefix = each.get("prefix", "")
-        found |= {f"{prefix}{key}": value.decode() for key, value in _data(there or {}).items()}
-    for each in container.get("env", ()):
-        source = each.get("valueFrom")
-        value = expanded(each.get("value", ""), found) if source is None else _referred(source, pod, find)
+        prefix = reference.get("prefix", "")
+        values |= {f"{prefix}{key}": value.decode() for key, value in _data(referenced or {}).items()}
+    for variable in container.get("env", ()):
+        source = variable.get("valueFrom")
+        value = expanded(variable.get("value", ""), values) if source is None else _referred(source, pod, find)
         if value is not None:
-            found[each["name"]] = value
-    return found
+            values[variable["name"]] = value
+    return values
 
 
 def own_names(container: Mapping[str, Any]) -> frozenset[str]:
     """The variables that hold what the pod is called: no address, though a service may have the same name."""
-    fields = ((each["name"], each.get("valueFrom", {}).get("fieldRef", {})) for each in container.get("env", ()))
+    fields = (
+        (variable["name"], variable.get("valueFrom", {}).get("fieldRef", {})) for variable in container.get("env", ())
+    )
     return frozenset(name for name, field in fields if field.get("fieldPath", "").startswith("metadata."))
 
 
@@ -124,12 +120,12 @@ def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> 
         return _field(source["fieldRef"]["fieldPath"], pod)
     for key, plural in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
         if key in source:
-            wanted = source[key]
-            data = _data(find(plural, wanted["name"]) or {})
-            if wanted["key"] not in data and not wanted.get("optional"):
-                message = f"couldn't find key {wanted['key']} in {plural[:-1]} {wanted['name']}"
+            key_name = source[key]
+            data = _data(find(plural, key_name["name"]) or {})
+            if key_name["key"] not in data and not key_name.get("optional"):
+                message = f"couldn't find key {key_name['key']} in {plural[:-1]} {key_name['name']}"
                 raise ContainerError("CreateContainerConfigError", message)
-            return data[wanted["key"]].decode() if wanted["key"] in data else None
+            return data[key_name["key"]].decode() if key_name["key"] in data else None
     raise ContainerError("CreateContainerConfigError", f"no {next(iter(source))} in the sandbox")
 
 
@@ -139,10 +135,10 @@ def _field(path: str, pod: Mapping[str, Any]) -> str:
         return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
     if path in ("status.podIP", "status.hostIP", "status.podIPs", "status.hostIPs"):
         return "127.0.0.1"
-    there: Any = pod
+    value: Any = pod
     for step in path.split("."):
-        there = there.get(step, "") if isinstance(there, Mapping) else ""
-    return str(there)
+        value = value.get(step, "") if isinstance(value, Mapping) else ""
+    return str(value)
 
 
 class Paths:
@@ -151,14 +147,6 @@ class Paths:
     def __init__(
         self, container: Mapping[str, Any], volumes: Mapping[str, Path], services: frozenset[str], last_word: Path
     ) -> None:
-        """Prepare.
-
-        Args:
-            container: whose mounts they are.
-            volumes: the folder of each volume.
-            services: the names of the namespace's headless services.
-            last_word: the file of the container's termination message.
-        """
         mounts = {
             mount["mountPath"].rstrip("/"): volumes[mount["name"]] / mount.get("subPath", "")
             for mount in container.get("volumeMounts", ())

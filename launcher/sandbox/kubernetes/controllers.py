@@ -36,17 +36,17 @@ class Cluster:
 
     def pods_of(self, namespace: str, uid: str) -> list[Object]:
         """The pods that an object owns, oldest first."""
-        found = self.api.objects.every(self.kind("", "pods"), namespace, lambda each: uid in owned(each))[0]
-        return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
+        pods = self.api.objects.every(self.kind("", "pods"), namespace, lambda pod: uid in owned(pod))[0]
+        return sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
 
     def create_pod(self, pod: Object, owner: Object) -> None:
         """Make a pod that belongs to an object; what the API refuses becomes an event of its owner."""
         reference = {name: owner[name] for name in ("apiVersion", "kind")}
         reference |= {name: owner["metadata"][name] for name in ("name", "uid")}
         reference |= {"controller": True, "blockOwnerDeletion": True}
-        made = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}
+        created = {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}
         try:
-            self.api.create(self.kind("", "pods"), owner["metadata"]["namespace"], made)
+            self.api.create(self.kind("", "pods"), owner["metadata"]["namespace"], created)
         except RefusedError as refused:
             self.event(owner, "Warning", "FailedCreate", f"Error creating: {refused}")
             return
@@ -62,25 +62,25 @@ class Cluster:
         except RefusedError:
             return
 
-    def untrack(self, found: Object, finalizer: str) -> None:
+    def untrack(self, document: Object, finalizer: str) -> None:
         """Take a finalizer off a pod."""
 
         def apply(before: Object) -> Object:
-            left = [each for each in before["metadata"].get("finalizers", ()) if each != finalizer]
-            return {**before, "metadata": {**before["metadata"], "finalizers": left}}
+            remaining = [name for name in before["metadata"].get("finalizers", ()) if name != finalizer]
+            return {**before, "metadata": {**before["metadata"], "finalizers": remaining}}
 
-        metadata = found["metadata"]
+        metadata = document["metadata"]
         try:
             self.api.objects.update(self.kind("", "pods"), metadata["namespace"], apply, metadata["name"])
         except RefusedError:
             return
 
-    def set_status(self, group: str, plural: str, found: Object, status: Object, version: str = "v1") -> None:
+    def set_status(self, group: str, plural: str, document: Object, status: Object, version: str = "v1") -> None:
         """Write an object's status, unless the object is gone."""
-        kind, metadata = self.kind(group, plural, version), found["metadata"]
+        kind, metadata = self.kind(group, plural, version), document["metadata"]
         try:
             self.api.objects.update(
-                kind, metadata.get("namespace", ""), lambda each: {**each, "status": status}, metadata["name"]
+                kind, metadata.get("namespace", ""), lambda stored: {**stored, "status": status}, metadata["name"]
             )
         except RefusedError:
             return
@@ -92,20 +92,27 @@ class Cluster:
         reference = {"kind": about["kind"], "apiVersion": about["apiVersion"], "name": metadata["name"]}
         reference |= {"namespace": metadata.get("namespace", ""), "uid": metadata["uid"]}
 
-        def same(each: Mapping[str, Any]) -> bool:
-            told = each["involvedObject"]["uid"], each["reason"], each["message"]
-            return told == (metadata["uid"], reason, message)
+        def same(event: Mapping[str, Any]) -> bool:
+            reported = event["involvedObject"]["uid"], event["reason"], event["message"]
+            return reported == (metadata["uid"], reason, message)
 
-        there, _ = self.api.objects.every(events, namespace, same)
-        if there:
-            count = {"count": there[0]["count"] + 1, "lastTimestamp": now()}
-            self.api.objects.update(events, namespace, lambda each: {**each, **count}, there[0]["metadata"]["name"])
+        existing, _ = self.api.objects.every(events, namespace, same)
+        if existing:
+            count = {"count": existing[0]["count"] + 1, "lastTimestamp": now()}
+            self.api.objects.update(
+                events, namespace, lambda event: {**event, **count}, existing[0]["metadata"]["name"]
+            )
             return
         name = f"{metadata['name']}.{time.time_ns():x}"
-        made: Object = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": reference}
-        made |= {"type": kind, "reason": reason, "message": message, "count": 1, "source": {"component": source}}
+        new_event: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name},
+            "involvedObject": reference,
+        }
+        new_event |= {"type": kind, "reason": reason, "message": message, "count": 1, "source": {"component": source}}
         try:
-            self.api.create(events, namespace, {**made, "firstTimestamp": now(), "lastTimestamp": now()})
+            self.api.create(events, namespace, {**new_event, "firstTimestamp": now(), "lastTimestamp": now()})
         except RefusedError:
             return
 
@@ -125,10 +132,10 @@ class Cluster:
         return (datetime.now(UTC) - then).total_seconds()
 
 
-def condition(found: Mapping[str, Any], kind: str) -> Object | None:
+def condition(document: Mapping[str, Any], kind: str) -> Object | None:
     """A condition of an object that is true."""
-    conditions = found.get("status", {}).get("conditions", ())
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+    conditions = document.get("status", {}).get("conditions", ())
+    return next((row for row in conditions if row["type"] == kind and row["status"] == "True"), None)
 
 
 def with_condition(status: Object, kind: str, reason: str, message: str) -> Object:
@@ -140,4 +147,4 @@ def with_condition(status: Object, kind: str, reason: str, message: str) -> Obje
 
 def is_over(job: Mapping[str, Any]) -> bool:
     """Whether a job of any kind has ended."""
-    return any(condition(job, each) is not None for each in ("Complete", "Failed", "Succeeded", "Completed"))
+    return any(condition(job, kind) is not None for kind in ("Complete", "Failed", "Succeeded", "Completed"))

@@ -21,9 +21,9 @@ def shown(daemon_sets: Iterable[Mapping[str, Any]], node: Object) -> frozenset[s
     """The resources whose plugins run on a node."""
     images = [
         str(container.get("image", ""))
-        for found in daemon_sets
-        if placing.admits(found["spec"]["template"], node)
-        for container in found["spec"]["template"]["spec"]["containers"]
+        for daemon_set in daemon_sets
+        if placing.admits(daemon_set["spec"]["template"], node)
+        for container in daemon_set["spec"]["template"]["spec"]["containers"]
     ]
     return frozenset(name for part, name in _SHOWS.items() if any(part in image for image in images))
 

@@ -21,7 +21,7 @@ def held_back(document: Object) -> Object:
     labels = document.get("metadata", {}).get("labels", {})
     if document.get("kind") not in JOBS or QUEUE_LABEL not in labels or "spec" not in document:
         return document
-    return suspended(document, held=True)
+    return suspended(document, is_held=True)
 
 
 def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
@@ -30,18 +30,14 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
     As the policy of HyperPod's task governance has it (awslabs/ai-on-sagemaker-hyperpod, pre-flight checks, and one
     account of 2026-10): pods are asked too, unless they are those of HyperPod's training operator.
 
-    Args:
-        document: a new object.
-        namespace: the labels of where it would lie.
-
     Raises:
         RefusedError: the job names no queue where a queue is required.
     """
     metadata = document.get("metadata", {})
     owners = (str(reference.get("apiVersion", "")) for reference in metadata.get("ownerReferences", ()))
-    asked = document.get("kind") in _ASKED and namespace.items() >= _GOVERNED.items()
+    governed = document.get("kind") in _ASKED and namespace.items() >= _GOVERNED.items()
     exempt = any(owner.startswith(_OWNER) for owner in owners)
-    if asked and not exempt and not metadata.get("labels", {}).get(QUEUE_LABEL):
+    if governed and not exempt and not metadata.get("labels", {}).get(QUEUE_LABEL):
         text = f"The label '{QUEUE_LABEL}' is either missing or does not have a value set."
         raise RefusedError("Invalid", f"ValidatingAdmissionPolicy '{_POLICY}' denied request: {text}")
 
@@ -51,9 +47,9 @@ def governed_namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(_GOVERNED)}}
 
 
-def suspended(job: Object, *, held: bool) -> Object:
+def suspended(job: Object, *, is_held: bool) -> Object:
     """A job with its flag set: a Job has it in its spec, operators' jobs in their policy."""
     spec = job["spec"]
     if job["kind"] == "Job":
-        return {**job, "spec": {**spec, "suspend": held}}
-    return {**job, "spec": {**spec, "runPolicy": {**spec.get("runPolicy", {}), "suspend": held}}}
+        return {**job, "spec": {**spec, "suspend": is_held}}
+    return {**job, "spec": {**spec, "runPolicy": {**spec.get("runPolicy", {}), "suspend": is_held}}}

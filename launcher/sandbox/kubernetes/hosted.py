@@ -26,8 +26,8 @@ def create(api: Api, document: Mapping[str, Any]) -> None:
     Raises:
         RefusedError: the object is refused, or its kind is not served.
     """
-    kind, space, made = _placed(api, document)
-    api.create(kind, space, made)
+    kind, space, created = _placed(api, document)
+    api.create(kind, space, created)
 
 
 def put(api: Api, document: Mapping[str, Any]) -> None:
@@ -36,19 +36,19 @@ def put(api: Api, document: Mapping[str, Any]) -> None:
     Raises:
         RefusedError: the object is refused, or its kind is not served.
     """
-    kind, space, made = _placed(api, document)
-    name = made["metadata"]["name"]
+    kind, space, created = _placed(api, document)
+    name = created["metadata"]["name"]
     if api.objects.find(kind, space, name) is None:
-        api.create(kind, space, made)
+        api.create(kind, space, created)
     else:
-        api.replace(kind, space, name, made)
+        api.replace(kind, space, name, created)
 
 
 def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str, Any]]:
-    what = document.get("apiVersion"), document.get("kind")
-    kind = next((each for each in api.kinds if what == (each.api_version, each.kind)), None)
+    identity = document.get("apiVersion"), document.get("kind")
+    kind = next((candidate for candidate in api.kinds if identity == (candidate.api_version, candidate.kind)), None)
     if kind is None:
-        raise RefusedError("NotFound", f"no matches for {what[0]}, Kind={what[1]}")
+        raise RefusedError("NotFound", f"no matches for {identity[0]}, Kind={identity[1]}")
     metadata = dict(document.get("metadata", {}))
     # Of what stands in no namespace the API server drops one that is named (apiserver, rest/meta.go).
     space = metadata.get("namespace", "default") if kind.namespaced else ""
@@ -115,15 +115,6 @@ class HostedKubernetes:
     name = SCHEDULER
 
     def __init__(self, cluster: str, folder: Path, *, mark: str, environment: Mapping[str, str], keys: KeyRing) -> None:
-        """Start it, with no node.
-
-        Args:
-            cluster: EKS's name for it.
-            folder: a private folder, made here.
-            mark: what processes of this sandbox carry.
-            environment: of the processes on its nodes.
-            keys: the access keys that may sign its tokens.
-        """
         self._name, self._folder = cluster, folder
         self._kubernetes = KubernetesCluster(
             folder, name=cluster, mark=mark, environment=environment, keys=keys, operators=()
@@ -158,13 +149,13 @@ class HostedKubernetes:
         """
         with self._lock:
             machines = self._machines[group]
-            there = [node.name for node in self._nodes.values() if node.partition == group]
-            more = [self._name_of(machines, number) for number in range(len(there) + count)]
-            for name in [each for each in more if each not in there][: max(0, count - len(there))]:
+            present = [node.name for node in self._nodes.values() if node.partition == group]
+            more = [self._name_of(machines, number) for number in range(len(present) + count)]
+            for name in [name for name in more if name not in present][: max(0, count - len(present))]:
                 self._enlist(machines, name)
-            going = there[count:]
-        for each in going:
-            self._kubernetes.drain(each)
+            going = present[count:]
+        for node in going:
+            self._kubernetes.drain(node)
         if going:
             threading.Thread(target=self._dismiss, args=(going,), name="node-group", daemon=True).start()
 
@@ -197,18 +188,18 @@ class HostedKubernetes:
 
     def _gone(self, name: str) -> None:
         with self._lock:
-            found = self._nodes.pop(name, None)
-        if found is not None and found.life:
+            node = self._nodes.pop(name, None)
+        if node is not None and node.life:
             self._kubernetes.take_node(name)
 
-    def install(self, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], word: str) -> None:
+    def install(self, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Serve the kinds of operators, and create objects."""
         for kind in shipped(operators):
             self._kubernetes.api.kinds.add(kind)
         for object_ in objects:
             create(self._kubernetes.api, object_)
         with self._lock:
-            self._words += [word] if word else []
+            self._words += [note] if note else []
 
     def put(self, objects: Sequence[Mapping[str, Any]]) -> None:
         """Create objects, or have those that are there be as they are here."""
@@ -219,9 +210,9 @@ class HostedKubernetes:
         """Have the machines of a node group go, with what runs on them."""
         with self._lock:
             self._machines.pop(group, None)
-            gone = [node.name for node in self._nodes.values() if node.partition == group]
-        for each in gone:
-            self._gone(each)
+            leaving = [node.name for node in self._nodes.values() if node.partition == group]
+        for name in leaving:
+            self._gone(name)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes as they are now."""
@@ -242,23 +233,23 @@ class HostedKubernetes:
     def lose(self, node: str, why: str) -> None:
         """Lose a machine with its disk and all that runs on it."""
         del why
-        found = self._node(node)
+        running = self._node(node)
         self._kubernetes.take_node(node)
         with self._lock:
-            self._nodes[node] = replace(found, life="")
+            self._nodes[node] = replace(running, life="")
 
     def replace(self, node: str) -> None:
         """Bring another machine in a node's place, with an empty disk."""
         with self._lock:
-            found = self._node(node)
-            machines = self._machines[found.partition]
-            made = replace(
-                found,
+            running = self._node(node)
+            machines = self._machines[running.partition]
+            fresh = replace(
+                running,
                 instance_id=f"i-{secrets.token_hex(9)[:17]}",
-                generation=found.generation + 1,
+                generation=running.generation + 1,
                 life=secrets.token_hex(8),
             )
-            self._nodes[node] = made
+            self._nodes[node] = fresh
         self._kubernetes.add_node(
             node, allocatable=machines.room, labels=machines.node_labels, devices=machines.devices
         )
@@ -315,5 +306,5 @@ class HostedKubernetes:
 def _state(job: Mapping[str, Any]) -> str:
     status = job.get("status", {})
     ended = [condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"]
-    found = next((word for kind, word in _ENDS.items() if kind in ended), None)
-    return found or ("RUNNING" if status.get("active") else "PENDING")
+    state = next((name for kind, name in _ENDS.items() if kind in ended), None)
+    return state or ("RUNNING" if status.get("active") else "PENDING")

@@ -29,10 +29,10 @@ class HelmFailedError(Exception):
 
 def stand_ins() -> dict[str, bytes]:
     """Archives in the place of chart and layer, by the names that an assembly has for them."""
-    pins, made = chart_pins(), io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    pins, buffer = chart_pins(), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(STAND_IN, _OWN.read_bytes())
-    return {name: made.getvalue() for name in (pins.chart_name, pins.layer_name)}
+    return {name: buffer.getvalue() for name in (pins.chart_name, pins.layer_name)}
 
 
 def is_stand_in(content: bytes) -> bool:
@@ -49,11 +49,11 @@ def runs_here() -> bool:
 def own_objects(values: str) -> Iterator[dict[str, Any]]:
     """The objects of the chart of our own: what is always there, and the device plugins that the values ask for."""
     yield from safe_yaml.documents(_OWN.read_text(encoding="utf-8"))
-    told = safe_yaml.loads(values)
-    efa = told["aws-efa-k8s-device-plugin"]
-    nvidia = told["nvidia-device-plugin"]["devicePlugin"]["enabled"]
-    neuron = told["neuron-device-plugin"]["devicePlugin"]["enabled"]
-    types, plugin = tuple(_types(told)), neuron_plugin() if neuron else None
+    settings = safe_yaml.loads(values)
+    efa = settings["aws-efa-k8s-device-plugin"]
+    nvidia = settings["nvidia-device-plugin"]["devicePlugin"]["enabled"]
+    neuron = settings["neuron-device-plugin"]["devicePlugin"]["enabled"]
+    types, plugin = tuple(_types(settings)), neuron_plugin() if neuron else None
     texts = [
         plugins_manifest(types, nvidia=nvidia, efa=efa["devicePlugin"]["enabled"]),
         None if plugin is None else neuron_manifest(plugin, types),
@@ -62,38 +62,30 @@ def own_objects(values: str) -> Iterator[dict[str, Any]]:
         yield from (document for document in safe_yaml.documents(text or "") if document)
 
 
-def _types(told: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in told.items():
+def _types(settings: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in settings.items():
         if key == "values" and isinstance(value, list):
             yield from value
         elif isinstance(value, Mapping):
             yield from _types(value)
         elif isinstance(value, list):
-            for each in value:
-                yield from _types(each if isinstance(each, Mapping) else {})
+            for type_name in value:
+                yield from _types(type_name if isinstance(type_name, Mapping) else {})
 
 
 def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, namespace: str) -> list[dict[str, Any]]:
-    """The objects of the real chart.
-
-    Args:
-        chart: its archive.
-        layer: the archive with helm.
-        values: what it is told, YAML.
-        release: its name.
-        namespace: where it goes.
-    """
+    """The objects of the real chart."""
     with tempfile.TemporaryDirectory() as scratch:
-        folder, told, helm = (Path(scratch, name) for name in ("chart", "values.yaml", "helm"))
+        folder, values_file, helm = (Path(scratch, name) for name in ("chart", "values.yaml", "helm"))
         with zipfile.ZipFile(io.BytesIO(chart)) as archive:
             archive.extractall(folder)
         with zipfile.ZipFile(io.BytesIO(layer)) as archive:
             helm.write_bytes(archive.read(_HELM))
         helm.chmod(0o700)
-        told.write_text(values, encoding="utf-8")
+        values_file.write_text(values, encoding="utf-8")
         command = [str(helm), "template", release, str(folder), "--include-crds", "--namespace", namespace]
-        command += ["--values", str(told), "--kube-version", f"{VERSION}.0"]
-        own = {f"HELM_{each}_HOME": str(Path(scratch, each)) for each in ("CACHE", "CONFIG", "DATA")}
+        command += ["--values", str(values_file), "--kube-version", f"{VERSION}.0"]
+        own = {f"HELM_{purpose}_HOME": str(Path(scratch, purpose)) for purpose in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S)
     if done.returncode != 0:
         raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")

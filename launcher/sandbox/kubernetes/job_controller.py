@@ -30,37 +30,37 @@ def reconcile(cluster: Cluster, job: Object) -> None:
     living = [pod for pod in pods if not _has_ended(pod)]
     failure = condition(job, "FailureTarget") or _failed(cluster, job, counted)
     done = sorted(counted["done"])
-    wanted = spec.get("completions", spec["parallelism"])
-    made: Object = {
+    completions = spec.get("completions", spec["parallelism"])
+    after: Object = {
         **status,
         "startTime": status.get("startTime", now()),
         "active": len(living),
         "succeeded": len(done),
         "failed": counted["failed"],
-        "completedIndexes": ",".join(str(each) for each in done),
+        "completedIndexes": ",".join(str(index) for index in done),
         "uncountedTerminatedPods": {},
     }
     if spec.get("suspend"):
-        for each in living:
-            cluster.delete_pod(each)
-        made.pop("startTime")
-        made = with_condition(made, "Suspended", "JobSuspended", "Job suspended")
+        for running in living:
+            cluster.delete_pod(running)
+        after.pop("startTime")
+        after = with_condition(after, "Suspended", "JobSuspended", "Job suspended")
     elif failure is not None:
-        made = _ended(cluster, made, living, ("FailureTarget", "Failed"), failure)
-    elif len(done) >= wanted:
+        after = _ended(cluster, after, living, ("FailureTarget", "Failed"), failure)
+    elif len(done) >= completions:
         why = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
-        made = _ended(cluster, made, living, ("SuccessCriteriaMet", "Complete"), why)
+        after = _ended(cluster, after, living, ("SuccessCriteriaMet", "Complete"), why)
     else:
-        made["conditions"] = [each for each in made.get("conditions", []) if each["type"] != "Suspended"]
-        _start_missing(cluster, job, pods, set(done), wanted)
-    cluster.set_status("batch", "jobs", job, made)
+        after["conditions"] = [row for row in after.get("conditions", []) if row["type"] != "Suspended"]
+        _start_missing(cluster, job, pods, set(done), completions)
+    cluster.set_status("batch", "jobs", job, after)
 
 
 def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
     """A job that is decided: its other pods are ended, and when none is left it says so."""
     status = with_condition(status, kinds[0], why["reason"], why["message"])
-    for each in living:
-        cluster.delete_pod(each)
+    for pod in living:
+        cluster.delete_pod(pod)
     if not living:
         status = with_condition(status, kinds[1], why["reason"], why["message"])
         if kinds[1] == "Complete":
@@ -70,7 +70,7 @@ def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[
 
 def _counted(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
     status = job.get("status", {})
-    done = {int(each) for each in status.get("completedIndexes", "").split(",") if each}
+    done = {int(index) for index in status.get("completedIndexes", "").split(",") if index}
     failed, fatal = status.get("failed", 0), None
     for pod in pods:
         if not _has_ended(pod) or TRACKED not in pod["metadata"].get("finalizers", ()):
@@ -92,13 +92,13 @@ def _action(job: Object, pod: Object) -> tuple[str, str]:
         where = f"matching {rule['action']} rule at index {number}"
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "onExitCodes" in rule:
-            found = _exit_matching(rule["onExitCodes"], pod)
-            if found is not None:
-                return rule["action"], f"Container {found[0]} for pod {name} failed with exit code {found[1]} {where}"
-        for wanted in rule.get("onPodConditions", ()):
-            there = condition(pod, wanted["type"])
-            if there is not None and there["status"] == wanted.get("status", "True"):
-                return rule["action"], f"Pod {name} has condition {wanted['type']} {where}"
+            match = _exit_matching(rule["onExitCodes"], pod)
+            if match is not None:
+                return rule["action"], f"Container {match[0]} for pod {name} failed with exit code {match[1]} {where}"
+        for pattern in rule.get("onPodConditions", ()):
+            row = condition(pod, pattern["type"])
+            if row is not None and row["status"] == pattern.get("status", "True"):
+                return rule["action"], f"Pod {name} has condition {pattern['type']} {where}"
     return "Count", ""
 
 
@@ -126,12 +126,12 @@ def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object
     return None
 
 
-def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], wanted: int) -> None:
+def _start_missing(cluster: Cluster, job: Object, pods: list[Object], done: set[int], completions: int) -> None:
     spec = job["spec"]
     here = [pod for pod in pods if not _has_ended(pod)]
-    taken = {int(each["metadata"]["annotations"].get(INDEX, -1)) for each in here}
-    free = [each for each in range(wanted) if each not in done and each not in taken]
-    room = min(spec["parallelism"], wanted - len(done)) - len(here)
+    indexes = {int(pod["metadata"]["annotations"].get(INDEX, -1)) for pod in here}
+    free = [index for index in range(completions) if index not in done and index not in indexes]
+    room = min(spec["parallelism"], completions - len(done)) - len(here)
     for index in free[: max(0, room)]:
         if cluster.may_replace(job, index):
             cluster.create_pod(_pod(job, index), job)
@@ -141,9 +141,9 @@ def _pod(job: Object, index: int) -> Object:
     template, name = job["spec"]["template"], job["metadata"]["name"]
     indexed = job["spec"]["completionMode"] == "Indexed"
     own = {NAME: name, "job-name": name, CONTROLLER: job["metadata"]["uid"], "controller-uid": job["metadata"]["uid"]}
-    given = template.get("metadata", {})
+    metadata = template.get("metadata", {})
     spec = {**template["spec"]}
-    annotations = {**given.get("annotations", {})}
+    annotations = {**metadata.get("annotations", {})}
     if indexed:
         own[INDEX] = annotations[INDEX] = str(index)
         spec.setdefault("hostname", f"{name}-{index}")
@@ -153,14 +153,14 @@ def _pod(job: Object, index: int) -> Object:
         }
         for part in ("containers", "initContainers"):
             if part in spec:
-                spec[part] = [{**each, "env": [*each.get("env", ()), variable]} for each in spec[part]]
+                spec[part] = [{**container, "env": [*container.get("env", ()), variable]} for container in spec[part]]
     middle = f"{name}-{index}" if indexed else name
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": f"{middle[:57]}-{secrets.token_hex(3)[:5]}",
-            "labels": {**given.get("labels", {}), **own},
+            "labels": {**metadata.get("labels", {}), **own},
             "annotations": annotations,
             "finalizers": [TRACKED],
         },

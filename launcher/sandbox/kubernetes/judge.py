@@ -35,13 +35,13 @@ _MOST_RULES, _MOST_CODES = 20, 255
 _TEMPLATE = "spec.template.spec"
 
 
-def of_job(found: Mapping[str, Any]) -> list[Cause]:
+def of_job(document: Mapping[str, Any]) -> list[Cause]:
     """What is wrong with a batch/v1 Job."""
-    spec = found["spec"]
+    spec = document["spec"]
     pod = spec["template"].get("spec")
     if pod is None:
         return [(f"{_TEMPLATE}.containers", "Required value")]
-    causes = [*pod_rules.of_spec(pod, _TEMPLATE), *_numbers(spec), *_indexed(found, spec)]
+    causes = [*pod_rules.of_spec(pod, _TEMPLATE), *_numbers(spec), *_indexed(document, spec)]
     if pod.get("restartPolicy", "Always") not in ("OnFailure", "Never"):
         text = f'Required value: valid values: "OnFailure", "Never"; got "{pod.get("restartPolicy", "Always")}"'
         causes.append((f"{_TEMPLATE}.restartPolicy", text))
@@ -57,7 +57,7 @@ def _numbers(spec: Mapping[str, Any]) -> Iterator[Cause]:
             yield f"spec.{name}", f"Invalid value: {spec[name]}: must be greater than or equal to 0"
 
 
-def _indexed(found: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _indexed(document: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Cause]:
     if spec.get("completionMode", "NonIndexed") != "Indexed":
         if "backoffLimitPerIndex" in spec:
             yield "spec.backoffLimitPerIndex", "Invalid value: requires indexed completion mode"
@@ -65,7 +65,7 @@ def _indexed(found: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Caus
     if "completions" not in spec:
         yield "spec.completions", "Required value: when completion mode is Indexed"
         return
-    host = f"{found['metadata'].get('name', '')}-{spec['completions'] - 1}"
+    host = f"{document['metadata'].get('name', '')}-{spec['completions'] - 1}"
     if len(host) > _LONGEST_HOST or "." in host:
         text = "will not able to create pod with invalid DNS label hostname"
         yield "metadata.name", f'Invalid value: "{host}": {text}: must be no more than {_LONGEST_HOST} characters'
@@ -83,7 +83,7 @@ def _failure_policy(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator
     rules = spec["podFailurePolicy"]["rules"]
     if len(rules) > _MOST_RULES:
         yield f"{path}.rules", f"Too many: {len(rules)}: must have at most {_MOST_RULES} items"
-    names = {each["name"] for part in ("containers", "initContainers") for each in pod.get(part, ())}
+    names = {container["name"] for part in ("containers", "initContainers") for container in pod.get(part, ())}
     for index, rule in enumerate(rules):
         at = f"{path}.rules[{index}]"
         if rule["action"] not in ("Count", "FailIndex", "FailJob", "Ignore"):
@@ -110,9 +110,9 @@ def _exit_codes(rule: Mapping[str, Any], path: str, names: set[str]) -> Iterator
         yield f"{path}.containerName", f'Invalid value: "{rule["containerName"]}": must be one of the container names'
 
 
-def changed(found: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """What may not change of a Job that is there."""
-    spec, before = found["spec"], old["spec"]
+    spec, before = document["spec"], old["spec"]
     fixed = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
     if not (before.get("suspend") and "startTime" not in old.get("status", {})):
         fixed.append("template")
@@ -123,21 +123,21 @@ def changed(found: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     ]
 
 
-def of_custom(found: Mapping[str, Any]) -> list[Cause]:
+def of_custom(document: Mapping[str, Any]) -> list[Cause]:
     """What an operator's webhook asks of its jobs."""
-    if found.get("kind") != "PyTorchJob":
+    if document.get("kind") != "PyTorchJob":
         return []
     causes = []
-    specs = found.get("spec", {}).get("pytorchReplicaSpecs") or {}
-    for kind, each in specs.items():
+    specs = document.get("spec", {}).get("pytorchReplicaSpecs") or {}
+    for kind, template in specs.items():
         at = f"spec.pytorchReplicaSpecs[{kind}]"
         if kind not in ("Master", "Worker"):
             causes.append((at, f'Unsupported value: "{kind}": supported values: "Master", "Worker"'))
-        if kind == "Master" and each.get("replicas", 1) != 1:
+        if kind == "Master" and template.get("replicas", 1) != 1:
             causes.append((f"{at}.replicas", "Forbidden: must be 1"))
-        if each.get("restartPolicy", "OnFailure") not in ("Always", "OnFailure", "Never", "ExitCode"):
-            causes.append((f"{at}.restartPolicy", f'Unsupported value: "{each["restartPolicy"]}"'))
-        containers = each.get("template", {}).get("spec", {}).get("containers", ())
+        if template.get("restartPolicy", "OnFailure") not in ("Always", "OnFailure", "Never", "ExitCode"):
+            causes.append((f"{at}.restartPolicy", f'Unsupported value: "{template["restartPolicy"]}"'))
+        containers = template.get("template", {}).get("spec", {}).get("containers", ())
         if not any(container.get("name") == "pytorch" for container in containers):
             text = "Required value: must have at least one container with name pytorch"
             causes.append((f"{at}.template.spec.containers", text))
@@ -162,21 +162,17 @@ def refusals(
 ) -> list[str]:
     """What is against a document on its way into a cluster; empty where it is taken.
 
-    Args:
-        document: an object, as a template renders it.
-        version: of Kubernetes.
-        operators: whose custom kinds the cluster has; None for all that are known.
-        kinds: custom kinds in their place.
+    `operators` None: the kinds of all known operators; `kinds` replace them.
     """
-    known = Kinds()
+    served = Kinds()
     named = ("training-operator", "hyperpod", "kueue") if operators is None else operators
     for kind in shipped(named) if kinds is None else kinds:
-        known.add(kind)
-    found = next((kind for kind in known if _is(document, kind)), None)
-    if found is None:
+        served.add(kind)
+    match = next((kind for kind in served if _is(document, kind)), None)
+    if match is None:
         return [f"no kind {document.get('kind')} in {document.get('apiVersion')} here"]
     try:
-        judge(found, document, None, version=version)
+        judge(match, document, None, version=version)
     except RefusedError as refused:
         return [f"{field}: {text}" if field else text for field, text in refused.causes] or [str(refused)]
     return []
@@ -186,57 +182,51 @@ def _is(document: Mapping[str, Any], kind: Kind) -> bool:
     return (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind)
 
 
-def judge(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
+def judge(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None, *, version: str = VERSION) -> None:
     """Refuse an object that a cluster would not take.
-
-    Args:
-        kind: its kind.
-        found: as it would be kept.
-        old: as it is kept now, None for a new one.
-        version: of Kubernetes.
 
     Raises:
         RefusedError: the object is invalid; the message has every reason.
     """
-    if not _is(found, kind):
-        got = f"{found.get('apiVersion')}, Kind={found.get('kind')}"
-        raise RefusedError("BadRequest", f"{got} does not match the expected {kind.api_version}, Kind={kind.kind}")
+    if not _is(document, kind):
+        identity = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
+        raise RefusedError("BadRequest", f"{identity} does not match the expected {kind.api_version}, Kind={kind.kind}")
     if kind.schema is None:
-        _refuse_of_its_shape(found, version)
-        causes = _of_kind(kind, found, old)
+        _refuse_of_its_shape(document, version)
+        causes = _of_kind(kind, document, old)
     else:
-        unknown = list(structure.unknown_fields(kind.schema, found))
+        unknown = list(structure.unknown_fields(kind.schema, document))
         if unknown:
-            listed = ", ".join(f'unknown field "{each}"' for each in unknown)
+            listed = ", ".join(f'unknown field "{name}"' for name in unknown)
             raise RefusedError("BadRequest", f"strict decoding error: {listed}")
         # The rules see what the server keeps: defaults are filled in first.
-        whole = structure.with_defaults(kind.schema, found)
-        causes = list(structure.broken_rules(kind.schema, whole, old, lambda each: _template(each, version)))
-        causes += of_custom(found)
-    causes = [*_metadata(found), *causes]
+        complete = structure.with_defaults(kind.schema, document)
+        causes = list(structure.broken_rules(kind.schema, complete, old, lambda template: _template(template, version)))
+        causes += of_custom(document)
+    causes = [*_metadata(document), *causes]
     if causes:
-        raise invalid(kind.kind, str(found.get("metadata", {}).get("name", "")), causes)
+        raise invalid(kind.kind, str(document.get("metadata", {}).get("name", "")), causes)
 
 
-def _refuse_of_its_shape(found: Mapping[str, Any], version: str) -> None:
+def _refuse_of_its_shape(document: Mapping[str, Any], version: str) -> None:
     """Decoding comes first and stops at what it cannot read; unknown fields are named, as by strict validation."""
-    texts = sorted(_words(error) for error in _validator(_file_name(found), version).iter_errors(_plain(found)))
+    texts = sorted(_words(error) for error in _validator(_file_name(document), version).iter_errors(_plain(document)))
     if texts:
         raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
 
 
 def _words(problem: ValidationError) -> str:
-    path = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in problem.absolute_path).lstrip(".")
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.absolute_path).lstrip(".")
     if problem.validator == "additionalProperties":
         names = re.findall(r"'([^']+)'", problem.message)
         return ", ".join(f'unknown field "{f"{path}.{name}".lstrip(".")}"' for name in names)
     return f"{path}: {problem.message[:300]}"
 
 
-def _file_name(found: Mapping[str, Any]) -> str:
+def _file_name(document: Mapping[str, Any]) -> str:
     """Of a schema: the group without its domain, as kubernetes-json-schema names its files."""
-    version = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", str(found["apiVersion"]))
-    return f"{str(found['kind']).lower()}-{version}.json"
+    version = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", str(document["apiVersion"]))
+    return f"{str(document['kind']).lower()}-{version}.json"
 
 
 @cache
@@ -248,19 +238,19 @@ def _validator(name: str, version: str) -> Validator:
         common = safe_json.loads((schemas / "_definitions.json").read_bytes())
     except FileNotFoundError as problem:
         raise LookupError(f"kubernetes-validate has no {name} for Kubernetes {version}") from problem
-    for each in (schema, common):
-        registry = Resource.from_contents(each) @ registry
-    found: Validator = Draft202012Validator(schema, registry=registry)
-    return found
+    for resource in (schema, common):
+        registry = Resource.from_contents(resource) @ registry
+    validator: Validator = Draft202012Validator(schema, registry=registry)
+    return validator
 
 
-def _plain(found: Mapping[str, Any]) -> Any:
+def _plain(document: Mapping[str, Any]) -> Any:
     """Without `fieldsType` and the like, which nobody sends; None where a field is not set."""
-    return safe_json.loads(json.dumps(found))
+    return safe_json.loads(json.dumps(document))
 
 
-def _metadata(found: Mapping[str, Any]) -> list[Cause]:
-    metadata, causes = found.get("metadata", {}), []
+def _metadata(document: Mapping[str, Any]) -> list[Cause]:
+    metadata, causes = document.get("metadata", {}), []
     name = metadata.get("name", "")
     if not name:
         causes.append(("metadata.name", "Required value: name or generateName is required"))
@@ -270,10 +260,10 @@ def _metadata(found: Mapping[str, Any]) -> list[Cause]:
     return [*causes, *labels(metadata.get("labels", {}), "metadata.labels")]
 
 
-def labels(found: Mapping[str, str], path: str) -> list[Cause]:
+def labels(values: Mapping[str, str], path: str) -> list[Cause]:
     """What is wrong with labels: a prefix is a DNS name, name and value have 63 characters at most."""
     causes = []
-    for key, value in found.items():
+    for key, value in values.items():
         prefix, _, name = key.rpartition("/")
         if (
             len(name) > _LONGEST_LABEL
@@ -286,27 +276,27 @@ def labels(found: Mapping[str, str], path: str) -> list[Cause]:
     return causes
 
 
-def _of_kind(kind: Kind, found: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+def _of_kind(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
     if kind.kind == "Job":
-        return [*of_job(found), *(changed(found, old) if old is not None else [])]
+        return [*of_job(document), *(changed(document, old) if old is not None else [])]
     if kind.kind == "Pod":
-        return pod_rules.of_spec(found["spec"], "spec") if old is None else pod_rules.changed(found, old)
+        return pod_rules.of_spec(document["spec"], "spec") if old is None else pod_rules.changed(document, old)
     if kind.kind == "PersistentVolumeClaim":
-        return list(pod_rules.of_claim(found["spec"], "spec"))
+        return list(pod_rules.of_claim(document["spec"], "spec"))
     if kind.kind == "CustomResourceDefinition":
-        wanted = f"{found['spec']['names']['plural']}.{found['spec']['group']}"
-        if found["metadata"]["name"] != wanted:
-            return [("metadata.name", f'Invalid value: must be spec.names.plural+"."+spec.group: {wanted}')]
-        schemas = enumerate(version["schema"] for version in found["spec"]["versions"])
-        return [cause for index, each in schemas for cause in unreadable(each, f"spec.versions[{index}].schema")]
+        expected = f"{document['spec']['names']['plural']}.{document['spec']['group']}"
+        if document["metadata"]["name"] != expected:
+            return [("metadata.name", f'Invalid value: must be spec.names.plural+"."+spec.group: {expected}')]
+        schemas = enumerate(version["schema"] for version in document["spec"]["versions"])
+        return [cause for index, schema in schemas for cause in unreadable(schema, f"spec.versions[{index}].schema")]
     return []
 
 
 def _template(template: Any, version: str) -> list[Cause]:
-    whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
-    problems = _validator(_file_name(whole), version).iter_errors(_plain(whole))
+    document = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
+    problems = _validator(_file_name(document), version).iter_errors(_plain(document))
     texts = [("", _words(problem).replace("template.", "")) for problem in problems]
     if texts or "spec" not in template:
         return texts or [("spec", "Required value")]
-    found = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")
-    return [*found, *pod_rules.of_spec(template["spec"], "spec")]
+    causes = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")
+    return [*causes, *pod_rules.of_spec(template["spec"], "spec")]

@@ -91,15 +91,15 @@ def shipped(names: tuple[str, ...]) -> list[Kind]:
     operators = _operators()
     return [
         Kind(
-            group=each["group"],
-            version=each["version"],
-            plural=each["plural"],
-            kind=each["kind"],
-            namespaced=each.get("namespaced", True),
-            schema=each["schema"],
+            group=definition["group"],
+            version=definition["version"],
+            plural=definition["plural"],
+            kind=definition["kind"],
+            namespaced=definition.get("namespaced", True),
+            schema=definition["schema"],
         )
         for name in names
-        for each in operators[name]
+        for definition in operators[name]
     ]
 
 

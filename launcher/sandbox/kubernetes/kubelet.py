@@ -44,20 +44,6 @@ class PodRun(threading.Thread):
         fail: Callable[[Exception], None],
         event: Callable[[str, str, str], None],
     ) -> None:
-        """Prepare it.
-
-        Args:
-            pod: as it was placed.
-            folder: a folder of its own on the node's disk, made here.
-            claims: where the volumes behind the namespace's claims lie.
-            environment: of every process on the node.
-            mark: the sandbox's.
-            find: reads ConfigMaps and Secrets.
-            services: the names of headless services.
-            report: takes the pod's status whenever it changes.
-            fail: takes a fault of this thread's own.
-            event: takes type, reason and message of what happens.
-        """
         super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
         self._pod = pod
         self._folder, self._claims = folder, claims
@@ -111,8 +97,8 @@ class PodRun(threading.Thread):
         self._folder.joinpath("logs").mkdir(parents=True, exist_ok=True)
         self._volumes = containers.prepared(self._pod, self._folder, self._claims, self._find)
         for part in ("initContainers", "containers"):
-            for each in spec.get(part, ()):
-                self._statuses[each["name"]] = _waiting(each, "PodInitializing")
+            for waiting in spec.get(part, ()):
+                self._statuses[waiting["name"]] = _waiting(waiting, "PodInitializing")
         for container in spec.get("initContainers", ()):
             if self._until_done(container, policy="Never" if spec["restartPolicy"] == "Never" else "OnFailure") != 0:
                 return "Failed"
@@ -178,13 +164,13 @@ class PodRun(threading.Thread):
     def beside(self, words: Sequence[str], **streams: Any) -> "subprocess.Popen[bytes]":
         """Start a program in the first container, beside what runs there."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
-        placed = [paths(word) for word in words]
+        placed = [paths(argument) for argument in words]
         return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         paths, own, environment, workdir = self._inside(container)
         words = [*container.get("command", ()), *container.get("args", ())]
-        words = [paths(containers.expanded(word, own)) for word in words]
+        words = [paths(containers.expanded(argument, own)) for argument in words]
         containers.program_of({**container, "command": words if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
@@ -204,10 +190,10 @@ class PodRun(threading.Thread):
         return paths, own, environment, workdir
 
     def _watched(self, process: "subprocess.Popen[bytes]") -> int:
-        told = False
+        reported = False
         while (code := process.poll()) is None:
-            if self._leaving.is_set() and not told:
-                told = True
+            if self._leaving.is_set() and not reported:
+                reported = True
                 processes.send(process.pid, signal.SIGTERM)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 processes.end(self._processes)
@@ -249,7 +235,7 @@ class PodRun(threading.Thread):
             ],
         }
         status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
-        self._report({**status, **{name: [dict(each) for each in value] for name, value in parts.items() if value}})
+        self._report({**status, **{name: [dict(row) for row in rows] for name, rows in parts.items() if rows}})
 
 
 def _stamp() -> bytes:

@@ -35,26 +35,26 @@ def reconcile(cluster: Cluster) -> None:
     if not any(kind.plural == "localqueues" for kind in cluster.api.kinds):
         return
     _finish(cluster)
-    jobs = {each["metadata"]["uid"]: (place, each) for place, each in _queued(cluster)}
+    jobs = {job["metadata"]["uid"]: (place, job) for place, job in _queued(cluster)}
     workloads = cluster.every(_GROUP, "workloads", VERSION)
     owners = {workload["metadata"]["labels"][UID_LABEL] for workload in workloads}
     for uid, (place, job) in jobs.items():
         # One that is being deleted waits for all that it owns: it is given nothing more.
         if uid not in owners and not is_over(job) and "deletionTimestamp" not in job["metadata"]:
             _make(cluster, place, job)
-    waiting = [each for each in cluster.every(_GROUP, "workloads", VERSION) if not _is(each, _RESERVED)]
-    for each in sorted(waiting, key=_rank):
-        found = jobs.get(each["metadata"]["labels"][UID_LABEL])
-        if found is not None and not is_over(found[1]) and "deletionTimestamp" not in found[1]["metadata"]:
-            _judge(cluster, each, *found, jobs)
+    waiting = [workload for workload in cluster.every(_GROUP, "workloads", VERSION) if not _is(workload, _RESERVED)]
+    for pending in sorted(waiting, key=_rank):
+        queued = jobs.get(pending["metadata"]["labels"][UID_LABEL])
+        if queued is not None and not is_over(queued[1]) and "deletionTimestamp" not in queued[1]["metadata"]:
+            _judge(cluster, pending, *queued, jobs)
 
 
 def _queued(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
     """The jobs that name a queue, each with its group, plural and kind."""
     for place in _JOBS:
-        for each in cluster.every(place[0], place[1]):
-            if QUEUE_LABEL in each["metadata"].get("labels", {}):
-                yield place, each
+        for job in cluster.every(place[0], place[1]):
+            if QUEUE_LABEL in job["metadata"].get("labels", {}):
+                yield place, job
 
 
 def _rank(workload: Object) -> tuple[int, int]:
@@ -75,10 +75,11 @@ def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
         "labels": {UID_LABEL: metadata["uid"]},
         "ownerReferences": [{**reference, "controller": True}],
     }
-    spec = {"queueName": metadata["labels"][QUEUE_LABEL], "priority": _priority(cluster, metadata["labels"])}
+    spec: Object = {"queueName": metadata["labels"][QUEUE_LABEL], "priority": _priority(cluster, metadata["labels"])}
     sets = [{"name": role, "count": count, "template": template} for role, count, template in pod_sets(job)]
-    made = {"apiVersion": f"{_GROUP}/{VERSION}", "kind": "Workload", "metadata": own, "spec": {**spec, "podSets": sets}}
-    cluster.api.create(cluster.kind(_GROUP, "workloads", VERSION), metadata["namespace"], made)
+    spec |= {"podSets": sets}
+    workload = {"apiVersion": f"{_GROUP}/{VERSION}", "kind": "Workload", "metadata": own, "spec": spec}
+    cluster.api.create(cluster.kind(_GROUP, "workloads", VERSION), metadata["namespace"], workload)
     cluster.event(job, "Normal", "CreatedWorkload", f"Created Workload: {metadata['namespace']}/{own['name']}")
 
 
@@ -89,16 +90,13 @@ def pod_sets(job: Object) -> list[tuple[str, int, Object]]:
         return [("main", int(spec.get("parallelism", 1)), spec["template"])]
     if job["kind"] == "PyTorchJob":
         sets = spec["pytorchReplicaSpecs"].items()
-        return [(role.lower(), int(each.get("replicas", 1)), each["template"]) for role, each in sets]
-    return [
-        (replica_spec["name"], int(replica_spec.get("replicas", 1)), replica_spec["template"])
-        for replica_spec in spec["replicaSpecs"]
-    ]
+        return [(role.lower(), int(replica.get("replicas", 1)), replica["template"]) for role, replica in sets]
+    return [(replica["name"], int(replica.get("replicas", 1)), replica["template"]) for replica in spec["replicaSpecs"]]
 
 
 def _priority(cluster: Cluster, labels: Mapping[str, str]) -> int:
     classes = cluster.every(_GROUP, "workloadpriorityclasses", VERSION)
-    return next((int(each["value"]) for each in classes if each["metadata"]["name"] == labels.get(PRIORITY_LABEL)), 0)
+    return next((int(row["value"]) for row in classes if row["metadata"]["name"] == labels.get(PRIORITY_LABEL)), 0)
 
 
 def _judge(
@@ -108,20 +106,20 @@ def _judge(
     namespace = workload["metadata"]["namespace"]
     queue, problem = _queue_of(cluster, namespace, workload["spec"]["queueName"])
     if queue is None:
-        _set_condition(cluster, workload, _RESERVED, held=False, reason="Inadmissible", message=problem)
+        _set_condition(cluster, workload, _RESERVED, is_true=False, reason="Inadmissible", message=problem)
         return
     problem = _lacks(cluster, workload, queue)
     if problem and _may_preempt(queue) and _make_room(cluster, workload, queue, jobs):
         return
     if problem:
         text = f"couldn't assign flavors to pod set {problem}"
-        _set_condition(cluster, workload, _RESERVED, held=False, reason="Pending", message=text)
+        _set_condition(cluster, workload, _RESERVED, is_true=False, reason="Pending", message=text)
         return
     name = queue["metadata"]["name"]
     admission = {"clusterQueue": name}
     for kind, text in ((_RESERVED, f"Quota reserved in ClusterQueue {name}"), (_ADMITTED, "The workload is admitted")):
-        _set_condition(cluster, workload, kind, held=True, reason=kind, message=text, admission=admission)
-    _set_flag(cluster, place, job, held=False)
+        _set_condition(cluster, workload, kind, is_true=True, reason=kind, message=text, admission=admission)
+    _set_flag(cluster, place, job, is_held=False)
     cluster.event(job, "Normal", "Started", f"Admitted by clusterQueue {name}", source="kueue")
 
 
@@ -131,23 +129,23 @@ def _queue_of(cluster: Cluster, namespace: str, name: str) -> tuple[Object | Non
         return None, f"LocalQueue {name} doesn't exist"
     if local["spec"].get("stopPolicy", _OPEN) != _OPEN:
         return None, f"LocalQueue {name} is inactive"
-    wanted = local["spec"]["clusterQueue"]
-    found = cluster.api.objects.find(cluster.kind(_GROUP, "clusterqueues", VERSION), "", wanted)
-    if found is None:
-        return None, f"ClusterQueue {wanted} doesn't exist"
-    if found["spec"].get("stopPolicy", _OPEN) != _OPEN:
-        return None, f"ClusterQueue {wanted} is inactive"
-    return found, ""
+    queue_name = local["spec"]["clusterQueue"]
+    queue = cluster.api.objects.find(cluster.kind(_GROUP, "clusterqueues", VERSION), "", queue_name)
+    if queue is None:
+        return None, f"ClusterQueue {queue_name} doesn't exist"
+    if queue["spec"].get("stopPolicy", _OPEN) != _OPEN:
+        return None, f"ClusterQueue {queue_name} is inactive"
+    return queue, ""
 
 
 def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozenset[str] = frozenset()) -> str:
     """What a queue lacks for a workload, in Kueue's words; empty where it has room."""
     used: Counter[str] = Counter()
-    for each in cluster.every(_GROUP, "workloads", VERSION):
-        admitted = each.get("status", {}).get("admission", {}).get("clusterQueue")
-        counts = admitted == queue["metadata"]["name"] and _is(each, _RESERVED) and not _is(each, "Finished")
-        if counts and each["metadata"]["uid"] not in without:
-            used.update(_wants(each))
+    for other in cluster.every(_GROUP, "workloads", VERSION):
+        admitted = other.get("status", {}).get("admission", {}).get("clusterQueue")
+        counts = admitted == queue["metadata"]["name"] and _is(other, _RESERVED) and not _is(other, "Finished")
+        if counts and other["metadata"]["uid"] not in without:
+            used.update(_wants(other))
     quotas = {
         resource["name"]: (flavor["name"], quantity(resource["nominalQuota"]))
         for group in queue["spec"].get("resourceGroups", ())
@@ -155,15 +153,15 @@ def _lacks(cluster: Cluster, workload: Object, queue: Object, *, without: frozen
         for resource in flavor["resources"]
     }
     role = workload["spec"]["podSets"][0]["name"]
-    for name, wanted in sorted(_wants(workload).items()):
+    for name, amount in sorted(_wants(workload).items()):
         if name not in quotas:
-            if name == "pods" or not wanted:
+            if name == "pods" or not amount:
                 continue
             return f"{role}: resource {name} unavailable in ClusterQueue"
         flavor, quota = quotas[name]
-        missing = used[name] + wanted - quota
-        if wanted > quota:
-            text = f"request > maximum capacity ({_shown(wanted)} > {_shown(quota)})"
+        missing = used[name] + amount - quota
+        if amount > quota:
+            text = f"request > maximum capacity ({_shown(amount)} > {_shown(quota)})"
             return f"{role}: insufficient quota for {name} in flavor {flavor}, {text}"
         if missing > 0:
             return f"{role}: insufficient unused quota for {name} in flavor {flavor}, {_shown(missing)} more needed"
@@ -175,11 +173,11 @@ def _shown(value: Decimal | int) -> str:
 
 
 def _wants(workload: Object) -> Counter[str]:
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for pod_set in workload["spec"]["podSets"]:
         for name, value in requests_of({"spec": pod_set["template"]["spec"]}).items():
-            found[name] += value * pod_set["count"]
-    return found
+            totals[name] += value * pod_set["count"]
+    return totals
 
 
 def _may_preempt(queue: Object) -> bool:
@@ -190,17 +188,17 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
     """Suspend jobs of lower priorities for one that finds room then, the lowest and youngest first."""
     own = int(workload["spec"].get("priority", 0))
     lower = [
-        each
-        for each in cluster.every(_GROUP, "workloads", VERSION)
-        if each.get("status", {}).get("admission", {}).get("clusterQueue") == queue["metadata"]["name"]
-        and _is(each, _ADMITTED)
-        and int(each["spec"].get("priority", 0)) < own
+        other
+        for other in cluster.every(_GROUP, "workloads", VERSION)
+        if other.get("status", {}).get("admission", {}).get("clusterQueue") == queue["metadata"]["name"]
+        and _is(other, _ADMITTED)
+        and int(other["spec"].get("priority", 0)) < own
     ]
     victims: list[Object] = []
-    for each in sorted(lower, key=_rank, reverse=True):
-        victims.append(each)
-        gone = frozenset(one["metadata"]["uid"] for one in victims)
-        if not _lacks(cluster, workload, queue, without=gone):
+    for candidate in sorted(lower, key=_rank, reverse=True):
+        victims.append(candidate)
+        leaving = frozenset(one["metadata"]["uid"] for one in victims)
+        if not _lacks(cluster, workload, queue, without=leaving):
             break
     else:
         return False
@@ -208,20 +206,20 @@ def _make_room(cluster: Cluster, workload: Object, queue: Object, jobs: Mapping[
         name = workload["metadata"]["name"]
         text = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}, {name}) due to prioritization"
         place, job = jobs[victim["metadata"]["labels"][UID_LABEL]]
-        _set_condition(cluster, victim, _EVICTED, held=True, reason="Preempted", message=text)
+        _set_condition(cluster, victim, _EVICTED, is_true=True, reason="Preempted", message=text)
         for kind in (_RESERVED, _ADMITTED):
-            _set_condition(cluster, victim, kind, held=False, reason="Pending", message=text, admission={})
-        _set_flag(cluster, place, job, held=True)
+            _set_condition(cluster, victim, kind, is_true=False, reason="Pending", message=text, admission={})
+        _set_flag(cluster, place, job, is_held=True)
         cluster.event(job, "Normal", "Stopped", text, source="kueue")
     return True
 
 
-def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, held: bool) -> None:
+def _set_flag(cluster: Cluster, place: tuple[str, str, str], job: Object, *, is_held: bool) -> None:
     metadata = job["metadata"]
     cluster.api.objects.update(
         cluster.kind(place[0], place[1]),
         metadata["namespace"],
-        lambda each: suspended(each, held=held),
+        lambda stored: suspended(stored, is_held=is_held),
         metadata["name"],
     )
 
@@ -231,20 +229,20 @@ def _set_condition(
     workload: Object,
     kind: str,
     *,
-    held: bool,
+    is_true: bool,
     reason: str,
     message: str,
     admission: Object | None = None,
 ) -> None:
     metadata = workload["metadata"]
 
-    def apply(found: Object) -> Object:
-        before = found.get("status", {})
+    def apply(stored: Object) -> Object:
+        before = stored.get("status", {})
         same = [condition for condition in before.get("conditions", ()) if condition["type"] == kind]
-        if same and (same[0]["status"], same[0]["message"]) == (str(held), message):
-            return found
-        whole = conditioned(before, kind, held=held, reason=reason, message=message)
-        return {**found, "status": whole if admission is None else {**whole, "admission": admission}}
+        if same and (same[0]["status"], same[0]["message"]) == (str(is_true), message):
+            return stored
+        after = conditioned(before, kind, is_true=is_true, reason=reason, message=message)
+        return {**stored, "status": after if admission is None else {**after, "admission": admission}}
 
     cluster.api.objects.update(
         cluster.kind(_GROUP, "workloads", VERSION), metadata["namespace"], apply, metadata["name"]
@@ -252,8 +250,8 @@ def _set_condition(
 
 
 def _finish(cluster: Cluster) -> None:
-    over = {each["metadata"]["uid"] for _, each in _queued(cluster) if is_over(each)}
-    for each in cluster.every(_GROUP, "workloads", VERSION):
-        if each["metadata"]["labels"][UID_LABEL] in over and not _is(each, "Finished"):
+    over = {job["metadata"]["uid"] for _, job in _queued(cluster) if is_over(job)}
+    for workload in cluster.every(_GROUP, "workloads", VERSION):
+        if workload["metadata"]["labels"][UID_LABEL] in over and not _is(workload, "Finished"):
             message = "Job finished successfully"
-            _set_condition(cluster, each, "Finished", held=True, reason="JobFinished", message=message)
+            _set_condition(cluster, workload, "Finished", is_true=True, reason="JobFinished", message=message)

@@ -28,12 +28,12 @@ def reconcile_pytorch(cluster: Cluster, job: Object) -> None:
     metadata = job["metadata"]
     if "deletionTimestamp" in metadata:
         return
-    pods = {each["metadata"]["name"]: each for each in cluster.pods_of(metadata["namespace"], metadata["uid"])}
+    pods = {pod["metadata"]["name"]: pod for pod in cluster.pods_of(metadata["namespace"], metadata["uid"])}
     if is_over(job):
         if job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None") in ("All", "Running"):
-            for each in pods.values():
-                if each.get("status", {}).get("phase") == "Running":
-                    cluster.delete_pod(each)
+            for other in pods.values():
+                if other.get("status", {}).get("phase") == "Running":
+                    cluster.delete_pod(other)
         return
     status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
     status = with_condition(status, "Created", "PyTorchJobCreated", f"PyTorchJob {metadata['name']} is created.")
@@ -79,13 +79,13 @@ def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Obje
     name, specs = job["metadata"]["name"], job["spec"]["pytorchReplicaSpecs"]
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     restarts = sum(
-        each["restartCount"]
+        status["restartCount"]
         for pod in pods.values()
         if pod.get("status", {}).get("phase") == "Running"
         for part in ("initContainerStatuses", "containerStatuses")
-        for each in pod["status"].get(part, ())
+        for status in pod["status"].get(part, ())
     )
-    failed = any(each.get("status", {}).get("phase") == "Failed" for each in pods.values())
+    failed = any(pod.get("status", {}).get("phase") == "Failed" for pod in pods.values())
     if limit is not None and (restarts >= max(limit, 1) or (limit == 0 and failed)):
         failure = f"PyTorchJob {name} has failed because it has reached the specified backoff limit"
     deadline = job["spec"].get("runPolicy", {}).get("activeDeadlineSeconds")
@@ -94,7 +94,7 @@ def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Obje
     if failure is not None:
         return with_condition(status, "Failed", "PyTorchJobFailed", failure)
     first = f"{name}-{'master' if 'Master' in specs else 'worker'}-0"
-    phases = {key: each.get("status", {}).get("phase") for key, each in pods.items()}
+    phases = {key: pod.get("status", {}).get("phase") for key, pod in pods.items()}
     if phases.get(first) == "Succeeded":
         text = f"PyTorchJob {name} is successfully completed."
         return {**with_condition(status, "Succeeded", "PyTorchJobSucceeded", text), "completionTime": now()}
@@ -108,7 +108,7 @@ def _judged(cluster: Cluster, job: Object, pods: dict[str, Object], status: Obje
 
 def _replicas(job: Object) -> list[tuple[str, int, Object]]:
     specs = job["spec"]["pytorchReplicaSpecs"]
-    roles = [each for each in ("Master", "Worker") if each in specs]
+    roles = [role for role in ("Master", "Worker") if role in specs]
     return [(role, index, specs[role]) for role in roles for index in range(specs[role].get("replicas", 1))]
 
 
@@ -153,7 +153,7 @@ def _labels(job: Object, role: str, index: int) -> dict[str, str]:
 
 def _with_variables(container: Object, values: dict[str, str]) -> Object:
     """A container with variables added; what its template sets itself is set after them and wins."""
-    own = {each["name"] for each in container.get("env", ())}
+    own = {variable["name"] for variable in container.get("env", ())}
     more = [{"name": name, "value": value} for name, value in values.items() if name not in own]
     return {**container, "env": [*more, *container.get("env", ())]}
 
@@ -189,16 +189,16 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     metadata, spec = job["metadata"], job["spec"]
     if "deletionTimestamp" in metadata or is_over(job):
         return
-    pods = {each["metadata"]["name"]: each for each in cluster.pods_of(metadata["namespace"], metadata["uid"])}
+    pods = {pod["metadata"]["name"]: pod for pod in cluster.pods_of(metadata["namespace"], metadata["uid"])}
     status: Object = {**job.get("status", {}), "startTime": job.get("status", {}).get("startTime", now())}
     status = with_condition(status, "Created", "Created", "the job is created")
-    wanted = [
+    expected = [
         (replica_spec["name"], index, replica_spec)
         for replica_spec in spec["replicaSpecs"]
         for index in range(replica_spec.get("replicas", 1))
     ]
-    phases = [each.get("status", {}).get("phase") for each in pods.values()]
-    leaving = [each for each in pods.values() if "deletionTimestamp" in each["metadata"]]
+    phases = [pod.get("status", {}).get("phase") for pod in pods.values()]
+    leaving = [pod for pod in pods.values() if "deletionTimestamp" in pod["metadata"]]
     policy = spec.get("runPolicy", {})
     most = policy.get("jobMaxRetryCount", 0)
     most = min(most, policy.get("restartPolicy", {}).get("maxFullJobRestarts", most))
@@ -206,13 +206,13 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
         _suspend(cluster, pods)
     elif "Failed" in phases and not leaving:
         status = _restarted(cluster, pods, status, most)
-    elif len(phases) == len(wanted) and set(phases) == {"Succeeded"}:
+    elif len(phases) == len(expected) and set(phases) == {"Succeeded"}:
         status = with_condition(status, "Completed", "JobCompleted", "all pods have succeeded")
     elif not leaving and "Failed" not in phases:
-        for rank, (name, index, each) in enumerate(wanted):
+        for rank, (name, index, template) in enumerate(expected):
             pod = f"{metadata['name']}-{name}-{index}"
             if pod not in pods:
-                cluster.create_pod(_hyperpod_pod(pod, job, each, rank, len(wanted)), job)
+                cluster.create_pod(_hyperpod_pod(pod, job, template, rank, len(expected)), job)
         if phases and set(phases) == {"Running"}:
             status = with_condition(status, "Running", "JobRunning", "all pods run")
     cluster.set_status(*_HYPERPOD, job, status)
@@ -232,9 +232,12 @@ def _hyperpod_pod(name: str, job: Object, spec: Object, rank: int, total: int) -
     values = {"RANK": str(rank), "WORLD_SIZE": str(total), "HYPERPOD_JOB_NAME": job["metadata"]["name"]}
     pod = {**template["spec"], "restartPolicy": "Never"}
     pod["containers"] = [_with_variables(container, values) for container in pod["containers"]]
-    given = template.get("metadata", {})
-    labels = {**given.get("labels", {}), "hyperpodpytorchjob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"]}
-    metadata = {"name": name, "labels": labels, "annotations": given.get("annotations", {})}
+    template_metadata = template.get("metadata", {})
+    labels = {
+        **template_metadata.get("labels", {}),
+        "hyperpodpytorchjob.sagemaker.amazonaws.com/job-name": job["metadata"]["name"],
+    }
+    metadata = {"name": name, "labels": labels, "annotations": template_metadata.get("annotations", {})}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
 
 

@@ -18,7 +18,7 @@ _KEYS = {
 """What names an element of a list that is merged (`patchMergeKey` of the API's types); other lists are replaced."""
 
 
-def merged(found: Any, patch: Any) -> Any:
+def merged(target: Any, patch: Any) -> Any:
     """A JSON merge patch (RFC 7386).
 
     >>> merged({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}})
@@ -26,67 +26,67 @@ def merged(found: Any, patch: Any) -> Any:
     """
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
-    made = dict(found) if isinstance(found, dict) else {}
+    result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
-            made.pop(key, None)
+            result.pop(key, None)
         else:
-            made[key] = merged(made.get(key), value)
-    return made
+            result[key] = merged(result.get(key), value)
+    return result
 
 
-def merged_by_key(found: Any, patch: Any, name: str = "") -> Any:
+def merged_by_key(target: Any, patch: Any, name: str = "") -> Any:
     """A strategic merge patch: as a merge patch, but lists of named things are merged by what names them."""
-    if isinstance(patch, list) and name in _KEYS and isinstance(found, list):
-        return _merged_list(found, patch, _KEYS[name])
+    if isinstance(patch, list) and name in _KEYS and isinstance(target, list):
+        return _merged_list(target, patch, _KEYS[name])
     if name == "finalizers" and isinstance(patch, list):
-        return [*(found or []), *(each for each in patch if each not in (found or []))]
+        return [*(target or []), *(item for item in patch if item not in (target or []))]
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
-    made = dict(found) if isinstance(found, dict) else {}
+    result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if key.startswith("$deleteFromPrimitiveList/"):
             field = key.partition("/")[2]
-            made[field] = [each for each in made.get(field, []) if each not in value]
+            result[field] = [item for item in result.get(field, []) if item not in value]
         elif key.startswith("$"):
             raise RefusedError("BadRequest", f"this API knows no directive {key}")
         elif value is None:
-            made.pop(key, None)
+            result.pop(key, None)
         else:
-            made[key] = merged_by_key(made.get(key), value, key)
-    return made
+            result[key] = merged_by_key(result.get(key), value, key)
+    return result
 
 
-def _merged_list(found: list[Any], patch: list[Any], key: str) -> list[Any]:
-    made = {each[key]: each for each in found}
-    for each in patch:
-        if key not in each:
-            raise RefusedError("BadRequest", f"map: {each} does not contain declared merge key: {key}")
-        if each.get("$patch") == "delete":
-            made.pop(each[key], None)
+def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
+    result = {item[key]: item for item in target}
+    for item in patch:
+        if key not in item:
+            raise RefusedError("BadRequest", f"map: {item} does not contain declared merge key: {key}")
+        if item.get("$patch") == "delete":
+            result.pop(item[key], None)
         else:
-            made[each[key]] = merged_by_key(made.get(each[key], {}), each)
-    return list(made.values())
+            result[item[key]] = merged_by_key(result.get(item[key], {}), item)
+    return list(result.values())
 
 
-def operated(found: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
+def operated(target: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     """A list of operations (RFC 6902): add, remove, replace, test.
 
     >>> operated({"a": {"b/c": 1}}, [{"op": "replace", "path": "/a/b~1c", "value": 2}])
     {'a': {'b/c': 2}}
     """
-    made = copy.deepcopy(found)
+    result = copy.deepcopy(target)
     for operation in operations:
         steps = [step.replace("~1", "/").replace("~0", "~") for step in str(operation["path"]).split("/")[1:]]
         try:
-            parent = made
+            parent = result
             for step in steps[:-1]:
                 parent = parent[int(step)] if isinstance(parent, list) else parent[step]
             _operate(parent, steps[-1], operation)
         except (KeyError, IndexError, ValueError, TypeError) as problem:
             text = f"the server rejected our request due to an error in our request: {operation['path']}"
             raise RefusedError("Invalid", text) from problem
-    return made
+    return result
 
 
 def _operate(parent: Any, last: str, operation: Mapping[str, Any]) -> None:

@@ -26,8 +26,8 @@ def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
 
 def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
     resources = container.get("resources", {})
-    asked = {**resources.get("limits", {}), **resources.get("requests", {})}
-    return {name: quantity(value) for name, value in asked.items()}
+    quantities = {**resources.get("limits", {}), **resources.get("requests", {})}
+    return {name: quantity(value) for name, value in quantities.items()}
 
 
 def choose(
@@ -35,18 +35,14 @@ def choose(
 ) -> tuple[str | None, str]:
     """The node for a pod: the emptiest that takes it; None, and why, where none does.
 
-    Args:
-        pod: what is to be placed.
-        nodes: of the cluster.
-        others: the pods that are placed already and have not ended.
-        unready: why no node can take it, whichever it is.
+    `unready` is why no node can take it.
     """
     if not nodes:
         return None, "no nodes available to schedule pods"
     no_help = f"0/{len(nodes)} nodes are available: {len(nodes)} Preemption is not helpful for scheduling"
     if unready:
         return None, f"0/{len(nodes)} nodes are available: {unready}. preemption: {no_help}."
-    used: dict[str, Counter[str]] = {each["metadata"]["name"]: Counter() for each in nodes}
+    used: dict[str, Counter[str]] = {node["metadata"]["name"]: Counter() for node in nodes}
     for other in others:
         where = other["spec"].get("nodeName")
         if where in used:
@@ -55,9 +51,9 @@ def choose(
     fitting = []
     for node in nodes:
         name = node["metadata"]["name"]
-        found = _against(pod, node, used[name])
-        if found:
-            reasons.update(found)
+        lacking = _against(pod, node, used[name])
+        if lacking:
+            reasons.update(lacking)
         else:
             fitting.append((sum(used[name].values()), name))
     if fitting:
@@ -81,7 +77,7 @@ def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[s
     if not any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
         return ["node(s) had untolerated taint {node.kubernetes.io/not-ready: }"]
     room = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
-    short = [name for name, asked in requests_of(pod).items() if asked > room.get(name, Decimal(0)) - used[name]]
+    short = [name for name, quantity in requests_of(pod).items() if quantity > room.get(name, Decimal(0)) - used[name]]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
 
 
@@ -120,12 +116,12 @@ def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     )
 
 
-def _holds(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    found, operator = labels.get(wanted["key"]), wanted["operator"]
-    values = wanted.get("values", ())
+def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value, operator = labels.get(requirement["key"]), requirement["operator"]
+    values = requirement.get("values", ())
     return {
-        "In": found in values,
-        "NotIn": found not in values,
-        "Exists": found is not None,
-        "DoesNotExist": found is None,
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
     }.get(operator, False)

@@ -15,13 +15,13 @@ def with_pod_defaults(pod: Object) -> Object:
     keys = {toleration.get("key") for toleration in spec.get("tolerations", ())}
     more = [
         {
-            "key": f"node.kubernetes.io/{each}",
+            "key": f"node.kubernetes.io/{key}",
             "operator": "Exists",
             "effect": "NoExecute",
             "tolerationSeconds": _TOLERATED_S,
         }
-        for each in _TOLERATED
-        if f"node.kubernetes.io/{each}" not in keys
+        for key in _TOLERATED
+        if f"node.kubernetes.io/{key}" not in keys
     ]
     spec["tolerations"] = [*spec.get("tolerations", ()), *more]
     return {**pod, "spec": spec, "status": {"phase": "Pending", "qosClass": _quality(spec)}}
@@ -42,8 +42,8 @@ def with_job_defaults(job: Object) -> Object:
     return {**job, "spec": spec, "status": {}}
 
 
-def _spec(given: Mapping[str, Any]) -> Object:
-    spec = copy.deepcopy(dict(given))
+def _spec(template: Mapping[str, Any]) -> Object:
+    spec = copy.deepcopy(dict(template))
     for name, value in (
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
@@ -52,18 +52,18 @@ def _spec(given: Mapping[str, Any]) -> Object:
         ("serviceAccountName", "default"),
     ):
         spec.setdefault(name, value)
-    for each in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        limits = each.get("resources", {}).get("limits", {})
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        limits = container.get("resources", {}).get("limits", {})
         if limits:
-            each["resources"]["requests"] = {**limits, **each["resources"].get("requests", {})}
-        latest = ":" not in each["image"].rpartition("/")[2] or each["image"].endswith(":latest")
-        each.setdefault("terminationMessagePath", "/dev/termination-log")
-        each.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+            container["resources"]["requests"] = {**limits, **container["resources"].get("requests", {})}
+        latest = ":" not in container["image"].rpartition("/")[2] or container["image"].endswith(":latest")
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
     return spec
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
-    resources = [each.get("resources", {}) for each in (*spec["containers"], *spec.get("initContainers", ()))]
+    resources = [container.get("resources", {}) for container in (*spec["containers"], *spec.get("initContainers", ()))]
     if not any(resource.get("limits") or resource.get("requests") for resource in resources):
         return "BestEffort"
     exact = all(

@@ -53,31 +53,31 @@ def of_spec(spec: Mapping[str, Any], path: str) -> list[Cause]:
     volumes = {volume["name"] for volume in spec.get("volumes", ())}
     if len(volumes) != len(spec.get("volumes", ())):
         return [(f"{path}.volumes", "Duplicate value: names of volumes")]
-    found = list(_sources(spec.get("volumes", ()), f"{path}.volumes"))
+    causes = list(_sources(spec.get("volumes", ()), f"{path}.volumes"))
     names: set[str] = set()
     for part in ("initContainers", "containers"):
-        for index, each in enumerate(spec.get(part, ())):
+        for index, container in enumerate(spec.get(part, ())):
             at = f"{path}.{part}[{index}]"
-            if each["name"] in names:
-                found.append((f"{at}.name", f'Duplicate value: "{each["name"]}"'))
-            names.add(each["name"])
-            found += _container(each, at, volumes)
+            if container["name"] in names:
+                causes.append((f"{at}.name", f'Duplicate value: "{container["name"]}"'))
+            names.add(container["name"])
+            causes += _container(container, at, volumes)
     if not spec.get("containers"):
-        found.append((f"{path}.containers", "Required value"))
+        causes.append((f"{path}.containers", "Required value"))
     if spec.get("restartPolicy", "Always") not in ("Always", "OnFailure", "Never"):
         text = f'Unsupported value: "{spec["restartPolicy"]}": supported values: "Always", "OnFailure", "Never"'
-        found.append((f"{path}.restartPolicy", text))
+        causes.append((f"{path}.restartPolicy", text))
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        found.append((f"{path}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0"))
+        causes.append((f"{path}.terminationGracePeriodSeconds", "Invalid value: must be greater than or equal to 0"))
     for name in ("hostname", "subdomain"):
         if name in spec and (len(spec[name]) > _LONGEST or not _LABEL.fullmatch(spec[name])):
-            found.append((f"{path}.{name}", f'Invalid value: "{spec[name]}": must be a lowercase RFC 1123 label'))
-    return [*found, *_tolerations(spec.get("tolerations", ()), f"{path}.tolerations")]
+            causes.append((f"{path}.{name}", f'Invalid value: "{spec[name]}": must be a lowercase RFC 1123 label'))
+    return [*causes, *_tolerations(spec.get("tolerations", ()), f"{path}.tolerations")]
 
 
 def _sources(volumes: Any, path: str) -> Iterator[Cause]:
-    for index, each in enumerate(volumes):
-        types = [key for key in each if key != "name"]
+    for index, volume in enumerate(volumes):
+        types = [key for key in volume if key != "name"]
         if not types:
             yield f"{path}[{index}]", "Required value: must specify a volume type"
         for further in types[1:]:
@@ -89,35 +89,35 @@ def of_claim(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     modes = spec.get("accessModes", ())
     if not modes:
         yield f"{path}.accessModes", "Required value: at least 1 access mode is required"
-    for each in modes:
-        if each not in _ACCESS:
+    for given in modes:
+        if given not in _ACCESS:
             listed = ", ".join(f'"{mode}"' for mode in sorted(_ACCESS))
-            yield f"{path}.accessModes", f'Unsupported value: "{each}": supported values: {listed}'
+            yield f"{path}.accessModes", f'Unsupported value: "{given}": supported values: {listed}'
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         yield f"{path}.accessModes", "Forbidden: may not use ReadWriteOncePod with other access modes"
-    asked = spec.get("resources", {}).get("requests", {}).get("storage")
-    if asked is None:
+    storage = spec.get("resources", {}).get("requests", {}).get("storage")
+    if storage is None:
         yield f"{path}.resources[storage]", "Required value"
-    elif quantity(asked) <= 0:
-        yield f"{path}.resources[storage]", f'Invalid value: "{asked}": must be greater than zero'
+    elif quantity(storage) <= 0:
+        yield f"{path}.resources[storage]", f'Invalid value: "{storage}": must be greater than zero'
 
 
-def _container(each: Mapping[str, Any], path: str, volumes: set[str]) -> Iterator[Cause]:
-    if len(each["name"]) > _LONGEST or not _LABEL.fullmatch(each["name"]):
-        yield f"{path}.name", f'Invalid value: "{each["name"]}": must be a lowercase RFC 1123 label'
-    if not each.get("image"):
+def _container(container: Mapping[str, Any], path: str, volumes: set[str]) -> Iterator[Cause]:
+    if len(container["name"]) > _LONGEST or not _LABEL.fullmatch(container["name"]):
+        yield f"{path}.name", f'Invalid value: "{container["name"]}": must be a lowercase RFC 1123 label'
+    if not container.get("image"):
         yield f"{path}.image", "Required value"
-    for index, variable in enumerate(each.get("env", ())):
+    for index, variable in enumerate(container.get("env", ())):
         yield from _variable(variable, f"{path}.env[{index}]")
     mounted: set[str] = set()
-    for index, mount in enumerate(each.get("volumeMounts", ())):
+    for index, mount in enumerate(container.get("volumeMounts", ())):
         at = f"{path}.volumeMounts[{index}]"
         if mount["name"] not in volumes:
             yield f"{at}.name", f'Not found: "{mount["name"]}"'
         if mount["mountPath"] in mounted:
             yield f"{at}.mountPath", f'Invalid value: "{mount["mountPath"]}": must be unique'
         mounted.add(mount["mountPath"])
-    yield from _resources(each.get("resources", {}), f"{path}.resources")
+    yield from _resources(container.get("resources", {}), f"{path}.resources")
 
 
 def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -138,8 +138,8 @@ def _variable(variable: Mapping[str, Any], path: str) -> Iterator[Cause]:
 def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
     """Requests and limits: devices are whole and are not shared, hugepages need a processor or memory beside them."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    for part, found in (("limits", limits), ("requests", requests)):
-        for name, value in found.items():
+    for part, quantities in (("limits", limits), ("requests", requests)):
+        for name, value in quantities.items():
             try:
                 number = quantity(value)
             except ValueError:
@@ -154,7 +154,7 @@ def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 yield f"{path}.{part}[{name}]", f'Invalid value: "{value}": must be an integer'
     yield from _asked(limits, requests, path)
     named = {*limits, *requests}
-    if any(each.startswith("hugepages-") for each in named) and not named & {"cpu", "memory"}:
+    if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
         yield path, "Forbidden: HugePages require cpu or memory"
 
 
@@ -165,37 +165,37 @@ def _asked(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) ->
             if is_extended(name) or name.startswith("hugepages-"):
                 yield f"{path}.limits", "Required value: Limit must be set for non overcommitable resources"
             continue
-        asked, most = quantity(requests[name]), quantity(limits[name])
-        if asked != most and (is_extended(name) or name.startswith("hugepages-")):
+        request, most = quantity(requests[name]), quantity(limits[name])
+        if request != most and (is_extended(name) or name.startswith("hugepages-")):
             yield at, f'Invalid value: "{requests[name]}": must be equal to {name} limit of {limits[name]}'
-        elif asked > most:
+        elif request > most:
             yield at, f'Invalid value: "{requests[name]}": must be less than or equal to {name} limit of {limits[name]}'
 
 
-def _tolerations(found: Any, path: str) -> Iterator[Cause]:
-    for index, each in enumerate(found):
-        at, operator = f"{path}[{index}]", each.get("operator", "Equal")
+def _tolerations(tolerations: Any, path: str) -> Iterator[Cause]:
+    for index, toleration in enumerate(tolerations):
+        at, operator = f"{path}[{index}]", toleration.get("operator", "Equal")
         if operator not in ("Equal", "Exists"):
             yield f"{at}.operator", f'Unsupported value: "{operator}": supported values: "Equal", "Exists"'
-        if operator == "Exists" and each.get("value"):
+        if operator == "Exists" and toleration.get("value"):
             yield f"{at}.operator", "Invalid value: value must be empty when `operator` is 'Exists'"
-        if not each.get("key") and operator != "Exists":
+        if not toleration.get("key") and operator != "Exists":
             yield f"{at}.operator", "Invalid value: operator must be Exists when `key` is empty"
-        if each.get("effect", "") not in _EFFECTS:
-            yield f"{at}.effect", f'Unsupported value: "{each["effect"]}"'
-        if "tolerationSeconds" in each and each.get("effect") != "NoExecute":
+        if toleration.get("effect", "") not in _EFFECTS:
+            yield f"{at}.effect", f'Unsupported value: "{toleration["effect"]}"'
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             yield f"{at}.effect", "Invalid value: effect must be 'NoExecute' when `tolerationSeconds` is set"
 
 
-def changed(found: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def changed(document: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """What may not change of a pod that is there: nearly all of its specification."""
     free = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "schedulingGates")
 
     def fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-        rest = {name: value for name, value in spec.items() if name not in free}
+        kept = {name: value for name, value in spec.items() if name not in free}
         parts = ("containers", "initContainers")
-        return {**rest, **{part: [{**each, "image": ""} for each in rest.get(part, ())] for part in parts}}
+        return {**kept, **{part: [{**row, "image": ""} for row in kept.get(part, ())] for part in parts}}
 
-    if fixed(found["spec"]) != fixed(old["spec"]):
+    if fixed(document["spec"]) != fixed(old["spec"]):
         return [("spec", "Forbidden: pod updates may not change fields other than `spec.containers[*].image`")]
     return []

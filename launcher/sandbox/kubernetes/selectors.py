@@ -29,21 +29,21 @@ def labels(text: str) -> Match:
     >>> labels("a=1,b in (x, y),!c")({"metadata": {"labels": {"a": "1", "b": "y"}}})
     True
     """
-    tests = [_label_test(each) for each in _SPLIT.split(text) if each.strip()]
-    return lambda found: all(test(found.get("metadata", {}).get("labels") or {}) for test in tests)
+    tests = [_label_test(term) for term in _SPLIT.split(text) if term.strip()]
+    return lambda document: all(test(document.get("metadata", {}).get("labels") or {}) for test in tests)
 
 
 def _label_test(text: str) -> Match:
     if match := _SET.fullmatch(text):
         key, operator, listed = match.groups()
-        values = {each.strip() for each in listed.split(",")}
-        return lambda found: (found.get(key) in values) if operator == "in" else (found.get(key) not in values)
+        values = {item.strip() for item in listed.split(",")}
+        return lambda own: (own.get(key) in values) if operator == "in" else (own.get(key) not in values)
     if match := _EQUAL.fullmatch(text):
         key, operator, value = match.groups()
-        return lambda found: (found.get(key) == value) if operator != "!=" else (found.get(key) != value)
+        return lambda own: (own.get(key) == value) if operator != "!=" else (own.get(key) != value)
     if match := _THERE.fullmatch(text):
         absent, key = match.groups()
-        return lambda found: (key not in found) if absent else (key in found)
+        return lambda own: (key not in own) if absent else (key in own)
     raise RefusedError("BadRequest", f"unable to parse requirement: {text!r}")
 
 
@@ -54,23 +54,23 @@ def fields(text: str, kind: str) -> Match:
         RefusedError: the selector cannot be read, or the kind has no selector for that field.
     """
     tests: list[Match] = []
-    for each in filter(None, text.split(",")):
-        match = _EQUAL.fullmatch(each)
+    for term in filter(None, text.split(",")):
+        match = _EQUAL.fullmatch(term)
         if match is None:
-            raise RefusedError("BadRequest", f"invalid selector: {text!r}; can't understand {each!r}")
+            raise RefusedError("BadRequest", f"invalid selector: {text!r}; can't understand {term!r}")
         path, operator, value = match.groups()
         if path not in _FIELDS.get(kind, ("metadata.name", "metadata.namespace")):
             raise RefusedError("BadRequest", f"field label not supported: {path}")
-        tests.append(_field_test(path, value, wanted=operator != "!="))
-    return lambda found: all(test(found) for test in tests)
+        tests.append(_field_test(path, value, equal=operator != "!="))
+    return lambda document: all(test(document) for test in tests)
 
 
-def _field_test(path: str, value: str, *, wanted: bool) -> Match:
-    def test(found: Mapping[str, Any]) -> bool:
-        there: Any = found
+def _field_test(path: str, value: str, *, equal: bool) -> Match:
+    def test(document: Mapping[str, Any]) -> bool:
+        value_at: Any = document
         for step in path.split("."):
-            there = there.get(step) if isinstance(there, Mapping) else None
-        text = str(there).lower() if isinstance(there, bool) else str("" if there is None else there)
-        return (text == value) is wanted
+            value_at = value_at.get(step) if isinstance(value_at, Mapping) else None
+        text = str(value_at).lower() if isinstance(value_at, bool) else str("" if value_at is None else value_at)
+        return (text == value) is equal
 
     return test

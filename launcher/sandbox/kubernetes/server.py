@@ -49,18 +49,18 @@ class Rights:
             text = f'cannot {verb} resource "{plural}" in API group "{group}"{where}'
             raise RefusedError("Forbidden", f"{plural} is forbidden: User {text}")
 
-    def review(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def review(self, review: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a SelfSubjectAccessReview.
 
         Raises:
             RefusedError: the review names no attributes.
         """
-        wanted = asked.get("spec", {}).get("resourceAttributes")
-        if wanted is None:
+        attributes = review.get("spec", {}).get("resourceAttributes")
+        if attributes is None:
             text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             raise RefusedError("Invalid", text)
-        allowed = (wanted.get("verb"), wanted.get("resource")) not in self.denied
-        return {**asked, "status": {"allowed": allowed}}
+        allowed = (attributes.get("verb"), attributes.get("resource")) not in self.denied
+        return {**review, "status": {"allowed": allowed}}
 
 
 VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0-slipway-sandbox", "platform": "linux/amd64"}
@@ -166,9 +166,9 @@ class _Listener(ThreadingHTTPServer):
         """A caller that is gone is no news."""
 
     def cut(self) -> None:
-        for each in list(self._open):
+        for connection in list(self._open):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -247,10 +247,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._one(kind, (namespace, match["name"]), match["part"] or "", query, body)
 
     def _discovery(self, group: str, version: str) -> dict[str, Any]:
-        found = [kind for kind in self.server.owner.api.kinds if (kind.group, kind.version) == (group, version)]
-        if not found:
+        kinds = [kind for kind in self.server.owner.api.kinds if (kind.group, kind.version) == (group, version)]
+        if not kinds:
             raise RefusedError("NotFound", "the server could not find the requested resource")
-        resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in found]
+        resources = [{"name": kind.plural, "kind": kind.kind, "namespaced": kind.namespaced} for kind in kinds]
         name = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
@@ -298,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _log(self, namespace: str, name: str, query: dict[str, str]) -> None:
         owner = self.server.owner
-        epoch, sent = owner.epoch, 0
+        epoch, sent_bytes = owner.epoch, 0
         first = owner.kubelets.log(namespace, name, query)
         if query.get("follow") not in ("1", "true", "True"):
             self._raw(200, first, "text/plain")
@@ -306,9 +306,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._begin("text/plain")
         data: bytes | None = first
         while data is not None and owner.epoch == epoch:
-            if len(data) > sent:
-                self._chunk(data[sent:])
-                sent = len(data)
+            if len(data) > sent_bytes:
+                self._chunk(data[sent_bytes:])
+                sent_bytes = len(data)
             time.sleep(0.1)
             # What a pod has printed up to now; None once it has ended and all of it was sent
             api = self.server.owner.api
@@ -318,38 +318,38 @@ class _Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _channels(self, namespace: str, name: str, part: str) -> None:
-        asked = parse_qs(urlsplit(self.path).query)
+        parameters = parse_qs(urlsplit(self.path).query)
         spawn = self.server.owner.kubelets.spawner(namespace, name)
         for verb in ("get", "create"):
             self.server.owner.rights.refuse(verb, f"pods/{part}", "", namespace)
         answer = channels.accepted(self.headers)
         self.close_connection = True
         self.send_response(101)
-        for word, value in answer:
-            self.send_header(word, value)
+        for header, value in answer:
+            self.send_header(header, value)
         self.end_headers()
         way = channels.Channels(self.connection)
         if part == "exec":
-            wanted = {word: asked.get(word, ["false"])[0].lower() in ("1", "true") for word in ("tty", "stdin")}
-            channels.execute(way, spawn, asked["command"], **wanted)
+            streams = {name: parameters.get(name, ["false"])[0].lower() in ("1", "true") for name in ("tty", "stdin")}
+            channels.execute(way, spawn, parameters["command"], **streams)
         else:
-            channels.forward(way, int(asked["ports"][0]))
+            channels.forward(way, int(parameters["ports"][0]))
         way.close()
 
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
         owner = self.server.owner
         objects, match, epoch = owner.api.objects, matching(kind, query), owner.epoch
-        asked = query.get("resourceVersion") or "0"
-        if not asked.isdigit():
-            raise RefusedError("BadRequest", f"Invalid value: {asked!r}")
+        version_asked = query.get("resourceVersion") or "0"
+        if not version_asked.isdigit():
+            raise RefusedError("BadRequest", f"Invalid value: {version_asked!r}")
         deadline = time.monotonic() + min(float(query.get("timeoutSeconds") or WATCH_S), WATCH_S)
         marks = query.get("allowWatchBookmarks") in ("1", "true", "True")
-        version, told_at = int(asked), time.monotonic()
+        version, told_at = int(version_asked), time.monotonic()
         self._begin("application/json")
         if version == 0:
-            found, version = objects.every(kind, namespace, match)
-            for each in found:
-                self._event("ADDED", each)
+            listed, version = objects.every(kind, namespace, match)
+            for document in listed:
+                self._event("ADDED", document)
         while time.monotonic() < deadline and owner.epoch == epoch:
             try:
                 changes, version = objects.since(version, kind)
@@ -371,13 +371,13 @@ class _Handler(BaseHTTPRequestHandler):
         before = change.before is not None and match(change.before)
         after = change.after is not None and match(change.after)
         if before or after:
-            word = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
-            found = change.newest
+            event = "MODIFIED" if before and after else "ADDED" if after else "DELETED"
+            document = change.newest
             version = {"resourceVersion": str(change.version)}
-            self._event(word, {**found, "metadata": {**found["metadata"], **version}})
+            self._event(event, {**document, "metadata": {**document["metadata"], **version}})
 
-    def _event(self, word: str, found: Mapping[str, Any]) -> None:
-        self._chunk(json.dumps({"type": word, "object": found}).encode() + b"\n")
+    def _event(self, event: str, document: Mapping[str, Any]) -> None:
+        self._chunk(json.dumps({"type": event, "object": document}).encode() + b"\n")
 
     def _begin(self, media: str) -> None:
         self.send_response(200)
@@ -389,8 +389,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
-    def _send(self, code: int, found: Mapping[str, Any]) -> None:
-        self._raw(code, json.dumps(found).encode(), "application/json")
+    def _send(self, code: int, document: Mapping[str, Any]) -> None:
+        self._raw(code, json.dumps(document).encode(), "application/json")
 
     def _raw(self, code: int, data: bytes, media: str) -> None:
         self.send_response(code)
@@ -402,9 +402,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _decoded(body: bytes) -> dict[str, Any]:
     try:
-        found = safe_json.loads(body)
+        value = safe_json.loads(body)
     except ValueError as problem:
         raise RefusedError("BadRequest", f"couldn't get version/kind; json parse error: {problem}") from problem
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise RefusedError("BadRequest", "the object provided is unrecognized")
-    return found
+    return value

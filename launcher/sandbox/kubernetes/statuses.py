@@ -27,13 +27,6 @@ class RefusedError(Exception):
     """A request that is refused; `reason` is one of Kubernetes' own words."""
 
     def __init__(self, reason: str, message: str, *, causes: tuple[tuple[str, str], ...] = ()) -> None:
-        """Keep why.
-
-        Args:
-            reason: Kubernetes' word, which has its HTTP code.
-            message: in words.
-            causes: field and message of each of several reasons.
-        """
         super().__init__(message)
         self.reason = reason
         self.code = _CODES[reason]
@@ -41,7 +34,7 @@ class RefusedError(Exception):
 
     def status(self) -> dict[str, Any]:
         """The `Status` object."""
-        found: dict[str, Any] = {
+        status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
@@ -52,8 +45,8 @@ class RefusedError(Exception):
         }
         if self.causes:
             causes = [{"reason": "FieldValueInvalid", "field": field, "message": text} for field, text in self.causes]
-            found["details"] = {"causes": causes}
-        return found
+            status["details"] = {"causes": causes}
+        return status
 
 
 def invalid(kind: str, name: str, causes: list[tuple[str, str]]) -> RefusedError:

@@ -18,18 +18,11 @@ _HISTORY = 4096
 """Changes that a watch can still be resumed from; a real etcd is compacted every five minutes."""
 
 
-def conditioned(status: Object, kind: str, *, held: bool = True, **words: str) -> Object:
-    """A status with a condition, in place of an earlier one of its type.
-
-    Args:
-        status: of an object.
-        kind: the condition's type.
-        held: whether it is true.
-        words: its further keys, such as reason and message.
-    """
-    made = {"type": kind, "status": str(held), **words, "lastTransitionTime": now()}
+def conditioned(status: Object, kind: str, *, is_true: bool = True, **words: str) -> Object:
+    """A status with a condition, in place of an earlier one of its type."""
+    row = {"type": kind, "status": str(is_true), **words, "lastTransitionTime": now()}
     others = [condition for condition in status.get("conditions", ()) if condition["type"] != kind]
-    return {**status, "conditions": [*others, made]}
+    return {**status, "conditions": [*others, row]}
 
 
 def now() -> str:
@@ -49,9 +42,9 @@ class Change:
     @property
     def newest(self) -> Object:
         """The object as it is, or was last."""
-        found = self.after if self.after is not None else self.before
-        assert found is not None  # noqa: S101 - one of the two is there
-        return found
+        document = self.after if self.after is not None else self.before
+        assert document is not None  # noqa: S101 - one of the two is there
+        return document
 
 
 class Objects:
@@ -73,10 +66,10 @@ class Objects:
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """An object."""
         with self.changed:
-            found = self._objects.get((kind, namespace, name))
-            if found is None:
+            stored = self._objects.get((kind, namespace, name))
+            if stored is None:
                 raise not_found(kind.plural, kind.group, name)
-            return copy.deepcopy(found)
+            return copy.deepcopy(stored)
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """An object, None where it is not there."""
@@ -90,38 +83,34 @@ class Objects:
     ) -> tuple[list[Object], int]:
         """All objects of a kind that fit, by namespace and name, and the number of the last change."""
         with self.changed:
-            found = [
-                copy.deepcopy(each)
-                for (of, where, _), each in self._objects.items()
-                if of == kind and namespace in ("", where) and match(each)
+            listed = [
+                copy.deepcopy(document)
+                for (of, where, _), document in self._objects.items()
+                if of == kind and namespace in ("", where) and match(document)
             ]
-            found.sort(key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
-            return found, self._version
+            listed.sort(key=lambda document: (document["metadata"].get("namespace", ""), document["metadata"]["name"]))
+            return listed, self._version
 
-    def create(self, kind: Kind, namespace: str, given: Object) -> Object:
+    def create(self, kind: Kind, namespace: str, document: Object) -> Object:
         """Keep a new object.
 
         Raises:
             RefusedError: an object of that name exists.
         """
         with self.changed:
-            metadata = given["metadata"]
+            metadata = document["metadata"]
             name = metadata["name"]
             if (kind, namespace, name) in self._objects:
                 resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
                 raise RefusedError("AlreadyExists", f'{resource} "{name}" already exists')
             own = {"uid": _uid(), "creationTimestamp": now(), "generation": 1}
-            made = {**given, "metadata": {**metadata, **({"namespace": namespace} if namespace else {}), **own}}
-            return self._put(kind, namespace, None, made)
+            created = {**document, "metadata": {**metadata, **({"namespace": namespace} if namespace else {}), **own}}
+            return self._put(kind, namespace, None, created)
 
     def update(self, kind: Kind, namespace: str, change: Callable[[Object], Object | None], name: str) -> Object:
         """Change an object; what is not changed gets no new version.
 
-        Args:
-            kind: its kind.
-            namespace: where it is.
-            change: gives it as it is to be, None to leave it.
-            name: its name.
+        `change` returns the new object, None to leave it.
 
         Raises:
             RefusedError: the object does not exist, or `change` refuses it.
@@ -133,8 +122,8 @@ class Objects:
                 return before
             if after.get("spec") != before.get("spec"):
                 after["metadata"]["generation"] = before["metadata"].get("generation", 1) + 1
-            gone = "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")
-            if gone and not after["metadata"].get("deletionGracePeriodSeconds"):
+            deleted = "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers")
+            if deleted and not after["metadata"].get("deletionGracePeriodSeconds"):
                 self._remove(kind, namespace, before)
                 return after
             return self._put(kind, namespace, before, after)
@@ -169,8 +158,8 @@ class Objects:
         """Wait for a change after a number, or until the time is over."""
         deadline = time.monotonic() + seconds
         with self.changed:
-            while self._version <= version and (left := deadline - time.monotonic()) > 0:
-                self.changed.wait(left)
+            while self._version <= version and (remaining_s := deadline - time.monotonic()) > 0:
+                self.changed.wait(remaining_s)
 
     def wake(self) -> None:
         """Wake all who wait."""
@@ -180,9 +169,9 @@ class Objects:
     def _put(self, kind: Kind, namespace: str, before: Object | None, after: Object) -> Object:
         self._version += 1
         after["metadata"]["resourceVersion"] = str(self._version)
-        kept = copy.deepcopy(after)
-        self._objects[kind, namespace, after["metadata"]["name"]] = kept
-        self._note(Change(version=self._version, kind=kind, before=before, after=kept))
+        stored = copy.deepcopy(after)
+        self._objects[kind, namespace, after["metadata"]["name"]] = stored
+        self._note(Change(version=self._version, kind=kind, before=before, after=stored))
         return after
 
     def _remove(self, kind: Kind, namespace: str, before: Object) -> None:
@@ -198,11 +187,11 @@ class Objects:
         self.changed.notify_all()
 
 
-def owned(found: Mapping[str, Any]) -> Iterator[str]:
+def owned(document: Mapping[str, Any]) -> Iterator[str]:
     """The uids of an object's owners."""
-    return (reference["uid"] for reference in found["metadata"].get("ownerReferences", ()))
+    return (reference["uid"] for reference in document["metadata"].get("ownerReferences", ()))
 
 
 def _uid() -> str:
-    word = secrets.token_hex(16)
-    return f"{word[:8]}-{word[8:12]}-4{word[13:16]}-a{word[17:20]}-{word[20:]}"
+    digits = secrets.token_hex(16)
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

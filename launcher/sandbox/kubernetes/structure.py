@@ -26,19 +26,19 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 def unknown_fields(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[str]:
     """The paths of fields that a schema does not name."""
     if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from unknown_fields(schema.get("items", {}), each, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from unknown_fields(schema.get("items", {}), item, f"{path}[{index}]")
     if not isinstance(value, dict) or schema.get(_UNKNOWN) or schema.get(POD_TEMPLATE):
         return
     named, free = schema.get("properties", {}), schema.get("additionalProperties")
-    for key, each in value.items():
+    for key, inner in value.items():
         below = f"{path}.{key}" if path else key
         if not path and key in ("apiVersion", "kind", "metadata"):
             continue
         if key in named:
-            yield from unknown_fields(named[key], each, below)
+            yield from unknown_fields(named[key], inner, below)
         elif isinstance(free, dict):
-            yield from unknown_fields(free, each, below)
+            yield from unknown_fields(free, inner, below)
         else:
             yield below
 
@@ -46,15 +46,7 @@ def unknown_fields(schema: Mapping[str, Any], value: Any, path: str = "") -> Ite
 def broken_rules(
     schema: Mapping[str, Any], value: Any, old: Any, judge_template: Callable[[Any], list[Cause]], path: str = ""
 ) -> Iterator[Cause]:
-    """What is wrong with a value.
-
-    Args:
-        schema: the structural schema.
-        value: what is judged.
-        old: what was there before, None for a new object.
-        judge_template: what is wrong with a pod template, with paths from the template on.
-        path: of the value.
-    """
+    """What is wrong with a value."""
     if value is None:
         return
     if schema.get(POD_TEMPLATE):
@@ -67,43 +59,44 @@ def broken_rules(
     yield from _bounds(schema, value, path)
     yield from cel_rules.broken(schema, value, old, path, _kind_of(value))
     if isinstance(value, dict):
-        yield from ((f"{path}.{each}", "Required value") for each in schema.get("required", ()) if each not in value)
+        yield from ((f"{path}.{name}", "Required value") for name in schema.get("required", ()) if name not in value)
         named, free = schema.get("properties", {}), schema.get("additionalProperties")
-        for key, each in value.items():
+        for key, field_value in value.items():
             inner = named.get(key, free if isinstance(free, dict) else None)
             before = old.get(key) if isinstance(old, dict) else None
             if inner is not None:
-                yield from broken_rules(inner, each, before, judge_template, f"{path}.{key}" if path else key)
+                yield from broken_rules(inner, field_value, before, judge_template, f"{path}.{key}" if path else key)
     if isinstance(value, list) and "items" in schema:
-        for index, (each, before) in enumerate(zip(value, cel_rules.paired(schema, value, old), strict=True)):
-            yield from broken_rules(schema["items"], each, before, judge_template, f"{path}[{index}]")
+        for index, (item, before) in enumerate(zip(value, cel_rules.paired(schema, value, old), strict=True)):
+            yield from broken_rules(schema["items"], item, before, judge_template, f"{path}[{index}]")
 
 
 def with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
     """A value with the schema's defaults filled in, as the server does before it judges."""
     if isinstance(value, list):
-        return [with_defaults(schema.get("items", {}), each) for each in value]
+        return [with_defaults(schema.get("items", {}), item) for item in value]
     if not isinstance(value, dict):
         return value
     named, free = schema.get("properties", {}), schema.get("additionalProperties")
     inner = {key: named.get(key, free if isinstance(free, dict) else {}) for key in value}
-    found = {key: with_defaults(inner[key], each) for key, each in value.items()}
-    return {**{key: each["default"] for key, each in named.items() if "default" in each and key not in value}, **found}
+    complete = {key: with_defaults(inner[key], item) for key, item in value.items()}
+    defaults = {key: row["default"] for key, row in named.items() if "default" in row and key not in value}
+    return {**defaults, **complete}
 
 
 def _of_another_type(schema: Mapping[str, Any], value: Any) -> str | None:
-    wanted = schema.get("type")
+    expected = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         return None if isinstance(value, int | str) and not isinstance(value, bool) else "integer or string"
-    if wanted is None:
+    if expected is None:
         return None
-    fits = isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
-    return None if fits else str(wanted)
+    fits = isinstance(value, _TYPES[expected]) and (expected == "boolean" or not isinstance(value, bool))
+    return None if fits else str(expected)
 
 
 def _bounds(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]:
     if "enum" in schema and value not in schema["enum"]:
-        allowed = ", ".join(f'"{each}"' for each in schema["enum"])
+        allowed = ", ".join(f'"{value_allowed}"' for value_allowed in schema["enum"])
         yield path, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
     if isinstance(value, str):
         if "pattern" in schema and not re.search(schema["pattern"], value):
@@ -127,12 +120,12 @@ def _limits(schema: Mapping[str, Any], value: Any, path: str) -> Iterator[Cause]
 
 
 def _kind_of(value: Any) -> str:
-    return next((name for name, each in _TYPES.items() if each is type(value)), type(value).__name__)
+    return next((name for name, type_ in _TYPES.items() if type_ is type(value)), type(value).__name__)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, type):
-        return f'"{next((name for name, each in _TYPES.items() if each is value), value.__name__)}"'
+        return f'"{next((name for name, type_ in _TYPES.items() if type_ is value), value.__name__)}"'
     if isinstance(value, dict | list):
         return '"object"' if isinstance(value, dict) else '"array"'
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

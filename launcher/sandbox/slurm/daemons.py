@@ -49,8 +49,7 @@ def search_path() -> str:
 def missing(path: str | None = None) -> str:
     """What is not installed of Slurm, as a reason; empty when all is there.
 
-    Args:
-        path: where to look, as PATH has it; None for where daemons and commands usually are.
+    `path` is what PATH would be; None: where daemons and commands usually are.
 
     >>> missing("/nowhere")
     'slurmctld is not installed'
@@ -83,13 +82,6 @@ class PrivateSlurm:
     """The daemons of one cluster. They are children of the process that started them, which reaps them."""
 
     def __init__(self, places: SlurmPlaces, spec: ClusterSpec, mark: str) -> None:
-        """Prepare it.
-
-        Args:
-            places: where its files go.
-            spec: queues, nodes and settings.
-            mark: what its processes carry in their environment.
-        """
         self.places = places
         self._spec = spec
         self._mark = mark
@@ -190,27 +182,27 @@ class PrivateSlurm:
         self._spawn(name, "-D", "-f", str(configuration), "-N", name, program="slurmd")
 
     def _spawn(self, name: str, *arguments: str, program: str = "") -> None:
-        found = shutil.which(program or name, path=search_path())
-        if found is None:
+        path = shutil.which(program or name, path=search_path())
+        if path is None:
             raise SlurmError(f"{program or name} is not installed")
         with (self.places.folder / "log" / f"{name}.out").open("ab") as out:
             self._daemons[name] = processes.start(
-                [found, *arguments], folder=Path.cwd(), environment=self._environment(), output=out
+                [path, *arguments], folder=Path.cwd(), environment=self._environment(), output=out
             )
 
     def _environment(self) -> dict[str, str]:
         return client_environment(self.places.configuration) | {processes.MARK: self._mark}
 
-    def _wait_until(self, names: set[str], wanted: frozenset[str]) -> None:
+    def _wait_until(self, names: set[str], ready_states: frozenset[str]) -> None:
         """Wait until nodes are in a state; one that was drained or down is taken back as soon as it has registered."""
 
         def up() -> bool:
             states = self._states()
             for name in names:
-                if any(word in states.get(name, "") for word in ("down", "drain")) and "*" not in states[name]:
+                if any(state in states.get(name, "") for state in ("down", "drain")) and "*" not in states[name]:
                     with contextlib.suppress(SlurmError):
                         self.run("scontrol", "update", f"nodename={name}", "state=resume")
-            return all(states.get(name) in wanted for name in names)
+            return all(states.get(name) in ready_states for name in names)
 
         self._wait_for(next(iter(names)), up)
 
@@ -231,7 +223,7 @@ class PrivateSlurm:
     def _wait_for(self, name: str, ready: Callable[[], bool], *, within_s: float = _START_S) -> None:
         deadline = time.monotonic() + within_s
         while not ready():
-            ended = [each for each, daemon in self._daemons.items() if daemon.poll() is not None]
+            ended = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
             if ended:
                 raise SlurmError(f"{ended[0]} ended by itself: {self._end_of_log(ended[0])}")
             if time.monotonic() > deadline:
@@ -255,8 +247,8 @@ class PrivateSlurm:
     def _stray(self) -> set[int]:
         """What is left of it: daemons that do not end, and job steps, which outlive their slurmd by design."""
         logs = {self.places.log(name).resolve() for name in self._names}
-        left = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
-        return processes.with_descendants(left | processes.holding(logs))
+        running = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
+        return processes.with_descendants(running | processes.holding(logs))
 
 
 def client_environment(configuration: Path) -> dict[str, str]:
@@ -266,8 +258,8 @@ def client_environment(configuration: Path) -> dict[str, str]:
 
 def _free_ports(number: int) -> list[int]:
     """Ports that nobody listens on. All are held before the first is given back, so that no two are the same."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for socket_ in sockets:
+            socket_.bind(("127.0.0.1", 0))
+        return [int(socket_.getsockname()[1]) for socket_ in sockets]

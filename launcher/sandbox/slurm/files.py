@@ -100,10 +100,7 @@ class SlurmPlaces:
 def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
     """Write every file of a cluster's Slurm, over what an earlier attempt to start it left.
 
-    Args:
-        places: where to.
-        spec: the cluster.
-        ports: one for the controller, then one for each node, in the order of `spec.groups`.
+    `ports` are the controller's, then one per node in the order of `spec.groups`.
     """
     for name in ("log", "state"):
         (places.folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -180,7 +177,7 @@ def slurm_conf(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> 
 
 def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str) -> list[str]:
     lines = []
-    left = iter(ports)
+    remaining = iter(ports)
     for group in spec.groups:
         settings = {"CPUs": str(group.cpus), "RealMemory": str(group.memory_mib), **group.settings}
         if group.gpus:
@@ -198,7 +195,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
                 "NodeName": name,
                 "NodeHostname": host,
                 "NodeAddr": address,
-                "Port": str(next(left)),
+                "Port": str(next(remaining)),
                 **settings,
                 "Feature": ",".join(features),
                 "State": "UNKNOWN",

@@ -34,34 +34,34 @@ def _call(operation: str, **arguments: Any) -> Any:
 def answered(name: str, words: Sequence[str]) -> int:
     """Have the scheduler answer a command; its exit code."""
     environment = dict(os.environ)
-    got = _call("command", name=name, words=list(words), folder=str(Path.cwd()), environment=environment)
-    sys.stdout.write(got["out"])
-    sys.stderr.write(got["err"])
-    return int(got["code"])
+    answer = _call("command", name=name, words=list(words), folder=str(Path.cwd()), environment=environment)
+    sys.stdout.write(answer["out"])
+    sys.stderr.write(answer["err"])
+    return int(answer["code"])
 
 
 def srun(words: list[str]) -> int:
     """Run a command once for each task of the job; the highest exit code of all."""
-    wanted: dict[str, str] = {}
+    options: dict[str, str] = {}
     while words and words[0].startswith("-"):
         word = words.pop(0)
         if word in _WITH_VALUE:
-            wanted[word] = words.pop(0)
+            options[word] = words.pop(0)
         else:
             name, _, value = word.partition("=")
-            wanted[name] = value
+            options[name] = value
     if not words:
         sys.stderr.write("srun: no command\n")
         return 2
     # From outside of the job a step has to say whose it is, and --overlap shares what the job has.
-    job = wanted.get("--jobid") or os.environ["SLURM_JOB_ID"]
-    mine = (wanted.get("--nodelist") or os.environ["SLURM_JOB_NODELIST"]).split(",")
-    nodes = mine[: int(wanted.get("--nodes") or wanted.get("-N") or len(mine))]
-    per_node = int(wanted.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
+    job = options.get("--jobid") or os.environ["SLURM_JOB_ID"]
+    mine = (options.get("--nodelist") or os.environ["SLURM_JOB_NODELIST"]).split(",")
+    nodes = mine[: int(options.get("--nodes") or options.get("-N") or len(mine))]
+    per_node = int(options.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
     step = _call("step", job=job, nodes=nodes)
     tasks = _start_tasks(words, step["number"], step["nodes"], per_node)
     _forward_signals(tasks)
-    strict = "--kill-on-bad-exit" in wanted and wanted["--kill-on-bad-exit"] != "0"
+    strict = "--kill-on-bad-exit" in options and options["--kill-on-bad-exit"] != "0"
     worst = 0
     for task in tasks:
         code = task.wait()

@@ -71,10 +71,7 @@ class BatchOptions:
 def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptions:
     """What a script asks for.
 
-    Args:
-        text: the script.
-        name: its file's name, the job's unless it has one.
-        given: options of sbatch's command line, which go before those of the script.
+    `given` are options of sbatch's command line, which override those of the script.
 
     Raises:
         SchedulerError: an option is unknown or invalid.
@@ -82,26 +79,26 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
     >>> batch_options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """
-    found = _found(text) | _read(list(given))
-    unknown = sorted(set(found) - _FLAGS - _FOLLOWED - _WITHOUT_EFFECT)
+    options = _found(text) | _read(list(given))
+    unknown = sorted(set(options) - _FLAGS - _FOLLOWED - _WITHOUT_EFFECT)
     if unknown:
         raise SchedulerError(f"the local runner does not know --{', --'.join(unknown)}")
-    nodes = _count("nodes", found.get("nodes", "1").partition("-")[0])
-    if "ntasks-per-node" in found:
-        tasks = _count("ntasks-per-node", found["ntasks-per-node"])
+    nodes = _count("nodes", options.get("nodes", "1").partition("-")[0])
+    if "ntasks-per-node" in options:
+        tasks = _count("ntasks-per-node", options["ntasks-per-node"])
     else:
-        tasks = -(-_count("ntasks", found.get("ntasks", str(nodes))) // nodes)
+        tasks = -(-_count("ntasks", options.get("ntasks", str(nodes))) // nodes)
     return BatchOptions(
-        job_name=found.get("job-name", name),
-        partition=found.get("partition", "").partition(",")[0],
+        job_name=options.get("job-name", name),
+        partition=options.get("partition", "").partition(",")[0],
         nodes=nodes,
         tasks_per_node=tasks,
-        output=found.get("output", "slurm-%j.out"),
-        error=found.get("error", ""),
-        append=found.get("open-mode", "truncate") == "append",
-        chdir=found.get("chdir", ""),
-        time_limit_s=_seconds(found["time"]) if "time" in found else None,
-        requeue=True if "requeue" in found else False if "no-requeue" in found else None,
+        output=options.get("output", "slurm-%j.out"),
+        error=options.get("error", ""),
+        append=options.get("open-mode", "truncate") == "append",
+        chdir=options.get("chdir", ""),
+        time_limit_s=_seconds(options["time"]) if "time" in options else None,
+        requeue=True if "requeue" in options else False if "no-requeue" in options else None,
     )
 
 
@@ -116,30 +113,30 @@ def file_name(pattern: str, values: Mapping[str, str], folder: Path) -> Path:
 
 def _found(text: str) -> dict[str, str]:
     """The options by their long name. sbatch stops reading at the first line that is not a comment."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for line in text.splitlines():
         if not line.strip() or not line.startswith("#SBATCH"):
             if line.strip() and not line.startswith("#"):
                 break
             continue
-        found |= _read(shlex.split(line.removeprefix("#SBATCH"), comments=True))
-    return found
+        options |= _read(shlex.split(line.removeprefix("#SBATCH"), comments=True))
+    return options
 
 
 def _read(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     while words:
         word = words.pop(0)
-        name, given, value = word.partition("=")
+        name, equals, value = word.partition("=")
         letter = word[:2]
         if letter in _LETTERS:
             name, value = _LETTERS[letter], word[2:].lstrip("=") or _value(words, letter)
         elif not word.startswith("--"):
             raise SchedulerError(f"the local runner does not know {word}")
-        elif not given and name.removeprefix("--") not in _FLAGS:
+        elif not equals and name.removeprefix("--") not in _FLAGS:
             value = _value(words, name)
-        found[name.removeprefix("--")] = value
-    return found
+        options[name.removeprefix("--")] = value
+    return options
 
 
 def _value(words: list[str], option: str) -> str:
@@ -216,11 +213,7 @@ class LocalScheduler:
     ) -> None:
         """Start with none.
 
-        Args:
-            folder: a private folder of its own, made here.
-            nodes: tells what nodes there are now.
-            mark: what processes of this sandbox carry.
-            settings: the cluster's Slurm settings; RequeueExit and JobRequeue are followed.
+        RequeueExit and JobRequeue of `settings` are followed.
         """
         self._folder = folder
         self._nodes_now = nodes
@@ -235,29 +228,25 @@ class LocalScheduler:
         self._drained: set[str] = set()
         folder.mkdir(parents=True, mode=0o700)
 
-    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], given: Sequence[str] = ()) -> str:
+    def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], options: Sequence[str] = ()) -> str:
         """Hand in a batch script; the job's id.
 
-        Args:
-            script: a script with #SBATCH lines.
-            folder: the folder it is submitted from and started in.
-            environment: the whole environment of the submission, which the job gets.
-            given: options of the command line, which go before those of the script.
+        `options` are those of the command line, which override those of the script.
         """
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
             raise SchedulerError(f"{script.name} does not begin with #!, as a batch script has to")
-        options = batch_options(text, script.name, given)
-        suitable = [node for node in self._nodes_now() if options.partition in ("", node.partition)]
-        if options.nodes > len(suitable):
-            there = f"{len(suitable)} in partition {options.partition or 'any'}"
-            raise SchedulerError(f"{script.name} asks for {options.nodes} nodes, there are {there}")
+        batch = batch_options(text, script.name, options)
+        suitable = [node for node in self._nodes_now() if batch.partition in ("", node.partition)]
+        if batch.nodes > len(suitable):
+            count = f"{len(suitable)} in partition {batch.partition or 'any'}"
+            raise SchedulerError(f"{script.name} asks for {batch.nodes} nodes, there are {count}")
         with self._lock:
             number = str(len(self._jobs) + 1)
             copy = self._folder / f"job-{number}.sh"
             shutil.copyfile(script, copy)
-            start, own = folder / options.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
-            job = Job(id=number, script=copy, folder=start, options=options, environment=own)
+            start, own = folder / batch.chdir, {**environment, "SLURM_SUBMIT_DIR": str(folder)}
+            job = Job(id=number, script=copy, folder=start, options=batch, environment=own)
             job.thread = threading.Thread(target=self._live, args=(job,), name=f"job-{number}", daemon=True)
             self._jobs[number] = job
         job.thread.start()
@@ -296,9 +285,9 @@ class LocalScheduler:
         """Begin a step on some nodes of a job: its number, and what each node's processes have of their own."""
         own = {node.name: _own(node) for node in self._nodes_now()}
         with self._lock:
-            found = self._job(job)
-            found.steps += 1
-            return found.steps - 1, {name: own[name] for name in nodes}
+            current = self._job(job)
+            current.steps += 1
+            return current.steps - 1, {name: own[name] for name in nodes}
 
     def cancel(self, job: str) -> None:
         """End a job for good."""
@@ -364,8 +353,8 @@ class LocalScheduler:
         """Take as many free nodes as the job asks for; None when it is cancelled first."""
         while not job.cancelled.wait(_LOOK_S):
             with self._lock:
-                taken = {name for each in self._jobs.values() for name in each.nodes}
-                blocked = taken | self._lost | self._drained
+                busy = {name for job in self._jobs.values() for name in job.nodes}
+                blocked = busy | self._lost | self._drained
                 free = [
                     node
                     for node in self._nodes_now()
@@ -400,9 +389,9 @@ class LocalScheduler:
         code = self._wait(job, process)
         # What the script left behind goes with the attempt.
         processes.end(lambda: self._processes(job))
-        gone = code != 0 and not job.cancelled.is_set() and self._gone(nodes)
+        node_gone = code != 0 and not job.cancelled.is_set() and self._gone(nodes)
         with self._lock:
-            job.node_lost = job.node_lost or gone
+            job.node_lost = job.node_lost or node_gone
             # A script that had come to its end by itself has lost nothing.
             job.node_lost = job.node_lost and code != 0
             lost = job.node_lost

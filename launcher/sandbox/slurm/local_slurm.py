@@ -65,12 +65,7 @@ class LocalSlurm:
     ) -> None:
         """Start it.
 
-        Args:
-            folder: a private folder of its own, made here; its path is short, for the socket in it.
-            nodes: tells what nodes there are now.
-            mark: what processes of this sandbox carry.
-            settings: the cluster's Slurm settings; RequeueExit and JobRequeue are followed.
-            types: partitions with the types of their nodes, which Slurm lists while none of them is up.
+        `folder` has a short path, for its socket. `types` are what Slurm lists of a partition while no node is up.
         """
         self._folder = folder
         self._types = tuple(types)
@@ -114,19 +109,19 @@ class LocalSlurm:
             path.write_text(f'#!/bin/sh\nexec {program} {name} "$@"\n', encoding="utf-8")
             path.chmod(0o700)
 
-    def _step(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        number, nodes = self.scheduler.step(asked["job"], asked["nodes"])
+    def _step(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        number, nodes = self.scheduler.step(request["job"], request["nodes"])
         return {"number": number, "nodes": nodes}
 
-    def _command(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        name, options, words = str(asked["name"]), {}, []
-        for word in asked["words"]:
+    def _command(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        name, options, words = str(request["name"]), {}, []
+        for word in request["words"]:
             option, _, value = word.partition("=")
             if word.startswith("-"):
                 options[option] = value
             else:
                 words.append(word)
-        call = _Asked(options=options, words=words, folder=Path(asked["folder"]), environment=asked["environment"])
+        call = _Asked(options=options, words=words, folder=Path(request["folder"]), environment=request["environment"])
         answers = {
             "sacct": self._sacct,
             "sbatch": self._sbatch,
@@ -138,60 +133,64 @@ class LocalSlurm:
         try:
             printed = answers[name](call)
         except _RefusedError as refusal:
-            said = f"{refusal}\n"
-            return {"code": 1, "out": said if refusal.plain else "", "err": "" if refusal.plain else f"{name}: {said}"}
+            output = f"{refusal}\n"
+            return (
+                {"code": 1, "out": output, "err": ""}
+                if refusal.plain
+                else {"code": 1, "out": "", "err": f"{name}: {output}"}
+            )
         except (SchedulerError, OSError) as problem:
             return {"code": 1, "out": "", "err": f"{name}: error: {problem}\n"}
         return {"code": 0, "out": printed, "err": ""}
 
     @staticmethod
-    def _sacct(asked: _Asked) -> str:
-        del asked
+    def _sacct(command: _Asked) -> str:
+        del command
         raise _RefusedError("Slurm accounting storage is disabled")
 
-    def _sbatch(self, asked: _Asked) -> str:
-        options = dict(asked.options)
+    def _sbatch(self, command: _Asked) -> str:
+        options = dict(command.options)
         short = "--parsable" in options
         options.pop("--parsable", None)
-        if len(asked.words) != 1:
-            raise _RefusedError(f"one batch script is taken, got: {' '.join(asked.words) or 'none'}")
-        given = [f"{name}={value}" if value else name for name, value in options.items()]
-        script = asked.folder / asked.words[0]
-        job = self.scheduler.submit(script, folder=asked.folder, environment=asked.environment, given=given)
+        if len(command.words) != 1:
+            raise _RefusedError(f"one batch script is taken, got: {' '.join(command.words) or 'none'}")
+        arguments = [f"{name}={value}" if value else name for name, value in options.items()]
+        script = command.folder / command.words[0]
+        job = self.scheduler.submit(script, folder=command.folder, environment=command.environment, options=arguments)
         return f"{job}\n" if short else f"Submitted batch job {job}\n"
 
-    def _squeue(self, asked: _Asked) -> str:
-        _known(asked.options, "--noheader", "--states", "--name", "--format")
-        if asked.options.get("--format") != "%i" or "--noheader" not in asked.options or asked.words:
+    def _squeue(self, command: _Asked) -> str:
+        _known(command.options, "--noheader", "--states", "--name", "--format")
+        if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.words:
             raise _RefusedError("the local scheduler prints job ids alone: --noheader --format=%i")
-        name, whole = asked.options.get("--name"), asked.options.get("--states") == "all"
-        found = [job for job in self.scheduler.jobs() if name in (None, job.name) and (whole or not job.state.final)]
-        return "".join(f"{job.id}\n" for job in found)
+        name, every = command.options.get("--name"), command.options.get("--states") == "all"
+        jobs = [job for job in self.scheduler.jobs() if name in (None, job.name) and (every or not job.state.final)]
+        return "".join(f"{job.id}\n" for job in jobs)
 
-    def _sinfo(self, asked: _Asked) -> str:
-        _known(asked.options, "--noheader", "--format")
-        if asked.options.get("--format") != "%R %f" or "--noheader" not in asked.options or asked.words:
+    def _sinfo(self, command: _Asked) -> str:
+        _known(command.options, "--noheader", "--format")
+        if command.options.get("--format") != "%R %f" or "--noheader" not in command.options or command.words:
             raise _RefusedError("the local scheduler prints partitions and features alone: --noheader --format='%R %f'")
-        there = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
-        rows = dict.fromkeys(f"{partition} {kind}" for partition, kind in (*self._types, *there))
+        nodes = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
+        rows = dict.fromkeys(f"{partition} {kind}" for partition, kind in (*self._types, *nodes))
         return "".join(f"{row}\n" for row in rows)
 
-    def _scancel(self, asked: _Asked) -> str:
-        _known(asked.options, "--state", "--name")
-        if len(asked.words) != 1 or asked.options.get("--state") not in (None, "PENDING"):
-            raise _RefusedError(f"the local scheduler cannot do: {' '.join(asked.words)}")
-        job = self._job(asked.words[0], "Kill job error on job id {job}: " + _NO_JOB)
-        waits = "--state" not in asked.options or job.state is JobState.PENDING
-        if waits and asked.options.get("--name") in (None, job.name):
+    def _scancel(self, command: _Asked) -> str:
+        _known(command.options, "--state", "--name")
+        if len(command.words) != 1 or command.options.get("--state") not in (None, "PENDING"):
+            raise _RefusedError(f"the local scheduler cannot do: {' '.join(command.words)}")
+        job = self._job(command.words[0], "Kill job error on job id {job}: " + _NO_JOB)
+        waits = "--state" not in command.options or job.state is JobState.PENDING
+        if waits and command.options.get("--name") in (None, job.name):
             self.scheduler.cancel(job.id)
         return ""
 
-    def _scontrol(self, asked: _Asked) -> str:
+    def _scontrol(self, command: _Asked) -> str:
         """`show hostnames`, `show node N`, `show job J`, `requeue J`, `update nodename= state=`, `update jobid=`."""
-        _known(asked.options, "--oneliner")
-        match asked.words:
+        _known(command.options, "--oneliner")
+        match command.words:
             case ["show", "hostnames", *names]:
-                nodes = names[0] if names else asked.environment.get("SLURM_JOB_NODELIST", "")
+                nodes = names[0] if names else command.environment.get("SLURM_JOB_NODELIST", "")
                 return "".join(f"{node}\n" for node in nodes.split(","))
             case ["show", "node", name]:
                 if name not in {node.name for node in self.scheduler.nodes_now()}:
@@ -199,7 +198,7 @@ class LocalSlurm:
                 # All of them are this machine.
                 return f"NodeName={name} NodeAddr=127.0.0.1 NodeHostName={name}\n"
             case ["show", "job", job]:
-                return self._described(self._job(job, "slurm_load_jobs error: " + _NO_JOB), asked)
+                return self._described(self._job(job, "slurm_load_jobs error: " + _NO_JOB), command)
             case ["requeue", job]:
                 self.scheduler.requeue(self._job(job, _NO_JOB).id)
                 return ""
@@ -207,7 +206,7 @@ class LocalSlurm:
                 return self._update(
                     {name.lower(): value for name, _, value in (setting.partition("=") for setting in settings)}
                 )
-        raise _RefusedError(f"the local scheduler cannot do: {' '.join(asked.words)}")
+        raise _RefusedError(f"the local scheduler cannot do: {' '.join(command.words)}")
 
     def _update(self, settings: Mapping[str, str]) -> str:
         match settings:
@@ -224,13 +223,13 @@ class LocalSlurm:
         return ""
 
     def _job(self, job: str, refusal: str) -> Job:
-        found = next((each for each in self.scheduler.jobs() if each.id == job), None)
-        if found is None:
+        match = next((candidate for candidate in self.scheduler.jobs() if candidate.id == job), None)
+        if match is None:
             raise _RefusedError(refusal.format(job=job))
-        return found
+        return match
 
     @staticmethod
-    def _described(job: Job, asked: _Asked) -> str:
+    def _described(job: Job, command: _Asked) -> str:
         last = job.attempts[-1] if job.attempts else None
         pending = job.state is JobState.PENDING
         restarts = len(job.attempts) - (0 if pending or last is None else 1)
@@ -241,8 +240,8 @@ class LocalSlurm:
             "JobState": job.word,
             "Reason": _REASONS.get(job.state, "None"),
             "Restarts": str(restarts),
-            "StartTime": asked.moment(None if pending or last is None else last.started_at),
-            "EndTime": asked.moment(last.ended_at if ended and last is not None else None),
+            "StartTime": command.moment(None if pending or last is None else last.started_at),
+            "EndTime": command.moment(last.ended_at if ended and last is not None else None),
             "NodeList": ",".join(last.nodes) if last is not None and not pending else "(null)",
             "ExitCode": f"{last.exit_code or 0}:{last.signal}" if last is not None else "0:0",
         }
@@ -251,9 +250,9 @@ class LocalSlurm:
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     """An attempt as JSON values; times are ISO moments."""
-    found = asdict(attempt)
-    return found | {
-        name: None if found[name] is None else found[name].isoformat() for name in ("started_at", "ended_at")
+    described = asdict(attempt)
+    return described | {
+        name: None if described[name] is None else described[name].isoformat() for name in ("started_at", "ended_at")
     }
 
 

@@ -114,7 +114,7 @@ class TrainingJob(threading.Thread):
         """It as DescribeTrainingJob answers."""
         with self._lock:
             shown = {key: value for key, value in self.request.items() if key != "Tags"}
-            found = {
+            described = {
                 **shown,
                 "TrainingJobArn": self.arn,
                 "TrainingJobStatus": self._status,
@@ -127,15 +127,15 @@ class TrainingJob(threading.Thread):
                 },
             }
             if self._reason:
-                found["FailureReason"] = self._reason
+                described["FailureReason"] = self._reason
             if self._began is not None:
-                found["TrainingStartTime"] = self._began
+                described["TrainingStartTime"] = self._began
             if self._ended is not None:
-                found["TrainingEndTime"] = self._ended
+                described["TrainingEndTime"] = self._ended
                 trained = round(sum(self._training))
-                found["TrainingTimeInSeconds"] = trained
-                found["BillableTimeInSeconds"] = round(trained * SPOT_SHARE) if self.spot else trained
-            return found
+                described["TrainingTimeInSeconds"] = trained
+                described["BillableTimeInSeconds"] = round(trained * SPOT_SHARE) if self.spot else trained
+            return described
 
     def stop(self) -> bool:
         """Have it stop; False where it is over or stops already."""
@@ -243,7 +243,7 @@ class TrainingJob(threading.Thread):
         config = folder / "opt" / "ml" / "input" / "config"
         config.mkdir(parents=True)
         (folder / "tmp").mkdir()
-        hosts = sorted(f"algo-{each}" for each in range(1, self._count + 1))
+        hosts = sorted(f"algo-{number}" for number in range(1, self._count + 1))
         kind = self.request["ResourceConfig"]["InstanceType"]
         group = {"instance_group_name": "homogeneousCluster", "instance_type": kind, "hosts": hosts}
         documents = {
@@ -257,15 +257,15 @@ class TrainingJob(threading.Thread):
             },
             "hyperparameters": dict(self.request.get("HyperParameters", {})),
             "inputdataconfig": {
-                each["ChannelName"]: {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated"}
-                for each in self.request.get("InputDataConfig", ())
+                channel["ChannelName"]: {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated"}
+                for channel in self.request.get("InputDataConfig", ())
             },
         }
         for name, document in documents.items():
             (config / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
-        for each in self.request.get("InputDataConfig", ()):
-            uri = each["DataSource"]["S3DataSource"]["S3Uri"]
-            target = folder / "opt" / "ml" / "input" / "data" / each["ChannelName"]
+        for channel in self.request.get("InputDataConfig", ()):
+            uri = channel["DataSource"]["S3DataSource"]["S3Uri"]
+            target = folder / "opt" / "ml" / "input" / "data" / channel["ChannelName"]
             target.mkdir(parents=True)
             if not self._fetch(uri, target):
                 message = f"ClientError: Data download failed: no S3 objects found under S3 URL {uri!r}"
@@ -306,8 +306,8 @@ class TrainingJob(threading.Thread):
     def _refuse_failed(self, folders: Sequence[Path]) -> None:
         for process, folder in zip(self._nodes, folders, strict=True):
             if process.returncode:
-                said = folder / "opt" / "ml" / "output" / "failure"
-                text = said.read_text(encoding="utf-8", errors="replace").strip() if said.is_file() else ""
+                file = folder / "opt" / "ml" / "output" / "failure"
+                text = file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else ""
                 code = process.returncode if process.returncode > 0 else 128 - process.returncode
                 reason = f"AlgorithmError: {text[:MOST_SAID]}, exit code: {code}"[:MOST_SAID]
                 raise _EndedError("Failed", "Failed", reason)
@@ -340,8 +340,8 @@ class TrainingJob(threading.Thread):
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
     def _left(self, words: Sequence[str]) -> set[int]:
-        found = (processes.marked(*word.split("=", 1)) for word in words)
-        return processes.with_descendants(set().union(*found))
+        pids = (processes.marked(*word.split("=", 1)) for word in words)
+        return processes.with_descendants(set().union(*pids))
 
     def _ask_to_end(self) -> None:
         """SIGTERM to the containers' first processes, and 120 seconds for them."""
