@@ -55,7 +55,6 @@ def _archive(entries: dict[str, bytes]) -> bytes:
 
 
 def _entries() -> Iterator[tuple[str, bytes]]:
-    """Every file of the archive: its name and its content."""
     own = Path(__file__).parent
     yield "__main__.py", (own / "bootstrap.py").read_bytes()
     yield f"{PAYLOAD}launcher/__init__.py", b""

@@ -1,8 +1,7 @@
 """Folders in S3 that the nodes fetch before the first step of a job (`run.data`).
 
-On a file system that the nodes share each fetches its share, and they wait for one another. On the nodes' own disks
-each fetches everything, or its share where the plan says so. A file that is there with the size and the time of its
-object is not fetched again: a later attempt on the same node goes on where the first one ended.
+On a shared file system each node fetches its share and waits for the others. On their own disks each fetches
+everything, or its share where the plan says so. Files with the size and time of their object are not fetched again.
 """
 
 import os
@@ -19,7 +18,7 @@ from launcher.agent.errors import StoreError
 from launcher.agent.job import DataSpec
 from launcher.agent.manifest import is_below
 from launcher.agent.node.notice import Notice
-from launcher.agent.steps import StepServices, heard
+from launcher.agent.steps import StepServices, next_notice
 from launcher.agent.store.objects import Store
 
 _AT_ONCE = 512
@@ -76,7 +75,7 @@ class Data:
     def _followed(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
         """Wait for the fetch; the notice that ended it, if one did."""
         while not is_over():
-            notice = heard(self._services, _LOOK_S)
+            notice = next_notice(self._services, _LOOK_S)
             if notice is not None:
                 self._over.set()
                 while not is_over():  # a transfer may begin while the others are cut off
@@ -137,7 +136,7 @@ class Data:
                     look_at = time.monotonic() + _MARK_LOOK_S
                     if len(services.store.sizes(folder)) >= services.peers.parts:
                         return None
-                notice = heard(services, _LOOK_S)
+                notice = next_notice(services, _LOOK_S)
                 if notice is not None:
                     return ending.announced(notice)
         except StoreError as error:

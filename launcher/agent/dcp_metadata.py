@@ -102,7 +102,6 @@ class _Reader:
         self._stack = []
 
     def group(self) -> list[Any]:
-        """End a group: what came since the mark."""
         items, self._stack = self._stack, self._below.pop()
         return items
 
@@ -117,23 +116,19 @@ class _Reader:
             self._stack[-1].extend(values)
 
     def put(self, values: list[Any]) -> None:
-        """Set items, keys and values in turns, of the mapping on top."""
         if isinstance(self._stack[-1], dict):
             self._stack[-1].update(_pairs(values))
 
     def build(self) -> None:
-        """Give the object on top its attributes."""
         state = self._stack.pop()
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict) and isinstance(self._stack[-1], _Thing):
                 self._stack[-1].attributes.update(part)
 
     def pop(self) -> Any:
-        """Take the top away."""
         return self._stack.pop()
 
     def again(self) -> None:
-        """The top once more."""
         self._stack.append(self._stack[-1])
 
 

@@ -188,7 +188,6 @@ class JobSpec:
     retries: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a job that cannot be run."""
         problems = [text for check in (_job_problems, _file_problems, _checkpoint_problems) for text in check(self)]
         if problems:
             raise JobSpecError(problems)

@@ -1,15 +1,14 @@
-"""How the pods of one job find out which life of it they belong to.
+"""How the pods of a job find out which attempt they belong to.
 
-Slurm starts all nodes of an attempt at once and counts attempts. Kubernetes starts pods one by one, again and again,
-and counts nothing that they could agree on. So the first pod begins a life, with the next number, in `life.json`; every
-pod takes its seat in it, and the life begins when all seats are taken. A seat is taken once: a pod that finds its own
-taken is in the place of one that is gone, so it declares that life over, which the others hear as they hear of any end
-(they save, leave, and come anew), and waits for the next. A first pod that comes anew declares it over and begins one.
+Slurm starts all nodes of an attempt at once and counts attempts; Kubernetes starts pods one by one and counts nothing
+that they could agree on. So the first pod begins an attempt, with the next number, in `life.json`. Every pod takes its
+seat, and the attempt begins when all seats are taken. A pod that finds its seat taken replaces a lost pod: it declares
+the attempt over, the others save and leave as on any notice, and all wait for the next attempt.
 
-Conditional writes of the store decide between two that come at the same instant. Nobody waits for a clock.
+Conditional writes of the store decide between pods that come at the same instant. Nothing depends on clocks.
 
-A pod that ends, well or not, leaves its seat. One that did not, while its machine is still there, was killed (OOMKilled
-takes the agent too): the first pod counts that as a failure. One whose machine is gone was interrupted.
+A pod that ends leaves its seat. A pod that did not, while its machine is still there, was killed (OOMKilled takes the
+agent too) and counts as a failure. If its machine is gone, the pod was interrupted.
 """
 
 import json
@@ -55,10 +54,7 @@ class Rendezvous:
         machine: str = "",
         retries: int | None = None,
     ) -> None:
-        """Name this process.
-
-        `retries` None: attempts are not counted.
-        """
+        """Name this process. `retries` None: attempts are not counted."""
         self._store = store
         self._place = place
         self._say = say

@@ -1,7 +1,7 @@
-"""A line of the metrics file: what a trainer may write there, and what is made of anything else. Both sides read it.
+"""A line of the metrics file: what a trainer may write, and how anything else is treated. Both sides read it.
 
-A trainer may write whatever it likes: NaN when it diverges, numbers of 400 digits, text where a step should be. None of
-that must end a job or spoil what a person is shown, so a figure that is none is left out, and its line is counted.
+A trainer may write NaN, numbers of 400 digits, or text for a step. That must not end a job or spoil a report: an
+invalid figure is left out, and its line is counted.
 """
 
 import math

@@ -134,7 +134,6 @@ def _newest(spec: JobSpec, seat: Placement, environment: Mapping[str, str]) -> i
 def _journal(
     spec: JobSpec, store: Store, place: Placement, environment: Mapping[str, str], output: "_Output"
 ) -> Journal:
-    """What keeps this pod's files, at work."""
     events, metrics = (Path(expand(path, environment)) for path in (spec.events, spec.metrics))
     log = LOG if place.part == 0 else f"log-part{place.part}.txt"
     journal = Journal(store, lambda text: _say(f"cannot store this pod's log: {text}"))
@@ -183,7 +182,6 @@ class _Output:
         self._pump.start()
 
     def taken(self) -> bytes:
-        """What has come since the last call."""
         with self._lock:
             data = bytes(self._held)
             self._held.clear()

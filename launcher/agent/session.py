@@ -167,7 +167,7 @@ class Session:
             ),
         )
         try:
-            words = word.kept(None if place.part else spec.word_uri, spec.name, self._log)
+            words = word.forwarding(None if place.part else spec.word_uri, spec.name, self._log)
             with self._scratch, words, self._heartbeat():
                 end = self._attempt()
         except AgentError as error:
@@ -196,7 +196,7 @@ class Session:
         """Every node's: only a job whose nodes all stand still is hung."""
         spec, place = self._spec, self._place
         about = {"run": spec.run, "job": spec.name, "attempt": place.attempt, "part": place.part}
-        return heartbeat.kept(spec.word_uri, about, self._stillness.still_s, self._log)
+        return heartbeat.beating(spec.word_uri, about, self._stillness.still_s, self._log)
 
     def _attempt(self) -> Ending:
         """Run with the claim to the checkpoints, and give it back."""
@@ -402,9 +402,9 @@ class Session:
             return None
         policy, store = self._spec.checkpoint, checkpoints.store
         if policy.mode == "dcp":
-            newest = None if start.dcp is None else dcp.kept(start.dcp)
+            newest = None if start.dcp is None else dcp.retained(start.dcp)
         else:
-            newest = None if start.newest is None else retention.kept(start.newest)
+            newest = None if start.newest is None else retention.retained(start.newest)
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
         keeping = retention.Retention(store, keep=keep, judge=dcp.judge(store), newest=newest)

@@ -1,8 +1,7 @@
-"""Commands before and after the job's own: data preparation, merging, evaluation. Each is done once per run.
+"""Commands before and after the job's own (data preparation, merging, evaluation), each done once per run.
 
-A mark in the store, `steps/RUN/WHICH/NODE` below the plan's place, says that a node has done a step. So an attempt that
-follows an interruption does the unfinished step again, and no other. If steps follow the command, the command has such
-marks too: when every node has left one, a later attempt goes on with the steps after it.
+The mark `steps/RUN/WHICH/NODE` in the store says that a node has done a step, so a later attempt repeats only the
+unfinished one. If steps follow the command, the command has such marks too.
 """
 
 import time
@@ -37,7 +36,7 @@ class StepServices:
     drain: bool
 
 
-def heard(services: StepServices, wait_s: float) -> Notice | None:
+def next_notice(services: StepServices, wait_s: float) -> Notice | None:
     """A notice that ends the attempt, passed on to the other nodes."""
     notice = services.notices.next(wait_s=wait_s)
     if notice is None:
@@ -104,7 +103,7 @@ class Steps:
         shutdown = Shutdown(command, signal_name="none", log=self._services.log)
         ended: Notice | None = None
         while shutdown.lives():
-            notice = heard(self._services, _LOOK_S)
+            notice = next_notice(self._services, _LOOK_S)
             if notice is not None:
                 ended = ended or notice
                 shutdown.end_at(time.monotonic())
@@ -119,6 +118,6 @@ class Steps:
                 look_at = time.monotonic() + _MARK_LOOK_S
                 if self._services.store.find_text(done) is not None:
                     return None
-            notice = heard(self._services, _LOOK_S)
+            notice = next_notice(self._services, _LOOK_S)
             if notice is not None:
                 return ending.announced(notice)

@@ -1,9 +1,8 @@
-"""Standing by the command while it runs: finished checkpoints go to the uploader, an end to come ends it in good order.
+"""Supervises the running command: finished checkpoints go to the uploader, a notice ends the command in order.
 
-On a notice that leaves time to save (spot, the end of the capacity, the scheduler's signal, a cancel): the job's other
-nodes are told, this node is drained if it is the one that goes, the ranks are asked to save (`node.shutdown`), and what
-is left after the grace time is ended. Where there is nothing to save any more (the command hangs, it failed on another
-node, another agent has taken over) SIGTERM comes first.
+On a notice that leaves time to save (spot, end of the capacity, scheduler signal, cancel) the agent tells the other
+nodes, drains this node if it goes, asks the ranks to save (`node.shutdown`) and ends what is left after the grace time.
+Where there is nothing to save (a hung command, a failure on another node, another owner) SIGTERM comes first.
 """
 
 import time

@@ -75,8 +75,10 @@ class EmbeddedServer:
             if self._server.poll() is not None:
                 if self._server.returncode == PORT_TAKEN:
                     why = self.end_of_log().splitlines()[-1]
-                    raise ImpossibleError(why, hint="name another port, or none: any that is free is taken")
-                raise AwsError(f"the embedded AWS ended by itself: {self.end_of_log()}")
+                    raise ImpossibleError(
+                        why, hint="set another port, or leave it out: the sandbox then uses a free port"
+                    )
+                raise AwsError(f"the embedded AWS ended unexpectedly: {self.end_of_log()}")
             time.sleep(_LOOK_S)
         raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
 
@@ -119,7 +121,7 @@ class EmbeddedServer:
         if self._log.closed:
             return ""
         text = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
-        return "\n".join(text.splitlines()[-_LOG_LINES:]) or "nothing in its log"
+        return "\n".join(text.splitlines()[-_LOG_LINES:]) or "its log is empty"
 
 
 def link_of(mark: str) -> Path:

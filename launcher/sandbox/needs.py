@@ -20,7 +20,9 @@ def refuse_unless_possible() -> None:
         hint = (
             "run it on Linux, or in a Linux container; plan, quote, render, deploy and launch into AWS need none of it"
         )
-        raise ImpossibleError("the sandbox finds its processes through /proc, and there is none here", hint=hint)
+        raise ImpossibleError(
+            "the sandbox finds its processes through /proc, which this system does not have", hint=hint
+        )
     absent = [name for name in PACKAGES if find_spec(name) is None]
     if absent:
         message = f"the sandbox needs packages that are not installed: {', '.join(absent)}"

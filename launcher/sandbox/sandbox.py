@@ -97,10 +97,10 @@ def not_emulated(
     for resource in [resource for resource in resources_of(ledger) if stacks is None or resource.stack in stacks]:
         if resource.model == "nothing":
             types.add((resource.type, resource.reason))
-        types.update((f"{resource.type}.{name}", "accepted and not looked at") for name in resource.ignored)
-    types.update((f"call to {action}", "no such API here") for action in ledger["actions"])
+        types.update((f"{resource.type}.{name}", "accepted but not evaluated") for name in resource.ignored)
+    types.update((f"call to {action}", "the sandbox does not emulate this API") for action in ledger["actions"])
     for cluster, parts in clusters.items():
-        types.update((f"cluster {cluster}: {part}", "checked and not made") for part in parts)
+        types.update((f"cluster {cluster}: {part}", "checked but not created") for part in parts)
     return tuple(NotEmulated(name=name, reason=reason) for name, reason in sorted(types))
 
 
@@ -163,7 +163,6 @@ class Sandbox:
         return self._stays
 
     def __enter__(self) -> Self:
-        """Start it."""
         if self._stays is not None:
             return self
         self._end_on_signals()
@@ -179,7 +178,6 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.stop()
 
     @property
@@ -295,7 +293,7 @@ class Sandbox:
             zones: the availability zone id of each of its subnets, by the subnet's id.
             security_groups: ids of security groups of the VPC.
             buckets: names of buckets.
-            training_plans: that were bought; one of a name that is there already is left as it is.
+            training_plans: that were bought; one of a name that already exists is left as it is.
             cluster: a Kubernetes cluster; the same.
         """
         documents = [plan.document() for plan in training_plans]

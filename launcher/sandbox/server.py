@@ -45,10 +45,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a server is told.
-
-    `folder` is private; `short` is a short path to it; port 0 is any that is free.
-    """
+    """What a server is told. `folder` is private; `short` is a short path to it; port 0 is any that is free."""
 
     folder: Path
     short: Path
@@ -164,28 +161,27 @@ class Server:
         self._control = ControlServer(self._operations(), self.secret, self._address)
 
     def _operations(self) -> dict[str, Any]:
+        def cluster(args: Mapping[str, Any]) -> Any:
+            return self._registry.cluster(args["cluster"])
+
         return {
             "clusters": lambda _: self._registry.documents(),
             "ledger": lambda _: self._ledger.document(),
             "make_stand_ins": self._make_stand_ins,
             "behave": self._behave,
-            "arm": self._arm,
-            "recommend_rebalance": self._recommend_rebalance,
+            "arm": lambda args: cluster(args).notify(args["node"], args["action"], args["in_seconds"]),
+            "recommend_rebalance": lambda args: cluster(args).recommend_rebalance(args["node"]),
             "lose_node": self._lose_node,
             "replace_node": self._replace_node,
             "interrupt_job": lambda args: self._training.interrupt(args["name"]),
             "limit_training": self._limit_training,
-            "scheduler": self._scheduler,
+            "scheduler": lambda args: cluster(args).scheduler.environment(args["path"]),
             "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
             "jobs": self._jobs,
             "stacks": lambda _: self._stacks(),
             "end": lambda _: self._end(),
         }
-
-    def _scheduler(self, args: Mapping[str, Any]) -> dict[str, str]:
-        """What a process needs in its environment to reach a cluster's scheduler."""
-        return self._registry.cluster(args["cluster"]).scheduler.environment(args["path"])
 
     def _busy(self, args: Mapping[str, Any]) -> bool:
         with _scheduler_errors():
@@ -237,12 +233,6 @@ class Server:
     def _limit_training(self, args: Mapping[str, Any]) -> None:
         capacity = self._training.capacity
         capacity.quotas, capacity.lacking = dict(args["quotas"]), frozenset(args["lacking"])
-
-    def _arm(self, args: Mapping[str, Any]) -> str:
-        return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])
-
-    def _recommend_rebalance(self, args: Mapping[str, Any]) -> None:
-        self._registry.cluster(args["cluster"]).recommend_rebalance(args["node"])
 
     def ready(self) -> dict[str, Any]:
         """What the owner has to know."""

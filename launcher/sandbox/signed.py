@@ -74,8 +74,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
-    """What a request says of its signature."""
-
     key: str
     day: str
     region: str
@@ -94,9 +92,9 @@ def refuse_foreign(host: str, origin: str | None, *, own: bool = False) -> None:
     """
     name = urlsplit(f"//{host}").hostname or ""
     if name not in _LOCAL and not name.endswith(".localhost"):
-        raise AccessError(Refusal.PLACE, f"host {host[:100]!r}: the sandbox answers as localhost alone")
+        raise AccessError(Refusal.PLACE, f"host {host[:100]!r}: the sandbox answers only as localhost")
     if origin is not None and not (own and origin == f"http://{host}"):
-        raise AccessError(Refusal.PLACE, f"origin {origin[:100]!r}: the sandbox answers no web page")
+        raise AccessError(Refusal.PLACE, f"origin {origin[:100]!r}: the sandbox does not answer web pages")
 
 
 def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozenset()) -> AccessKey:
@@ -118,7 +116,7 @@ def check(request: Request, keys: KeyRing, *, ignored: frozenset[str] = frozense
     try:
         signed_at = datetime.strptime(claim.moment, _WHEN).replace(tzinfo=UTC)
     except ValueError:
-        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing, or is no date") from None
+        raise AccessError(Refusal.UNSIGNED, "X-Amz-Date is missing or not a date") from None
     if not claim.moment.startswith(claim.day):
         raise AccessError(Refusal.SIGNATURE, f"the credential is of {claim.day}, the request of {claim.moment}")
     signed = signed_at
@@ -174,11 +172,11 @@ def _claim(values: Mapping[str, str], moment: str, token: str) -> _Claim:
 def _key(key_id: str, token: str, keys: KeyRing) -> AccessKey:
     key = keys.find(key_id)
     if key is None:
-        raise AccessError(Refusal.KEY, f"access key {key_id[:100]} is none of this sandbox")
+        raise AccessError(Refusal.KEY, f"access key {key_id[:100]} does not belong to this sandbox")
     if not compare_digest(key.token.encode(), token.encode()):
-        raise AccessError(Refusal.SESSION, f"the session token is not that of access key {key_id}")
+        raise AccessError(Refusal.SESSION, f"the session token does not belong to access key {key_id}")
     if key.ends is not None and key.ends <= datetime.now(UTC):
-        raise AccessError(Refusal.EXPIRED, f"access key {key_id} held until {key.ends:%Y-%m-%dT%H:%M:%SZ}")
+        raise AccessError(Refusal.EXPIRED, f"access key {key_id} expired at {key.ends:%Y-%m-%dT%H:%M:%SZ}")
     return key
 
 
@@ -206,7 +204,7 @@ def _headers_signed(request: Request, claim: _Claim) -> dict[str, str]:
     # The signature holds the hash of the body, whether its header is signed or not.
     unsigned = needed - set(claim.names) - {"x-amz-content-sha256"}
     if unsigned:
-        raise AccessError(Refusal.SIGNATURE, f"headers that are not signed: {', '.join(sorted(unsigned))}")
+        raise AccessError(Refusal.SIGNATURE, f"unsigned headers: {', '.join(sorted(unsigned))}")
     return {name: request.headers.get(name, "") for name in claim.names}
 
 

@@ -111,10 +111,7 @@ def use(folder: Path, name: str) -> None:
 
 
 def place(environment: Mapping[str, str], name: str | None = None) -> Path:
-    """The file that says where a person's sandbox is; it need not exist.
-
-    `name` None: that of the current folder.
-    """
+    """The file that says where a person's sandbox is; it need not exist. `name` None: that of the current folder."""
     name = used_in(Path()) if name is None else name
     return own_folder(environment) / ("sandbox.json" if name == DEFAULT else f"sandbox-{name}.json")
 
@@ -164,8 +161,8 @@ def start(
             _end_rest(environment, path)
         else:
             raise ImpossibleError(
-                f"the sandbox {name} runs already, since {existing.since}: http://localhost:{existing.port}",
-                hint="slipway sandbox status shows it, slipway sandbox stop ends it; --name starts another",
+                f"the sandbox {name} is already running, since {existing.since}: http://localhost:{existing.port}",
+                hint="show it: slipway sandbox status; end it: slipway sandbox stop; start another one: --name",
             )
         server = EmbeddedServer(mark=mark, port=port, with_slurm=with_slurm)
         try:
@@ -214,7 +211,7 @@ def _end_rest(environment: Mapping[str, str], path: Path) -> StayingSandbox | No
     # The keeper does the same, where it was not killed itself.
     remaining = processes.end(lambda: processes.with_descendants(processes.marked(processes.MARK, sandbox.mark)))
     if remaining:
-        raise AwsError(f"the sandbox does not end; its processes: {', '.join(map(str, sorted(remaining)))}")
+        raise AwsError(f"the sandbox did not end; remaining processes: {', '.join(map(str, sorted(remaining)))}")
     remove([Path(sandbox.folder), link_of(sandbox.mark)])
     path.unlink(missing_ok=True)
     # Remove what commands have read as the prices of a sandbox: its port may be another one's tomorrow

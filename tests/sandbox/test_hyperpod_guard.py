@@ -227,7 +227,7 @@ class TestInOrder:
         assert {node.instance_id for node in pod.box.nodes(CLUSTER)} == pod.workers()
         pod.start_fleet(2)
         assert pod.counts()["workers"] == (2, 2)
-        with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at first"):
+        with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at its start"):
             pod.start_fleet(5)
 
     def test_instances_are_deleted_one_by_one_but_for_the_controller(self, pod):

@@ -95,8 +95,8 @@ class TestJobs:
     @pytest.mark.parametrize(
         "options, told",
         [
-            (("--nodes=3",), "asks for 3 nodes, there are 2"),
-            (("--partition=cpu",), "there are 0"),
+            (("--nodes=3",), "requests 3 nodes, available: 2"),
+            (("--partition=cpu",), "available: 0"),
             (("--array=1-2",), "--array"),
         ],
     )

@@ -60,7 +60,7 @@ def test_what_waits_and_what_is_refused_say_why(slurm, folder, tmp_path):
     (tmp_path / "all.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\nsleep 600\n")
     assert slurm.shell.run(f"cd {tmp_path} && sbatch --parsable all.sh").code == 0
     place = folder("true")
-    with pytest.raises(SchedulerError, match=r"sbatch refuses the job: sbatch: error: .* there are 0"):
+    with pytest.raises(SchedulerError, match=r"sbatch refuses the job: sbatch: error: .* available: 0"):
         slurm.submit("team-3", place, "job.sbatch", partition="cpu")
     job = slurm.submit("team-3", place, "job.sbatch", partition="gpu")
     assert (slurm.facts(job).state, slurm.facts(job).reason) == (JobState.PENDING, "Resources")
@@ -77,8 +77,8 @@ def test_what_is_not_there_is_not_found(slurm, folder):
     "command, told",
     [
         ("squeue --long", "unrecognized option '--long'"),
-        ("squeue", "prints job ids alone"),
-        ("sbatch --parsable", "one batch script is taken, got: none"),
+        ("squeue", "prints only job ids"),
+        ("sbatch --parsable", "sbatch needs exactly one batch script, got: none"),
         ("scontrol update partition=x", "cannot update partition"),
         ("scancel --user=ada 1", "unrecognized option '--user'"),
         ("sacct", "accounting storage is disabled"),

@@ -77,7 +77,7 @@ class TestQuestions:
 
     def test_where_processes_cannot_be_found_nothing_is_started(self, monkeypatch, tmp_path):
         monkeypatch.setattr("launcher.sandbox.processes._PROC", tmp_path)
-        with pytest.raises(ImpossibleError, match="there is none here"):
+        with pytest.raises(ImpossibleError, match="which this system does not have"):
             Sandbox()
 
     def test_an_unknown_scheduler(self):

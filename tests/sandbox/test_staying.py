@@ -86,7 +86,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
     assert document["endpoint"] == first.endpoint
 
-    with pytest.raises(ImpossibleError, match="runs already"):
+    with pytest.raises(ImpossibleError, match="is already running"):
         staying.start(own)
     assert left_of(found)
 
@@ -149,7 +149,7 @@ def test_a_folder_has_its_own_where_it_names_one(own, tmp_path):
         assert "this folder uses the sandbox mine" in shared.stdout
         assert asked(theirs)["endpoint"] == asked(mine)["endpoint"]
         again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own)
-        assert (again.returncode, "mine runs already" in again.stderr) == (5, True)
+        assert (again.returncode, "mine is already running" in again.stderr) == (5, True)
         # A third folder has none to end, and ends nobody else's.
         assert slipway("sandbox", "stop", folder=third, environment=own).returncode == 5
         assert slipway("sandbox", "stop", folder=theirs, environment=own).returncode == 0
@@ -176,7 +176,7 @@ def test_two_that_start_at_once_get_one(own):
     found = staying.find(own)
     assert found is not None
     assert found.mark in outcomes
-    assert sum("runs already" in outcome for outcome in outcomes) == 1
+    assert sum("is already running" in outcome for outcome in outcomes) == 1
 
 
 def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):

@@ -1,8 +1,8 @@
-"""All nodes of a job go on from the same checkpoint.
+"""All nodes of a job resume from the same checkpoint.
 
-Every node looks for the newest whole checkpoint by itself. Should one of them not be able to use it (an object damaged
-on its way, a commit that came between two looks), all take the newest that every node can use. The first node collects
-what each has restored, up the tree of `gathering`, and says when all are alike; the others listen to it alone.
+Each node looks for the newest whole checkpoint. If one node cannot use it (a damaged object, a commit between two
+looks), all nodes take the newest one that every node can use. The first node collects the restored steps through the
+tree of `gathering` and announces when all are equal.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""What lies in the checkpoint folder of a job and is not known to be in the store: moved, named, removed only for room.
+"""Checkpoint files that are not known to be in the store: they are moved aside, named, and removed only to make room.
 
-A job's folder on the node keeps it in `aside/<run>/` once another run uses the folder or another job starts on the
-node. A later attempt of the same run gets it back where it was: a framework that looks there resumes by itself.
+They lie in `aside/<run>/` of the job's folder once another run uses the folder. A later attempt of the same run gets
+them back in place, so that a framework that looks there resumes by itself.
 """
 
 import contextlib
@@ -24,7 +24,6 @@ class Leftover:
     run: str
 
     def __str__(self) -> str:
-        """As a person is told of it."""
         size = f"{self.bytes / 1e9:.1f} GB" if self.bytes >= 10**8 else f"{self.bytes:,} bytes"
         return f"{self.path} of run {self.run} ({size})"
 

@@ -1,15 +1,13 @@
-"""Who writes the checkpoints of one prefix: one agent at a time.
+"""One agent at a time writes the checkpoints of a prefix; `claim.json` names the owner.
 
-An agent may outlive its job's attempt (a node that the scheduler lost sight of), and two jobs may be pointed at one
-prefix by mistake. No two agents share a key but the commit's, so they could not mix their files; but one could tag as
-superseded what the other has just referred to, and a job could go on from another one's weights. So the prefix has an
-owner, named in `claim.json`:
+An agent can outlive its attempt (a node that the scheduler lost), and two jobs can have the same prefix by mistake. One
+could then tag as superseded what the other refers to, or resume from the other's weights.
 
-- A later attempt of the same run takes over at once; the earlier one sees that before its next commit and ends.
-- Of two runs the one that is there wins: the other is refused while the owner gives signs of life (a beat a minute). It
-  may take over when there was none for three minutes, or when the owner has said that it is done.
+- A later attempt of the same run takes over at once; the earlier one notices before its next commit and ends.
+- Another run is refused while the owner beats (once a minute). It takes over after three minutes without a beat, or
+  when the owner has released the claim.
 
-Conditional writes decide between two that come at the same instant.
+Conditional writes decide between agents that come at the same instant.
 """
 
 import json

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, RetainedCheckpoint, kept
+from launcher.agent.checkpoint.retention import LATER_VERSION, Judge, RetainedCheckpoint, retained
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
 from launcher.agent.events import utc_now
@@ -111,9 +111,9 @@ def judge(store: Store) -> Judge:
     """What retention asks of a step that an earlier life left."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        retained = [kept(retained) for retained in whole_checkpoints(store, step, sizes)[0]]
+        readable = [retained(manifest) for manifest in whole_checkpoints(store, step, sizes)[0]]
         keys = manifests.commit_keys(step, sizes)
-        return [*retained, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
+        return [*readable, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
 
     return stored
 

@@ -1,9 +1,8 @@
-"""Before the commit every node looks once more: is its part still what it was when it was finished?
+"""Before the commit, every node checks that its part is still what it was when it was finished.
 
-The first node sees that all parts are in the store and asks, in its own state: a number and the step. Every other node
-holds the folder it has sent against what it held then, and answers yes or no; the answers come up the tree. A no, and
-the checkpoint is dropped. A node that has ended or is gone changes nothing any more and is not waited for, and one that
-beats but does not answer for half a minute only so long.
+When all parts are in the store, the first node publishes a question: a number and the step. Every other node compares
+the folder that it sent with its record and answers yes or no, up the tree. A no drops the checkpoint. Nodes that have
+ended or are lost are not waited for; a node that beats without an answer is waited for 30 seconds.
 """
 
 import itertools

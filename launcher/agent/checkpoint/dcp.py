@@ -1,11 +1,8 @@
-"""PyTorch distributed checkpoints that the trainer writes straight to the store, without the agent between.
+"""PyTorch distributed checkpoints that the trainer writes straight to the store.
 
-The ranks put their shards below `<uri>/step-N/` (or `checkpoint-N`; leading zeros are allowed), and the coordinator
-puts `.metadata` there last: without it there is no checkpoint. That alone does not prove one: a shard may have been
-lost since. So the shards that `.metadata` names are looked for, each in its size. Nothing is downloaded.
-
-What the agent does beside that is what it does for folders: it tells the trainer where to go on from, tags what is
-superseded and never the newest whole one, and signals.
+The ranks put their shards below `<uri>/step-N/` (or `checkpoint-N`; leading zeros are allowed); the coordinator puts
+`.metadata` there last. A checkpoint is whole when every shard that `.metadata` names is there in its size. Nothing is
+downloaded. Resume path, tagging and signals are those of folders.
 """
 
 import threading
@@ -135,18 +132,17 @@ def judge(store: Store) -> Judge:
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = whole_dcp(store, step, folder, sizes)
-        return [*([] if checkpoint is None else [kept(checkpoint)]), *by_agents(step, folder, sizes)]
+        return [*([] if checkpoint is None else [retained(checkpoint)]), *by_agents(step, folder, sizes)]
 
     return stored
 
 
-def kept(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
+def retained(checkpoint: DcpCheckpoint) -> RetainedCheckpoint:
     """A checkpoint that stays; one of PyTorch's needs nothing outside its own folder."""
     return RetainedCheckpoint(step=checkpoint.step, needs=frozenset(), layouts=frozenset({_WRITTEN_BY_TRAINER}))
 
 
 def _sizes(store: Store, folders: list[str]) -> dict[str, int]:
-    """The size of every object of some folders, by key."""
     return {key: size for name in folders for key, size in store.sizes(f"{name}/").items()}
 
 
@@ -181,7 +177,7 @@ class DcpWatch(threading.Thread):
     def run(self) -> None:
         """Look now and then."""
         while not self._over.wait(_POLL_S):
-            if not self._look():
+            if not self._check():
                 return
 
     def finish(self) -> None:
@@ -190,10 +186,10 @@ class DcpWatch(threading.Thread):
         if self.is_alive():
             self.join()
         deadline = time.monotonic() + _LAST_LOOK_S
-        while not self._look() and self._trouble and time.monotonic() < deadline:
+        while not self._check() and self._trouble and time.monotonic() < deadline:
             time.sleep(1.0)
 
-    def _look(self) -> bool:
+    def _check(self) -> bool:
         try:
             self._claim.check()
             names = [(step, name) for name in self._store.folders() if (step := step_of_folder(name)) is not None]
@@ -203,7 +199,7 @@ class DcpWatch(threading.Thread):
                 if checkpoint is not None:
                     self._newest = step
                     self._log.append("checkpoint-uploaded", step=step, bytes=checkpoint.bytes, files=checkpoint.shards)
-                    self._tagging.retention.committed(kept(checkpoint))
+                    self._tagging.retention.committed(retained(checkpoint))
                     self._tagging.wake()
         except TakenOverError as error:
             self._on_taken_over(str(error))

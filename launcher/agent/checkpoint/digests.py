@@ -1,7 +1,6 @@
-"""What finished folders hold, read as soon as they are finished: the SHA-256 of every file, each read once.
+"""The SHA-256 of every file of a finished folder, read once, as soon as the folder is finished.
 
-An upload needs the hashes anyway. The thread here does not wait for an upload's turn: by its hashes alone the next
-agent on the node believes a folder that never came into the store.
+An upload needs the hashes anyway; with them the next agent on the node trusts a folder that was never uploaded.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""The results of a run: files that the plan names, brought to the store when the command has ended.
+"""The results of a run: files that the plan names, uploaded when the command has ended.
 
-`outputs/RUN/manifest.json` below the plan's place in the store is written last, and names every file with its object. A
-later attempt of the run replaces it: files that have not changed keep their objects, the others are tagged superseded.
+`outputs/RUN/manifest.json` below the plan's place is written last and names every file with its object. A later attempt
+of the run replaces it: unchanged files keep their objects, the others are tagged as superseded.
 """
 
 import secrets
@@ -39,7 +39,7 @@ class Outputs:
             Why the outputs are not in the store; empty if they are.
         """
         begun = time.monotonic()
-        files = self._found(paths)
+        files = self._files(paths)
         if not files:
             return ""
         timer = threading.Timer(max(0.0, deadline - begun), self._store.cancel)
@@ -72,7 +72,7 @@ class Outputs:
         self._log.append("outputs-not-stored", reason=reason)
         return reason
 
-    def _found(self, paths: Mapping[str, Path]) -> dict[str, Path]:
+    def _files(self, paths: Mapping[str, Path]) -> dict[str, Path]:
         files: dict[str, Path] = {}
         for name, path in paths.items():
             try:

@@ -1,8 +1,8 @@
-"""Checkpoints that the trainer keeps in a place of its own (`checkpoint.mode: own`): looked at, never touched.
+"""Checkpoints that the trainer keeps in its own place (`checkpoint.mode: own`): reported, never changed.
 
-The first node looks at the place, a folder or a prefix in S3. A checkpoint that `layouts` knows is reported by its step
-once its framework's marker or tracker is there and nothing of it has changed for ten seconds, or once a newer one is
-there. Of other files only that they were written is reported. Silence is reported too.
+The first node looks at the place, a folder or a prefix in S3. A checkpoint of a known layout is reported when its
+framework's marker or tracker is there and nothing has changed for 10 seconds, or when a newer one is there. Other files
+and silence are reported as such.
 """
 
 import threading
@@ -72,7 +72,7 @@ class _Prefix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Snapshot:
     """The newest checkpoint of a layout, older steps ascending, and its files; without a layout, all files."""
 
     layout: Layout | None = None
@@ -113,7 +113,6 @@ class OwnWatch(threading.Thread):
         timeout_s: float,
         moved: Callable[[], None],
     ) -> None:
-        """Prepare the thread, and say what is there."""
         super().__init__(name="own-watch", daemon=True)
         self._uri, self._log, self._layouts, self._moved = uri, log, layouts, moved
         self._place = place_of(uri, timeout_s=timeout_s)
@@ -123,9 +122,9 @@ class OwnWatch(threading.Thread):
         self._trouble = ""
         self._silent = False
         self._changed_at = time.monotonic()
-        self._last = self._found_at_the_start()
-        self._told_step = -1 if self._last.step is None else self._last.step
-        self._told_stamps = self._last.stamps
+        self._last = self._first_snapshot()
+        self._reported_step = -1 if self._last.step is None else self._last.step
+        self._reported_stamps = self._last.stamps
         if self.newest_step is None:
             log.append("nothing-restored")
         else:
@@ -134,71 +133,70 @@ class OwnWatch(threading.Thread):
     @property
     def newest_step(self) -> int | None:
         """The newest step that is known of."""
-        return None if self._told_step < 0 else self._told_step
+        return None if self._reported_step < 0 else self._reported_step
 
     def run(self) -> None:
         """Look now and then."""
         while not self._over.wait(self._look_s):
-            self._look()
+            self._check()
 
     def finish(self, *, clean: bool) -> None:
         """End the thread and look for the last time; `clean`: the command completed, so what it wrote is whole."""
         self._over.set()
         if self.is_alive():
             self.join()
-        self._look(ended=True, clean=clean)
+        self._check(ended=True, clean=clean)
 
-    def _look(self, *, ended: bool = False, clean: bool = False) -> None:
+    def _check(self, *, ended: bool = False, clean: bool = False) -> None:
         now = time.monotonic()
         try:
-            look = self._found()
+            snapshot = self._snapshot()
         except StoreError as error:
             if str(error) != self._trouble:
                 self._log.append("store-trouble", error=str(error))
             self._trouble = str(error)
             return
         self._trouble = ""
-        if look != self._last:
-            self._last, self._changed_at, self._silent = look, now, False
+        if snapshot != self._last:
+            self._last, self._changed_at, self._silent = snapshot, now, False
             self._moved()
-        has_evidence = look.layout is not None and look.layout.has_evidence
-        self._report(look, quiet=clean or (ended and has_evidence) or now - self._changed_at >= QUIET_S)
+        has_evidence = snapshot.layout is not None and snapshot.layout.has_evidence
+        self._report(snapshot, quiet=clean or (ended and has_evidence) or now - self._changed_at >= QUIET_S)
         silent_s = now - self._changed_at
         if not ended and not self._silent and silent_s >= self._patience_s:
             self._silent = True
             newest = "" if self.newest_step is None else f"; the newest is step {self.newest_step}"
             self._log.append(NO_CHECKPOINT, reason=f"nothing was written to {self._uri} for {silent_s:.0f} s{newest}")
 
-    def _report(self, look: _Look, *, quiet: bool) -> None:
-        if look.layout is None:
-            if quiet and look.stamps and look.stamps != self._told_stamps:
-                self._told_stamps = look.stamps
-                self._log.append(WRITTEN, files=len(look.stamps), reason=f"to {self._uri}; {_UNKNOWN_LAYOUT}")
+    def _report(self, snapshot: _Snapshot, *, quiet: bool) -> None:
+        if snapshot.layout is None:
+            if quiet and snapshot.stamps and snapshot.stamps != self._reported_stamps:
+                self._reported_stamps = snapshot.stamps
+                self._log.append(WRITTEN, files=len(snapshot.stamps), reason=f"to {self._uri}; {_UNKNOWN_LAYOUT}")
             return
         # One that is followed by a newer one is finished, however short the time between two looks is.
-        for step in (*look.older, look.step if quiet else None):
-            if step is not None and step > self._told_step:
-                self._told_step = step
-                self._log.append("checkpoint-uploaded", step=step, layout=look.layout.layout, source="own")
+        for step in (*snapshot.older, snapshot.step if quiet else None):
+            if step is not None and step > self._reported_step:
+                self._reported_step = step
+                self._log.append("checkpoint-uploaded", step=step, layout=snapshot.layout.layout, source="own")
 
-    def _found_at_the_start(self) -> _Look:
+    def _first_snapshot(self) -> _Snapshot:
         try:
-            return self._found()
+            return self._snapshot()
         except StoreError as error:
             if error.permanent or error.missing:
                 raise
             self._log.append("store-trouble", error=str(error))
-            return _Look(stamps={})
+            return _Snapshot(stamps={})
 
-    def _found(self) -> _Look:
+    def _snapshot(self) -> _Snapshot:
         """The newest checkpoint there; of several layouts that fit, one with its tracker or marker comes first."""
         listed = self._layouts.listed(self._place.names)
-        looks = [look for row in self._layouts.rows if (look := self._newest(row, listed)) is not None]
-        looks.sort(key=lambda look: look.layout is not None and not look.layout.has_evidence)
-        return looks[0] if looks else _Look(stamps=self._place.stamps(""))
+        snapshots = [snapshot for row in self._layouts.rows if (snapshot := self._newest(row, listed)) is not None]
+        snapshots.sort(key=lambda snapshot: snapshot.layout is not None and not snapshot.layout.has_evidence)
+        return snapshots[0] if snapshots else _Snapshot(stamps=self._place.stamps(""))
 
-    def _newest(self, row: Layout, listed: list[str]) -> _Look | None:
-        """The newest checkpoint of one line of the table."""
+    def _newest(self, row: Layout, listed: list[str]) -> _Snapshot | None:
         steps: dict[int, list[str]] = {}
         for name in listed:
             if (step := row.step_of(name)) is not None:
@@ -214,7 +212,7 @@ class OwnWatch(threading.Thread):
             unfinished = row.unless and any(row.unless.format(name=name) in listed for name in steps[step])
             if not (lacking or unfinished) and stamps:
                 files = {f"{name}/{key}": stamp for (name, key), stamp in stamps.items()}
-                return _Look(layout=row, step=step, older=tuple(descending[:number:-1]), stamps=files)
+                return _Snapshot(layout=row, step=step, older=tuple(descending[:number:-1]), stamps=files)
         return None
 
 

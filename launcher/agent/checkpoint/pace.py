@@ -1,12 +1,12 @@
-"""What saving costs here, and how often to save: an interval that follows the cost.
+"""The checkpoint interval, which follows the measured cost of a checkpoint.
 
-The job begins with the interval that its quote was made with, which rests on an assumed write time. The real one is
-measured, and Daly's optimum for it written to the file that the trainer reads again and again
-(SLIPWAY_CHECKPOINT_INTERVAL_FILE). An interval shorter than an upload would only make a queue, so it is not shorter.
+A job starts with the interval of its quote, which assumes a write time. The agent measures the write time and writes
+Daly's optimum for it to SLIPWAY_CHECKPOINT_INTERVAL_FILE, which the trainer reads again and again. The interval is
+never shorter than an upload.
 
 Every checkpoint that is whole in the store adds a line to the metrics: `checkpoint_step`, `checkpoint_seconds` (to
-write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer that knows how long its work waited may say
-so itself, as `checkpoint_seconds` in a line of its own; that then counts.
+write it on the node), `upload_seconds`, `checkpoint_bytes`. A trainer may write its own `checkpoint_seconds`, which
+then counts.
 """
 
 import statistics

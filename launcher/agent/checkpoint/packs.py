@@ -1,11 +1,9 @@
-"""Many small files as a few objects: packs.
+"""Packs: many small files in a few objects.
 
-A request a file would make 50,000 files of a kilobyte take minutes. Where a node's part of a checkpoint has more than
-1,000 files below 256 KiB, these go into packs of up to 8 MiB: their contents one after another, in the order of their
-paths, and nothing else. The manifest lists every file as ever, with the pack's key and the offset at which it begins;
-every byte of a pack belongs to one file, whose SHA-256 stands there too. All other files stay objects of their own.
-
-A pack of which nothing changed since the newest whole checkpoint is pointed to and not sent again.
+A request per file would take minutes for 50,000 files of 1 KiB. Where a node's part has more than 1,000 files below 256
+KiB, they go into packs of up to 8 MiB: the contents one after another in the order of their paths, and nothing else.
+The manifest lists every file with its SHA-256, the pack's key and its offset. A pack in which nothing changed since the
+newest whole checkpoint is not sent again.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,16 +1,13 @@
-"""When is a checkpoint of several nodes whole? When every node that writes checkpoints has sent its part.
+"""A checkpoint of several nodes is whole when every node that writes checkpoints has sent its part.
 
-Many trainers write from the first rank alone, others write a shard on every node, and nothing says beforehand which
-kind a command is. So a node counts as one that writes none only when there is proof: in this attempt nothing was ever
-seen in its checkpoint folder, under whatever name, and
+Some trainers write only on the first rank, others on every node, and nothing announces which. A node counts as writing
+none only with proof: in this attempt nothing was ever seen in its checkpoint folder, and
 
-- the first node has finished a later checkpoint: ranks train in step, so the other one has come past this step as well;
-  or
-- the command on the other node has ended by itself with exit code 0; or
-- it was found out already, for an earlier checkpoint of the run.
+- the first node has finished a later checkpoint (ranks train in step, so this node is past the step too), or
+- its command has ended with exit code 0, or
+- that was already known for an earlier checkpoint of the run.
 
-A node that has written something, or of which nothing is known, is waited for; one whose command has ended says with
-which checkpoint, and for what is newer nobody waits any more.
+Other nodes are waited for. A node whose command has ended announces its last checkpoint; newer ones are not waited for.
 """
 
 import time

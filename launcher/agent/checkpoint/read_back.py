@@ -1,7 +1,7 @@
-"""Reads the first checkpoint that is whole in the store back once, to time it: a spike ends before it ever resumes.
+"""Reads the first whole checkpoint back from the store once, to time it: a spike ends before it resumes.
 
-`SLIPWAY_READ_BACK=1` in the job's environment asks for it. The first checkpoint is then wanted at once, so that a job
-of minutes has one whatever its interval is. What is read goes into a folder of its own and is removed.
+`SLIPWAY_READ_BACK=1` in the job's environment enables it. The first checkpoint is then requested at once, whatever the
+interval; what is read goes into a separate folder and is removed.
 """
 
 import shutil

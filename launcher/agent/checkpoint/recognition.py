@@ -20,14 +20,11 @@ class Recognition:
     """Counts how long a trainer goes without a checkpoint, and tells it once."""
 
     def __init__(self, folder: Path, *, interval_s: float, tell: Callable[[str, str], None]) -> None:
-        """Nothing has been seen.
-
-        What is in the folder now was not written by this attempt.
-        """
+        """Nothing has been seen. What is in the folder now was not written by this attempt."""
         self._there = {path.name: _stamp(path) for path in _entries(folder)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
-        self._tell = tell
+        self._report = tell
         self._begun_at: float | None = None
         self._changed_at: float | None = None
         self._told: set[str] = set()
@@ -62,7 +59,7 @@ class Recognition:
     def _once(self, event: str, reason: str) -> None:
         if event not in self._told:
             self._told.add(event)
-            self._tell(event, reason)
+            self._report(event, reason)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -1,15 +1,12 @@
-"""Keeping the newest K checkpoints: everything older is tagged, and the bucket's lifecycle rule expires what is tagged.
+"""The newest K checkpoints are kept; older ones are tagged, and the bucket's lifecycle rule expires what is tagged.
 
-Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can. The newest whole checkpoint is
-never tagged, and nothing that it points to. Why a tag an object, and no rule a prefix: docs/decisions/0005.
+Nothing is deleted here: a lifecycle rule cannot express "never the newest", a tag can (docs/decisions/0005). The newest
+whole checkpoint, and what it points to, is never tagged. Only a newer checkpoint of the same layout supersedes one;
+checkpoints of other layouts and the objects that they need are left alone.
 
-Only a newer checkpoint of the same layout supersedes one: steps of different layouts are never compared. A step that
-holds a whole checkpoint of another layout is left as it is, and so are the objects that this checkpoint needs.
-
-Here is what is superseded; `tagging` does it. A look lists the folders of the steps, and of each step that is
-superseded and not done with its objects: the requests follow what there is to tag, not what the store holds. A step in
-which a look has found nothing left to tag is done with, but for what newer ones share with it; `superseded.json`
-remembers that over the lives of the job.
+This module finds what is superseded, `tagging` tags it. A look lists the folders of the steps and the objects of those
+that are superseded and not done, so the requests follow what there is to tag, not what the store holds.
+`superseded.json` remembers the steps that are done over the attempts of the job.
 """
 
 import json
@@ -53,7 +50,7 @@ Judge = Callable[[int, str, dict[str, int]], list[RetainedCheckpoint]]
 """From step, folder and the sizes of objects by key: the step's whole checkpoints, the one written last first."""
 
 
-def kept(manifest: Manifest) -> RetainedCheckpoint:
+def retained(manifest: Manifest) -> RetainedCheckpoint:
     """A checkpoint that the agent made."""
     needs = frozenset(file.key for file in manifest.files)
     return RetainedCheckpoint(step=manifest.step, needs=needs, layouts=keys_of(manifest))
@@ -63,10 +60,7 @@ class Retention:
     """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
 
     def __init__(self, store: Store, *, keep: int, judge: Judge, newest: RetainedCheckpoint | None = None) -> None:
-        """Keep the policy.
-
-        `keep` is at least 1; this life goes on from `newest`.
-        """
+        """Keep the policy. `keep` is at least 1; this life goes on from `newest`."""
         self._store = store
         self._keep = keep
         self._judge = judge

@@ -1,8 +1,8 @@
-"""On the other nodes: the checkpoints that the trainer has removed from the first one.
+"""Removes from the other nodes the checkpoints that the trainer has removed from the first one.
 
-In most frameworks rank 0 alone removes old checkpoints (transformers 5.23.0 trainer.py:3415, torchtitan
-components/checkpoint/base.py:266), and the shards of the other nodes stay on their disks. The first node says which
-checkpoints are in the store, superseded by a newer one there, and gone from its folder; the others remove theirs.
+In most frameworks only rank 0 removes old checkpoints (transformers 5.23.0 trainer.py:3415, torchtitan
+components/checkpoint/base.py:266), and the shards of other nodes stay on their disks. The first node announces which
+checkpoints are stored, superseded and gone from its folder; the others remove theirs.
 """
 
 import os

@@ -139,7 +139,6 @@ class Scratch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of the folder."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -401,7 +400,6 @@ def _stored(root: Path) -> Stored:
 
 
 def _paths(unsent: list[UnsentCheckpoint]) -> set[Path]:
-    """All files and folders of the only copies."""
     return {path for checkpoint in unsent for path in checkpoint.paths or (checkpoint.path,)}
 
 

@@ -1,8 +1,7 @@
-"""The thread that tags what is superseded, beside the uploads: several requests at once, and none after a notice.
+"""The thread that tags superseded objects beside the uploads: several requests at once, none after a notice.
 
-The first node finds out what is superseded, for it alone commits. Of much it leaves a part to the other nodes, whose
-threads wait for that (`sheets`). What is not tagged when it is stopped, the next life of the job tags: `retention`
-looks at the store, not at a list.
+Only the first node commits, so it finds what is superseded. It shares long lists with the other nodes (`sheets`). What
+is not tagged when the thread stops is tagged by the next attempt: `retention` looks at the store, not at a list.
 """
 
 import contextlib
@@ -37,7 +36,6 @@ class Tags:
     """Sets tags until it is stopped."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing is tagged yet."""
         self._store = store
         self.stopped = threading.Event()
 
@@ -134,7 +132,7 @@ def parse(text: str, slot: int) -> TagPart | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Out:
+class _HandedOut:
     sheet: TagPart
     part: int
     since: float
@@ -149,7 +147,7 @@ class TagParts:
         self._owner = owner
         self._number = 0
         self._next = 0
-        self._out: list[_Out] = []
+        self._out: list[_HandedOut] = []
         self._ask_at = 0.0
 
     @property
@@ -176,7 +174,7 @@ class TagParts:
             own = tuple(keys[share * (slot + 1) : share * (slot + 2)])
             sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=own)
             self._store.write_text(sheet.key, sheet.to_json())
-            self._out.append(_Out(sheet=sheet, part=part, since=time.monotonic()))
+            self._out.append(_HandedOut(sheet=sheet, part=part, since=time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         self._peers.say(tagging=[self._number, takers])
         return keys[:share]
@@ -274,7 +272,7 @@ class Tagging(threading.Thread):
         self._part = peers.part
         self._tags = Tags(store)
         self._sheets = TagParts(store, peers, owner=claim.token)
-        self._hand = TagWorker(store, peers)
+        self._worker = TagWorker(store, peers)
         self._changed = threading.Condition()
         self._wanted = False
         self._no_more = False
@@ -311,7 +309,7 @@ class Tagging(threading.Thread):
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread, on Linux
         if self._part > 0:
-            self._lend_a_hand()
+            self._tag_for_the_first()
             return
         while self._waited():
             try:
@@ -326,7 +324,6 @@ class Tagging(threading.Thread):
                 self.wake()
 
     def _paused(self, *, permanent: bool) -> bool:
-        """Wait before the next try; whether there is to be one."""
         with self._changed:
             if self._no_more and permanent:
                 return False
@@ -382,11 +379,11 @@ class Tagging(threading.Thread):
         for key in self._tags.put(keys, check=self._claim.check):
             self.retention.tagged(key)
 
-    def _lend_a_hand(self) -> None:
+    def _tag_for_the_first(self) -> None:
         """On another node than the first: tag what that one has left to it, until the job ends."""
         while not self._tags.stopped.wait(_LOOK_S) and not self._no_more:
             try:
-                sheet = self._hand.take()
+                sheet = self._worker.take()
                 if sheet is not None:
                     self._tag_sheet(sheet)
             except TakenOverError:
@@ -397,7 +394,7 @@ class Tagging(threading.Thread):
     def _tag_sheet(self, sheet: TagPart) -> None:
         tagged = list(self._tags.put(sheet.keys, check=lambda: self._claim.check_holder(sheet.owner)))
         if len(tagged) == len(sheet.keys):
-            self._hand.give_back(sheet)
+            self._worker.give_back(sheet)
 
 
 def protect(store: Store, keys: Iterable[str]) -> None:

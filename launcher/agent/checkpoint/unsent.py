@@ -1,8 +1,7 @@
-"""What is finished on a node and not in the store: the only copy there is, which nobody removes before its commit.
+"""Finished checkpoints that are not in the store: the only copies, which are not removed before their commit.
 
-The agent writes down every finished checkpoint (`finished.json`), because a look at a folder cannot tell, and crosses
-it out when it, or a newer one, is whole in the store. What stands there at the next start is taken over, or kept and
-named.
+The agent records every finished checkpoint in `finished.json` and deletes the entry when it, or a newer one, is whole
+in the store. At the next start the agent resumes from the entries, or keeps and names them.
 """
 
 import json
@@ -78,7 +77,6 @@ class UnsentCheckpoint:
     paths: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        """As a person is told of it."""
         size = f"{self.bytes / 1e9:.1f} GB" if self.bytes >= 10**8 else f"{self.bytes:,} bytes"
         return f"step {self.step} of run {self.run} in {self.path} ({size})"
 
@@ -121,7 +119,7 @@ class UnsentRecord:
 
     def rename_foreign(self, *, uri: str) -> None:
         """Give those that were to go elsewhere names of their own, so that nothing of this job takes their place."""
-        for name, entry, place in list(self._there(self._places)):
+        for name, entry, place in list(self._present(self._places)):
             if entry.uri != uri and _FOREIGN not in name:
                 new = f"{name}{_FOREIGN}{entry.run}"
                 with self._lock:
@@ -149,7 +147,7 @@ class UnsentRecord:
                 run=entry.run,
                 paths=tuple(place / part for part in entry.entries or (name,)),
             )
-            for name, entry, place in self._there(self._places)
+            for name, entry, place in self._present(self._places)
         ]
 
     def newest(self, *, uri: str, boot: str) -> tuple[str, Unsent] | None:
@@ -157,7 +155,7 @@ class UnsentRecord:
 
         Only those of `boot`, the machine's boot now, count.
         """
-        for name, entry, _ in self._there(self._places[1:]):
+        for name, entry, _ in self._present(self._places[1:]):
             hashed = entry.hashes.keys() == {file.path for file in entry.files}
             if hashed and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
                 return name, entry
@@ -173,12 +171,12 @@ class UnsentRecord:
         """Cross out what is not there any more, or not as it was."""
         with self._lock:
             before = set(self._entries)
-        missing = before - {name for name, _, _ in self._there(self._places)}
+        missing = before - {name for name, _, _ in self._present(self._places)}
         with self._lock:
             self._entries = {name: entry for name, entry in self._entries.items() if name not in missing}
             self._write()
 
-    def _there(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
+    def _present(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
         with self._lock:
             entries = sorted(self._entries.items(), key=lambda item: item[1].step_in(item[0]), reverse=True)
         for name, entry in entries:

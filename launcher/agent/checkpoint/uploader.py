@@ -13,7 +13,7 @@ from launcher.agent.checkpoint.confirmation import Answers
 from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
 from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.quorum import Quorum
-from launcher.agent.checkpoint.retention import kept
+from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, hold
 from launcher.agent.checkpoint.watch import FinishedFolder
@@ -383,7 +383,7 @@ class Uploader(threading.Thread):
         self._peers.say(whole=manifest.step)
         self._drop_below(manifest.step, NEWER)
         self._sender.remember(manifest.files)
-        self._tagging.retention.committed(kept(manifest))
+        self._tagging.retention.committed(retained(manifest))
         self._tagging.wake()
 
     def _hand_over(self, reason: str) -> None:
@@ -400,7 +400,6 @@ class Uploader(threading.Thread):
     # -------------------------------------------------------------------------------------------------------- trouble
 
     def _pause(self, step: int, error: StoreError) -> None:
-        """Report the trouble and pause before the next try."""
         with self._changed:
             pause = round(self._backoff.failed(pressing=self._hurry or self._no_more), 1)
         failures = self._backoff.failures

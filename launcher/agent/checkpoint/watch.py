@@ -1,23 +1,19 @@
-"""When is a checkpoint finished? The rules of the contract, made sound.
+"""When a checkpoint is finished.
 
-A checkpoint, which is what `layouts` says, is finished when one of these holds:
+A checkpoint (as `layouts` defines it) is finished when one of these holds:
 
 1. It was renamed into place: the kernel reported a rename to that name.
 2. It holds a file `_DONE`.
-3. Nothing in it changed for 10 seconds, and what its framework says of finished ones (a marker, a tracker) is there on
-   the first node. Without that a guess, for a trainer may pause in the middle: it holds only where rules 1 and
-   2 have never held in this run, and a folder that was taken so and changes after all is said and looked at anew.
-   Beside its marker or tracker no quiet is needed once a later checkpoint was begun: ranks begin one together, when
-   all have finished the one before (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for them before the new folder).
+3. Nothing in it changed for 10 seconds, and its framework's marker or tracker is there on the first node. Without a
+   marker this is a guess, since a trainer may pause: it counts only while rules 1 and 2 have never held in this run,
+   and a folder that changes afterwards is reported and looked at again. With a marker no quiet is needed once a later
+   checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
 
-A folder that appears under its final name may have just been begun, so a look at it alone proves nothing; where the
-kernel does not tell renames, the other two rules remain. After the command has ended nothing changes any more, and rule
-3 would call a folder finished that was torn off in the middle: then it counts only if the ten seconds had passed before
-the end, or if the command ended by itself, with exit code 0 or after it was asked to save, so that all it wrote is as
-it meant it.
+A folder under its final name may have just been begun, so one look proves nothing. After the command has ended, rule 3
+counts only if the 10 seconds had passed before the end, or if the command ended by itself (exit code 0, or after it was
+asked to save).
 
-A finished folder is reported with what it held at that moment. One that holds what cannot be stored is reported too:
-who is to store it says why it does not.
+A finished folder is reported with its content at that moment, also when it holds what cannot be stored.
 """
 
 import math

@@ -25,10 +25,7 @@ class Board(Protocol):
         """
 
     def replace(self, name: str, text: str, *, by: int) -> None:
-        """Put a text in the place of what is there.
-
-        Several nodes may write at once; the last one wins.
-        """
+        """Put a text in the place of what is there. Several nodes may write at once; the last one wins."""
 
     def remove_earlier(self) -> None:
         """Remove what earlier lives have left.

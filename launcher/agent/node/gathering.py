@@ -1,11 +1,10 @@
-"""What the nodes of a job have to say, gathered up a tree, so that nobody reads what all of them say.
+"""The states of a job's nodes, gathered up a tree, so that no node reads all files.
 
-Node K hears nodes 16 K + 1 to 16 K + 16, and says with its own state what these and those below them have said: counts,
-extremes, and a bit for each node. The first node so knows of all, and no node reads more than a few files a second,
-however many there are. Where a node has ended before those below it, the one above hears them in its place, a few at a
-time.
+Node K reads nodes 16 K + 1 to 16 K + 16 and adds what they and the nodes below them say to its own state: counts,
+extremes, and a bit per node. The first node so knows all. Where a node ended before those below it, the node above
+reads them instead, a few at a time.
 
-Ages are lengths of time, counted where they are measured and added up on the way: clocks of nodes need not agree.
+Ages are durations that each node measures and the tree adds up: clocks need not agree.
 """
 
 import math
@@ -194,14 +193,14 @@ class Listener:
         self._changed_at = dict.fromkeys(children(part, parts), now)
         self._turn = 0
         self._rounds = 1
-        self._wanted = len(self._changed_at)
+        self._to_read = len(self._changed_at)
 
     @property
     def wide(self) -> int:
         """How many nodes were to be heard at the last look."""
-        return self._wanted
+        return self._to_read
 
-    def wanted(self, most: int, now: float) -> list[int]:
+    def parts_to_read(self, most: int, now: float) -> list[int]:
         """The nodes to hear now: those directly below, and in place of one that has ended, those below it; in turns."""
         pending, parts = list(children(self._part, self._parts)), []
         while pending:
@@ -212,14 +211,14 @@ class Listener:
                 parts.append(part)
         for part in parts:
             self._changed_at.setdefault(part, now)
-        self._rounds, self._wanted = max(1, math.ceil(len(parts) / most)), len(parts)
+        self._rounds, self._to_read = max(1, math.ceil(len(parts) / most)), len(parts)
         if self._rounds == 1:
             return parts
         begin = self._turn % len(parts)
         self._turn += most
         return (parts + parts)[begin : begin + most]
 
-    def heard(self, part: int, state: dict[str, Any] | None, now: float) -> None:
+    def update(self, part: int, state: dict[str, Any] | None, now: float) -> None:
         """Take in what a node's file says; None: it cannot be read."""
         before = self._states.get(part)
         if state is None or state == before:

@@ -1,8 +1,7 @@
-"""What any node may have to tell all: one file for the job, with one notice of each source.
+"""Notices for all nodes: one file for the job, with one notice of each source.
 
-Several nodes may replace it at the same instant, and the last one wins. So whoever has told something looks whether it,
-or another notice of that source, still stands there, and tells it again. That all of a thousand nodes report the
-failure that the first one caused costs each of them one look and no word.
+Several nodes may replace the file at the same instant, and the last one wins. So a node that has published a notice
+checks that a notice of its source is still there, and publishes it again if not.
 """
 
 from collections.abc import Mapping

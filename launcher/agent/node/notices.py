@@ -87,11 +87,11 @@ class SpotWatch(threading.Thread):
         """Look until there is a notice."""
         while not self._over.is_set():
             try:
-                notice = self._look(_ACTION_PATH, lambda body, now: spot_notice(body, now=now))
+                notice = self._fetch(_ACTION_PATH, lambda body, now: spot_notice(body, now=now))
                 if notice is None and not self._recommended:
-                    notice = self._look(_REBALANCE_PATH, lambda body, _: rebalance_notice(body))
+                    notice = self._fetch(_REBALANCE_PATH, lambda body, _: rebalance_notice(body))
             except _TroubleError as error:
-                self._tell(error)
+                self._report(error)
             else:
                 if notice is not None:
                     self._on_notice(notice)
@@ -100,7 +100,7 @@ class SpotWatch(threading.Thread):
                     self._recommended = True
             self._over.wait(self._poll_s)
 
-    def _look(self, path: str, parse: Callable[[str, datetime], Notice]) -> Notice | None:
+    def _fetch(self, path: str, parse: Callable[[str, datetime], Notice]) -> Notice | None:
         """What is at a path, if anything does; it is parsed with the time that the service has."""
         try:
             if not self._token:
@@ -138,7 +138,7 @@ class SpotWatch(threading.Thread):
         finally:
             connection.close()
 
-    def _tell(self, trouble: _TroubleError) -> None:
+    def _report(self, trouble: _TroubleError) -> None:
         if trouble.kind not in self._reported:
             self._reported.add(trouble.kind)
             self._on_trouble(f"{trouble.kind}: {trouble.detail}" if trouble.detail else trouble.kind)

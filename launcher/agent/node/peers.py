@@ -1,19 +1,17 @@
 """What the agents of one job tell each other: a folder on the file system that the job's nodes share.
 
-`peers/<session>/` beside the events holds, for every life of the job,
+`peers/<session>/` beside the events holds, for every attempt of the job,
 
-    news.json      the notices, from whichever node they came (`news`)
-    part-K.json    how node K is: its beat, the checkpoint it restored, its end; what those below it say (`gathering`)
+    news.json      the notices of all nodes (`news`)
+    part-K.json    the state of node K: its beat, the checkpoint it restored, its end; what the nodes below it say
 
-The folder and not the store: it is there before the job starts (job.json is read from it), it works when S3 does not,
-and a look costs nothing. The news exist from the start and all files are replaced by a rename, so that the `open` of
-every look sees the newest one on NFS too (close-to-open consistency; a name that is not there yet may be remembered as
-missing). Beats are counted, not timed: clocks of nodes need not agree.
+The folder exists before the job starts, works without S3, and costs nothing to read. Files are replaced by a rename, so
+that each `open` sees the newest one on NFS too (close-to-open consistency); `news.json` exists from the start, since
+NFS may cache that a name is missing. Beats are counted, not timed: clocks of nodes need not agree.
 
-However many nodes there are, none does more than a few operations a second there: it reads the news and the first
-node's file once a second each and writes its own every five seconds. With others below it, it reads 32 of theirs at
-most in 2.5 s, a few of them every second, and writes its own once a second where that brought something new, else every
-2.5 s (`python -m benchmarks.many_nodes`).
+However many nodes there are, none does more than a few operations a second: it reads the news and the first node's file
+once a second and writes its own every 5 s. With nodes below it, it reads at most 32 of their files in 2.5 s and writes
+its own once a second when they changed, else every 2.5 s (`python -m benchmarks.many_nodes`).
 """
 
 import json
@@ -65,7 +63,7 @@ class Peers(threading.Thread):
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
         if place.part == 0:
             self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address()
-        self._hearing = Listener(place.part, place.parts, now=time.monotonic())
+        self._listener = Listener(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
         self._published: dict[str, Notice] = {}
@@ -96,7 +94,7 @@ class Peers(threading.Thread):
             if self.part == 0:
                 self._board.remove_earlier()
         except OSError as error:
-            self._tell(error)
+            self._report(error)
         self._first_changed_at = time.monotonic()
         self._write_state()
         self.start()
@@ -130,7 +128,7 @@ class Peers(threading.Thread):
                 node=self._place.node,
                 code=notice.code,
             )
-        self._tell_all(newest=notice.source)
+        self._publish_all(newest=notice.source)
 
     def first(self) -> dict[str, Any]:
         """What the first node last said of itself; read once a second at most."""
@@ -212,7 +210,7 @@ class Peers(threading.Thread):
             if hears and time.monotonic() >= gather_at:
                 before = self.gathered()
                 self._gather()
-                gather_at = time.monotonic() + _GATHER_S * min(1.0, self._hearing.wide / _MOST_HEARD) - _LOOK_S / 10
+                gather_at = time.monotonic() + _GATHER_S * min(1.0, self._listener.wide / _MOST_HEARD) - _LOOK_S / 10
                 speak_at = speak_at if gathering.says_the_same(before, self.gathered()) else 0.0
             if time.monotonic() < speak_at:
                 continue
@@ -226,9 +224,9 @@ class Peers(threading.Thread):
         if self.alone:
             return
         try:
-            notices = self._news()
+            notices = self._notices()
         except (OSError, ValueError) as error:
-            self._tell(error)
+            self._report(error)
             return
         for fields in notices.values():
             text = json.dumps(fields, sort_keys=True)
@@ -238,19 +236,19 @@ class Peers(threading.Thread):
             if not is_known and fields.get("node") != self._place.node:
                 self._hear(text)
         if self._published.keys() - notices.keys():
-            self._tell_all()
+            self._publish_all()
 
     def _hear(self, text: str) -> None:
         try:
             notice = parse_notice(text, now=datetime.now(timezone.utc))
         except ValueError as error:
-            self._tell(error)
+            self._report(error)
         else:
             self._on_notice(notice)
 
-    def _tell_all(self, *, newest: str | None = None) -> None:
+    def _publish_all(self, *, newest: str | None = None) -> None:
         try:
-            notices = before = self._news()
+            notices = before = self._notices()
         except (OSError, ValueError):
             notices, before = {}, None
         with self._lock:
@@ -261,19 +259,19 @@ class Peers(threading.Thread):
         if notices != before:
             self._replace(_NEWS_NAME, json.dumps(notices) + "\n")
 
-    def _news(self) -> dict[str, dict[str, Any]]:
+    def _notices(self) -> dict[str, dict[str, Any]]:
         return news.parse_news(self._read(_NEWS_NAME))
 
     def _of_those_below(self) -> Gathered:
-        return self._hearing.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
+        return self._listener.gathered(self._state, time.monotonic(), silent_after_s=4 * BEAT_S)
 
     def _gather(self) -> None:
         with self._lock:
-            parts = self._hearing.wanted(_MOST_HEARD, time.monotonic())
+            parts = self._listener.parts_to_read(_MOST_HEARD, time.monotonic())
         for part in parts:
             state = self._read_state(part)
             with self._lock:
-                self._hearing.heard(part, state, time.monotonic())
+                self._listener.update(part, state, time.monotonic())
 
     def _read_state(self, part: int) -> dict[str, Any] | None:
         try:
@@ -299,9 +297,9 @@ class Peers(threading.Thread):
         try:
             self._board.replace(name, text, by=self.part)
         except OSError as error:
-            self._tell(error)
+            self._report(error)
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         if not self._troubled:
             self._troubled = True
             self._log.append(

@@ -1,7 +1,7 @@
-"""A folder on a machine that others use too, in which nothing can be put, read or swapped by them.
+"""A folder on a shared machine that no other user can change, read or swap.
 
-Whoever may rename a folder may put another in its place, so every level counts: those that are made here are of this
-user and 0700, and above them nobody but root and this user may rename anything (as sshd has it with StrictModes).
+A user who may rename a folder can replace it, so every level counts: folders made here belong to this user with mode
+0700, and above them only root and this user may rename anything (as sshd's StrictModes requires).
 """
 
 import os

@@ -1,10 +1,9 @@
 """Whether the training moves: the steps in the metrics file, and a watchdog over them.
 
-A collective that waits for ever, a data loader in a deadlock or a node that went without a word stop a job and let the
-meter run. The watchdog ends a command that has reported no new step for `hung_minutes`. It needs to know that the
-trainer reports steps at all: it begins to count at the first step of an attempt or, where an earlier attempt has left
-some, at the start of the command, so that a start that hangs is seen too. A finished checkpoint counts as a step, but
-alone does not begin the count: checkpoints may be further apart.
+A hanging collective, a data loader in a deadlock or a lost node stop a job and let the meter run. The watchdog ends a
+command that reports no new step for `hung_minutes`. It counts from the first step of an attempt or, where an earlier
+attempt reported steps, from the start of the command. A finished checkpoint counts as a step but does not begin the
+count.
 """
 
 import json
@@ -73,10 +72,7 @@ class Watchdog:
     """Counts the time since the last step."""
 
     def __init__(self, *, hung_s: float | None, armed: bool, now: float) -> None:
-        """Begin.
-
-        `hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step.
-        """
+        """Begin. `hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step."""
         self._hung_s = hung_s
         self._since = now if armed else None
         self._armed = armed

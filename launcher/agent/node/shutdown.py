@@ -155,8 +155,6 @@ def ranks(processes: Iterable[Process], root: int) -> tuple[Process, ...]:
 
 
 class _Tree:
-    """Processes by their numbers and their parents."""
-
     def __init__(self, processes: Iterable[Process]) -> None:
         self.of = {process.pid: process for process in processes}
         self._below: dict[int, list[Process]] = {}

@@ -1,9 +1,8 @@
-"""The slurmstepd that started this agent. With it goes the only one to tell `srun` that the agent has ended.
+"""The slurmstepd that started this agent: without it, `srun` never learns that the agent has ended.
 
-Slurm does not miss a step daemon that was killed before it asks the node what runs there, and it may not ask for long:
-the ranks go on, and `srun` waits for ever for the end of what it cannot hear of (seen with Slurm 22.05.8). So the agent
-looks whether its parent is still the one that started it. If not, the ranks save and leave as they do on the
-scheduler's signal, and when the agent is done it has the job put back into the queue itself.
+Slurm may not notice for long that a step daemon was killed; the ranks go on, and `srun` waits for ever (seen with Slurm
+22.05.8). So the agent checks its parent process. If it is gone, the ranks save and leave as on the scheduler's signal,
+and the agent requeues the job itself.
 """
 
 import os
@@ -36,14 +35,14 @@ class StepDaemon(threading.Thread):
     def run(self) -> None:
         """Look until it is gone or the attempt is over."""
         while not self._over.wait(_LOOK_S):
-            if self._gone():
+            if self._has_ended():
                 self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd process of this node ended"))
                 return
 
     def end(self, *, cancelled: bool) -> None:
         """Stop looking; where the daemon is gone and nobody cancelled the job, have Slurm start the job again."""
         self._over.set()
-        if not self._job or cancelled or not self._gone():
+        if not self._job or cancelled or not self._has_ended():
             return
         failure = requeue_job(self._job)
         if failure:
@@ -51,5 +50,5 @@ class StepDaemon(threading.Thread):
         else:
             self._log.append("requeued", reason="the slurmstepd process of this node ended")
 
-    def _gone(self) -> bool:
+    def _has_ended(self) -> bool:
         return os.getppid() != self._parent

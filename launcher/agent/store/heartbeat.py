@@ -1,7 +1,7 @@
-"""A sign of life for the guard in the account: one object for each node of a job, written anew every few minutes.
+"""A heartbeat for the guard in the account: one object per node of a job, written every few minutes.
 
-The guard ends machines that do nothing. A job that waits without using a processor looks like none: as long as its
-nodes write, the guard leaves them, unless all of them say that they have stood still for `guardrails.hung_minutes`.
+The guard ends idle nodes, and a job that waits without using a processor looks idle. While its nodes write, the guard
+leaves them, unless all of them report that they have stood still for `guardrails.hung_minutes`.
 """
 
 import contextlib
@@ -74,7 +74,9 @@ class Heartbeat(threading.Thread):
 
 
 @contextlib.contextmanager
-def kept(uri: str | None, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> Iterator[None]:
+def beating(
+    uri: str | None, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog
+) -> Iterator[None]:
     """Write while the block runs; None: nobody looks."""
     if uri is None:
         yield

@@ -1,8 +1,7 @@
-"""What a node writes down, kept in the store while it is written: a node that is lost takes the last seconds alone.
+"""A node's files, stored while they are written: a lost node loses only the last seconds.
 
-Each file is a row of objects, `<name>/<offset>`, every one of which begins where the one before it ends. They are only
-added, so that a reader asks for what is new. Two writers at once, of which one does not know yet that it was replaced,
-cannot mix: of two objects at one offset the first stays, and the other writer goes on behind it.
+Each file is a row of objects, `<name>/<offset>`, each beginning where the one before ends, so that a reader requests
+only what is new. If two writers run at once, the first object at an offset stays and the other writer appends to it.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ _CHUNK = 4_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class _Kept:
+class _JournalFile:
     """One file: what reads its newest bytes, and how much of it is in the store, with all earlier lives' before it.
 
     `sent` is told how many of the bytes were taken.
@@ -60,14 +59,14 @@ class Journal(threading.Thread):
         super().__init__(name="journal", daemon=True)
         self._store = store
         self._on_trouble = on_trouble
-        self._files: dict[str, _Kept] = {}
+        self._files: dict[str, _JournalFile] = {}
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._troubled = False
 
     def keep(self, name: str, read: Callable[[], bytes], sent: Callable[[int], None] = lambda _: None) -> None:
         """Keep what `read` gives: what has come since it was last called. `sent` is told how much of it is kept."""
-        self._files[name] = _Kept(read=read, sent=sent)
+        self._files[name] = _JournalFile(read=read, sent=sent)
 
     def keep_file(self, name: str, path: Path) -> None:
         """Keep what a file gets."""
@@ -101,8 +100,7 @@ class Journal(threading.Thread):
                 return False
         return True
 
-    def _send(self, name: str, file: _Kept) -> None:
-        """Bring the newest bytes of a file over."""
+    def _send(self, name: str, file: _JournalFile) -> None:
         while file.pending:
             if file.offset is None:
                 file.offset = end_of(self._store.sizes(f"{name}/"))
@@ -143,7 +141,7 @@ class Tail:
             fresh.replace(self._mark)
 
     def __call__(self) -> bytes:
-        """What is new; nothing where there is no file."""
+        """What is new in the file, empty where there is none."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)

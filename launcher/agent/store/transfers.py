@@ -73,7 +73,6 @@ class Transfers(ABC):
         self._cut_off = False
 
     def __enter__(self: _Self) -> _Self:  # noqa: PYI019  typing.Self came with Python 3.11
-        """Hand over itself."""
         return self
 
     def __exit__(
@@ -82,7 +81,6 @@ class Transfers(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for everything, or cancel what is left."""
         try:
             if kind is None:
                 self.wait()
@@ -143,10 +141,7 @@ class Uploads(Transfers):
     """Uploads, by boto3's own transfer manager."""
 
     def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
-        """Start the workers.
-
-        `max_bytes_s` bounds all of them together; None: no bound.
-        """
+        """Start the workers. `max_bytes_s` bounds all of them together; None: no bound."""
         super().__init__()
         self._bucket = bucket
         self._prefix = prefix
@@ -172,7 +167,7 @@ class Uploads(Transfers):
         while not self._room.acquire(timeout=_LOOK_S):
             if self._is_cut_off():
                 raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
-        remaining = _Left(self._room)
+        remaining = _RoomRelease(self._room)
         try:
             self._start(
                 "uploading",
@@ -189,7 +184,7 @@ class Uploads(Transfers):
         self._manager.shutdown(cancel=True)
 
 
-class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
+class _RoomRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
     """Makes room, once, when a transfer is over."""
 
     def __init__(self, room: threading.Semaphore) -> None:
@@ -197,7 +192,6 @@ class _Left(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
         self._lock = threading.Lock()
 
     def on_done(self, **_: Any) -> None:
-        """It is over, however it went."""
         with self._lock:
             room, self._room = self._room, None
         if room is not None:

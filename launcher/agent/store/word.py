@@ -1,7 +1,7 @@
-"""Word to the guard in the account of what people must hear, though nobody may follow the job: objects in the store.
+"""Messages to the guard for people who may not follow the job: objects in the store.
 
-A node has no right to publish anything. The guard looks every five minutes, tells what it finds on the cluster's topic
-and removes it (templates/guard/trouble.py).
+A node may not publish anything. The guard looks every five minutes, sends what it finds to the cluster's topic and
+removes it (templates/guard/trouble.py).
 """
 
 import contextlib
@@ -91,7 +91,7 @@ class Word(threading.Thread):
 
 
 @contextlib.contextmanager
-def kept(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
+def forwarding(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
     """Send word of what is logged while the block runs; None: nobody looks for it."""
     if uri is None:
         yield

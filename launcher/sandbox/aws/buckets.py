@@ -152,13 +152,13 @@ def permission(bucket: FakeBucket, action: str, resource: str) -> PermissionResu
         return PermissionResult.NEUTRAL
     policy = safe_json.loads(bucket.policy)
     statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    policy["Statement"] = [one for one in statements if not one.get("Condition") or _asked_unconditionally(one)]
+    policy["Statement"] = [one for one in statements if not one.get("Condition") or _is_unconditional_write(one)]
     # moto calls the end of an upload in parts by its method.
     action = "s3:PutObject" if action == "s3:PostObject" else action
     return IAMPolicy(json.dumps(policy)).is_action_permitted(action, resource)
 
 
-def _asked_unconditionally(statement: dict[str, Any]) -> bool:
+def _is_unconditional_write(statement: dict[str, Any]) -> bool:
     """Whether a statement is on writes without If-None-Match and the request of the moment is one (S3 user guide)."""
     if statement["Condition"] != UNCONDITIONAL or not has_request_context():
         return False

@@ -38,8 +38,8 @@ def purchase_capacity_block(response: Any) -> ActionResult:
         InvalidParameterValueError: the platform is not in the service's model.
         EC2ClientError: the offering is unknown or already bought.
     """
-    offering = _asked(response, "CapacityBlockOfferingId")
-    platform = _asked(response, "InstancePlatform")
+    offering = _required(response, "CapacityBlockOfferingId")
+    platform = _required(response, "InstancePlatform")
     if platform not in get_service_model("ec2").shape_for("CapacityReservationInstancePlatform").enum:
         raise InvalidParameterValueError(f"({platform}) for parameter InstancePlatform")
     if not re.fullmatch(r"cb-[0-9a-f]{17}", offering):
@@ -85,7 +85,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         InvalidParameterValueError: the length is not sold.
         EC2ClientError: the block is unknown.
     """
-    hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _asked(response, "CapacityReservationId")
+    hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _required(response, "CapacityReservationId")
     if hours is None:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
     if not is_sold(hours):
@@ -153,7 +153,7 @@ def _known(reservations: Mapping[str, _Reservation], name: str) -> _Reservation:
     return reservations[name]
 
 
-def _asked(response: Any, name: str) -> str:
+def _required(response: Any, name: str) -> str:
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     if not value:
         raise MissingParameterError(name)

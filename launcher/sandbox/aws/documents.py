@@ -55,7 +55,7 @@ def _document(requested: Requested) -> Created:
 
 def _refuse_unless_shell(kind: str | None, content: Mapping[str, Any]) -> None:
     if kind != "Session":
-        raise ResourceRefusedError(f"DocumentType: the sandbox takes Session, got {kind}")
+        raise ResourceRefusedError(f"DocumentType: the sandbox supports only Session, got {kind}")
     if content.get("schemaVersion") != "1.0" or content.get("sessionType") != "Standard_Stream":
         raise ResourceRefusedError("InvalidDocumentContent: needs schemaVersion 1.0 and sessionType Standard_Stream")
     inputs = content.get("inputs")

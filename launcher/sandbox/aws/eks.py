@@ -25,7 +25,7 @@ from launcher.model.update import Needs
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep, nothing
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import Machines
 
@@ -135,7 +135,6 @@ def _subnet(requested: Requested, subnet_id: str) -> Any:
 
 
 def _refuse_one_zone(requested: Requested, subnets: list[str]) -> None:
-    """Refuse a control plane whose subnets are not in two zones."""
     if len({_subnet(requested, subnet).availability_zone for subnet in subnets}) < 2:  # noqa: PLR2004 - two
         raise ResourceRefusedError("Subnets specified must be in at least two different AZs")
 
@@ -203,7 +202,7 @@ def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
     if interfaces and data.get("SecurityGroupIds"):
         raise ResourceRefusedError("Network interfaces and an instance-level security groups may not be specified")
     if "InstanceType" not in data:
-        raise ResourceRefusedError("the sandbox wants the instance type in the launch template")
+        raise ResourceRefusedError("the sandbox needs the instance type in the launch template")
     market = data.get("InstanceMarketOptions", {}).get("MarketType")
     reservation = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     if (capacity_type == _BLOCK) is not (market == "capacity-block"):
@@ -253,15 +252,6 @@ def _make_association(requested: Requested) -> Created:
     return Created(physical_resource_id=f"{cluster.arn}/{name}", attributes={"AssociationId": requested.name})
 
 
-def _keep(_requested: Requested, made: Any) -> Any:
-    """What is changed stays as it is: nothing of it is looked at."""
-    return made
-
-
-def _nothing(_requested: Requested, _created: Any) -> None:
-    """It goes with its cluster."""
-
-
 @dataclass(frozen=True, slots=True)
 class Eks:
     """The models, over what runs the clusters' Kubernetes."""
@@ -274,7 +264,7 @@ class Eks:
             Model(
                 type="AWS::EKS::Cluster", make=self._make_cluster, change=_change_cluster, remove=self._remove_cluster
             ),
-            Model(type="AWS::EKS::Addon", make=self._make_addon, change=_keep, remove=_nothing),
+            Model(type="AWS::EKS::Addon", make=self._make_addon, change=keep, remove=nothing),
             Model(
                 type="AWS::EKS::Nodegroup", make=self._make_group, change=self._change_group, remove=self._remove_group
             ),
@@ -366,6 +356,6 @@ def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 
 _WITHOUT_MACHINES = (
-    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=_keep, remove=_nothing),
-    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=_keep, remove=_nothing),
+    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=keep, remove=nothing),
+    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=keep, remove=nothing),
 )

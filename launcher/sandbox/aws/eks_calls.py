@@ -119,7 +119,7 @@ def _missing(cluster: str, text: str) -> ResourceNotFoundException:
     )
 
 
-def _asked(response: Any) -> tuple[Cluster, Parts]:
+def _cluster_of(response: Any) -> tuple[Cluster, Parts]:
     name = response._get_param("name")  # noqa: SLF001  the way moto's own responses read
     cluster = response.eks_backend.clusters.get(name)
     if cluster is None:
@@ -129,7 +129,7 @@ def _asked(response: Any) -> tuple[Cluster, Parts]:
 
 def describe_addon(response: Any) -> ActionResult:
     """One add-on."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     name = response._get_param("addonName")  # noqa: SLF001  the same
     if name not in parts.addons:
         raise _missing(cluster.name, f"No addon: {name} found in cluster: {cluster.name}")
@@ -139,14 +139,14 @@ def describe_addon(response: Any) -> ActionResult:
 
 def describe_access_entry(response: Any) -> ActionResult:
     """One access entry."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     principal = _principal(response, cluster, parts)
     return ActionResult({"accessEntry": {"clusterName": cluster.name, "principalArn": principal, "type": "STANDARD"}})
 
 
 def list_associated_access_policies(response: Any) -> ActionResult:
     """What an access entry may do."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     principal = _principal(response, cluster, parts)
     shown = [
         {"policyArn": policy["PolicyArn"], "accessScope": {"type": policy["AccessScope"]["Type"].lower()}}
@@ -164,7 +164,7 @@ def _principal(response: Any, cluster: Cluster, parts: Parts) -> str:
 
 def list_pod_identity_associations(response: Any) -> ActionResult:
     """The roles granted to pods, of a namespace and a service account where they are named."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     namespace = response._get_param("namespace")  # noqa: SLF001  the same
     account = response._get_param("serviceAccount")  # noqa: SLF001  the same
     shown = [
@@ -189,7 +189,7 @@ def _association(cluster: Cluster, namespace: str, account: str) -> dict[str, st
 
 def create_pod_identity_association(response: Any) -> ActionResult:
     """Grant a role to the pods of a service account, once."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     namespace, account, role = (
         str(response._get_param(key))  # noqa: SLF001  the same
         for key in ("namespace", "serviceAccount", "roleArn")
@@ -205,7 +205,7 @@ def create_pod_identity_association(response: Any) -> ActionResult:
 
 def delete_pod_identity_association(response: Any) -> ActionResult:
     """End it."""
-    cluster, parts = _asked(response)
+    cluster, parts = _cluster_of(response)
     association_id = response._get_param("associationId")  # noqa: SLF001  the same
     for namespace, account in parts.pod_roles:
         association = _association(cluster, namespace, account)

@@ -62,7 +62,7 @@ def _fsx(requested: Requested) -> FSxBackend:
 def _make(requested: Requested) -> Created:
     kind = requested.need("FileSystemType")
     if kind != "LUSTRE":
-        raise ResourceRefusedError(f"FileSystemType: the sandbox has LUSTRE alone, got {kind}")
+        raise ResourceRefusedError(f"FileSystemType: the sandbox supports only LUSTRE, got {kind}")
     mount_name = secrets.token_hex(4)
     created = LustreFileSystem(
         account_id=requested.account_id,
@@ -159,7 +159,7 @@ def describe_data_repository_associations(response: Any) -> str:
     filters = {filter_["Name"]: filter_["Values"] for filter_ in request.get("Filters", ())}
     of_systems = filters.pop("file-system-id", None)
     if filters:
-        raise NotImplementedError(f"the sandbox filters links by file-system-id alone, got {sorted(filters)}")
+        raise NotImplementedError(f"the sandbox filters links only by file-system-id, got {sorted(filters)}")
     links = _all_links(response.fsx_backend)
     missing = set(ids or ()) - {link.id for link in links}
     if missing:

@@ -8,13 +8,13 @@ Not emulated: that anything sets them off or reaches anybody.
 import json
 from typing import Any
 
-from moto.awslambda.models import LambdaBackend, lambda_backends
+from moto.awslambda.models import lambda_backends
 from moto.budgets.models import BudgetsBackend, budgets_backends
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
-from moto.sns.models import Topic, sns_backends
+from moto.sns.models import SNSBackend, Topic, sns_backends
 from moto.utilities.utils import get_partition
 
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing
 
 
 def _cloudwatch(requested: Requested) -> CloudWatchBackend:
@@ -47,10 +47,6 @@ def _alarm(requested: Requested, before: Any = None) -> Created:
     return Created(physical_resource_id=name, attributes={"Arn": created.alarm_arn})
 
 
-def _remove_alarm(requested: Requested, alarm: Created) -> None:
-    _cloudwatch(requested).delete_alarms([alarm.physical_resource_id])
-
-
 def _topic(requested: Requested) -> Topic:
     name = requested.get("TopicName") or requested.name
     definition = {"Type": requested.type, "Properties": requested.properties}
@@ -65,41 +61,36 @@ def _change_topic(requested: Requested, topic: Topic) -> Topic:
     return topic
 
 
-def _remove_topic(requested: Requested, topic: Topic) -> None:
-    sns_backends[requested.account_id][requested.region_name].delete_topic(topic.arn)
+def _sns(requested: Requested) -> SNSBackend:
+    return sns_backends[requested.account_id][requested.region_name]
 
 
 def _topic_policy(requested: Requested, before: Any = None) -> Created:
     del before
     document = json.dumps(requested.need("PolicyDocument"))
     for arn in requested.need("Topics"):
-        sns_backends[requested.account_id][requested.region_name].set_topic_attribute(arn, "policy", document)
+        _sns(requested).set_topic_attribute(arn, "policy", document)
     return Created(physical_resource_id=requested.name, attributes={"Id": requested.name})
 
 
-def _remove_topic_policy(requested: Requested, policy: Created) -> None:
-    """A topic without a policy of its own has the default one again; here it goes away with the same stack."""
-
-
 def _subscription(requested: Requested) -> Created:
-    topics = sns_backends[requested.account_id][requested.region_name]
-    created = topics.subscribe(requested.need("TopicArn"), requested.need("Endpoint"), requested.need("Protocol"))
+    created = _sns(requested).subscribe(
+        requested.need("TopicArn"), requested.need("Endpoint"), requested.need("Protocol")
+    )
     return Created(physical_resource_id=created.arn, attributes={"Arn": created.arn})
-
-
-def _unsubscribe(requested: Requested, subscription: Created) -> None:
-    sns_backends[requested.account_id][requested.region_name].unsubscribe(subscription.physical_resource_id)
 
 
 def _budgets(requested: Requested) -> BudgetsBackend:
     return budgets_backends[requested.account_id][get_partition(requested.region_name)]
 
 
-def _budget(requested: Requested) -> Created:
+def _budget(requested: Requested, before: Created | None = None) -> Created:
+    if before is not None:
+        _remove_budget(requested, before)
     specified = requested.need("Budget")
     limit = specified.get("BudgetLimit")
     if limit is None:
-        raise ResourceRefusedError("Budget: the sandbox takes a fixed BudgetLimit, got none")
+        raise ResourceRefusedError("Budget: missing; the sandbox needs a fixed BudgetLimit")
     budget = {
         **specified,
         "BudgetName": specified.get("BudgetName") or requested.name,
@@ -109,17 +100,8 @@ def _budget(requested: Requested) -> Created:
     return Created(physical_resource_id=budget["BudgetName"])
 
 
-def _change_budget(requested: Requested, before: Created) -> Created:
-    _remove_budget(requested, before)
-    return _budget(requested)
-
-
 def _remove_budget(requested: Requested, budget: Created) -> None:
     _budgets(requested).delete_budget(requested.account_id, budget.physical_resource_id)
-
-
-def _lambda(requested: Requested) -> LambdaBackend:
-    return lambda_backends[requested.account_id][requested.region_name]
 
 
 def _repeats(requested: Requested, before: Any = None) -> Created:
@@ -127,20 +109,36 @@ def _repeats(requested: Requested, before: Any = None) -> Created:
     function, qualifier = requested.need("FunctionName"), requested.need("Qualifier")
     if before is not None:
         _remove_repeats(requested, before)
-    _lambda(requested).put_function_event_invoke_config(function, dict(requested.properties))
+    lambda_backends[requested.account_id][requested.region_name].put_function_event_invoke_config(
+        function, dict(requested.properties)
+    )
     return Created(physical_resource_id=f"{function}|{qualifier}")
 
 
 def _remove_repeats(requested: Requested, config: Created) -> None:
     function, _, _ = config.physical_resource_id.partition("|")
-    _lambda(requested).delete_function_event_invoke_config(function)
+    lambda_backends[requested.account_id][requested.region_name].delete_function_event_invoke_config(function)
 
 
 MODELS = (
     Model(type="AWS::Lambda::EventInvokeConfig", make=_repeats, change=_repeats, remove=_remove_repeats),
-    Model(type="AWS::CloudWatch::Alarm", make=_alarm, change=_alarm, remove=_remove_alarm),
-    Model(type="AWS::SNS::Topic", make=_topic, change=_change_topic, remove=_remove_topic),
-    Model(type="AWS::SNS::TopicPolicy", make=_topic_policy, change=_topic_policy, remove=_remove_topic_policy),
-    Model(type="AWS::SNS::Subscription", make=_subscription, remove=_unsubscribe),
-    Model(type="AWS::Budgets::Budget", make=_budget, change=_change_budget, remove=_remove_budget),
+    Model(
+        type="AWS::CloudWatch::Alarm",
+        make=_alarm,
+        change=_alarm,
+        remove=lambda requested, alarm: _cloudwatch(requested).delete_alarms([alarm.physical_resource_id]),
+    ),
+    Model(
+        type="AWS::SNS::Topic",
+        make=_topic,
+        change=_change_topic,
+        remove=lambda requested, topic: _sns(requested).delete_topic(topic.arn),
+    ),
+    Model(type="AWS::SNS::TopicPolicy", make=_topic_policy, change=_topic_policy, remove=nothing),
+    Model(
+        type="AWS::SNS::Subscription",
+        make=_subscription,
+        remove=lambda requested, created: _sns(requested).unsubscribe(created.physical_resource_id),
+    ),
+    Model(type="AWS::Budgets::Budget", make=_budget, change=_budget, remove=_remove_budget),
 )

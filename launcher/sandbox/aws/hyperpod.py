@@ -159,9 +159,9 @@ class HyperPod:
         return Model(type="AWS::SageMaker::Cluster", make=self._create, change=self._update, remove=self._delete)
 
     def _create(self, requested: Requested) -> Created:
-        return self._made(requested, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
+        return self._make(requested, "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12)))
 
-    def _made(self, requested: Requested, cluster_id: str) -> Created:
+    def _make(self, requested: Requested, cluster_id: str) -> Created:
         name, clusters = requested.need("ClusterName"), _sagemaker(requested).clusters
         of_eks = eks_name(requested.properties) is not None
         spec = hyperpod_nodes.checked(requested, self.hosts) if of_eks else _checked(requested)
@@ -205,7 +205,7 @@ class HyperPod:
             if group.needs is Needs.NEW_CLUSTER:
                 raise ResourceRefusedError(f"{group.path} cannot be changed: it is {group.old}, got {group.new}")
         self._delete(requested, before)
-        return self._made(requested, str(before.attributes["ClusterArn"]).rpartition("/")[2])
+        return self._make(requested, str(before.attributes["ClusterArn"]).rpartition("/")[2])
 
     def _delete(self, requested: Requested, cluster: Created) -> None:
         removed = _sagemaker(requested).clusters.pop(cluster.physical_resource_id, None)

@@ -47,17 +47,14 @@ def install(clusters: Clusters, hosts: PodHosts) -> None:
         return ActionResult({"ClusterArn": _updated(clusters, pod, request)})
 
     def batch_delete_cluster_nodes(response: Any) -> ActionResult:
-        """Delete instances by their ids."""
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
         return ActionResult(_deleted(clusters, hosts, pod, request))
 
     def batch_add_cluster_nodes(response: Any) -> ActionResult:
-        """Have groups bring more instances."""
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
         return ActionResult(_added(hosts, pod, request))
 
     def delete_cluster(response: Any) -> ActionResult:
-        """Delete a cluster."""
         pod = _pod(response)
         end(pod, clusters, hosts)
         response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
@@ -72,24 +69,24 @@ def install(clusters: Clusters, hosts: PodHosts) -> None:
 def _refuse_of_eks(pod: PodCluster, call: str) -> None:
     """Go on only with a cluster of Slurm."""
     if eks_name(pod.request) is not None:
-        raise NotImplementedError(f"the sandbox's {call} does not know clusters with EKS")
+        raise NotImplementedError(f"the sandbox's {call} does not support clusters with EKS")
 
 
 def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(answer)
     def answered(backend: SageMakerModelBackend, cluster_name: str, **options: Any) -> Any:
-        return answer(backend, cluster_name=_found(backend, cluster_name).cluster_name, **options)
+        return answer(backend, cluster_name=_find(backend, cluster_name).cluster_name, **options)
 
     return answered
 
 
 def _pod(response: Any) -> PodCluster:
-    cluster: PodCluster = _found(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
+    cluster: PodCluster = _find(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
     return cluster
 
 
-def _found(backend: SageMakerModelBackend, name: str) -> Any:
+def _find(backend: SageMakerModelBackend, name: str) -> Any:
     for cluster in backend.clusters.values():
         if name in (cluster.cluster_name, cluster.arn):
             return cluster
@@ -99,7 +96,7 @@ def _found(backend: SageMakerModelBackend, name: str) -> Any:
 def _updated(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) -> str:
     unknown = set(request) - _UPDATED
     if unknown:
-        raise NotImplementedError(f"the sandbox's UpdateCluster does not know {', '.join(sorted(unknown))}")
+        raise NotImplementedError(f"the sandbox's UpdateCluster does not support {', '.join(sorted(unknown))}")
     recovery = request.get("NodeRecovery", _RECOVERIES[0])
     if recovery not in _RECOVERIES:
         raise ValidationError(message=f"NodeRecovery: got {recovery!r}, allowed: {', '.join(_RECOVERIES)}")
@@ -117,14 +114,14 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
     """Go on only with a group that is there and is asked to be as it is, but for its number."""
     name = request["InstanceGroupName"]
     if name not in pod.groups:
-        raise NotImplementedError(f"the sandbox's UpdateCluster makes no group, got {name}")
+        raise NotImplementedError(f"the sandbox's UpdateCluster cannot create a group, got {name}")
     current = pod.groups[name]
     other = [key for key in {*current, *request} if key != "InstanceCount" and current.get(key) != request.get(key)]
     if other:
         keys = ", ".join(sorted(other))
-        raise NotImplementedError(f"the sandbox's UpdateCluster changes InstanceCount alone, {name} differs in {keys}")
+        raise NotImplementedError(f"the sandbox's UpdateCluster changes only InstanceCount; {name} differs in {keys}")
     if current["SlurmConfig"]["NodeType"] != "Compute" and request["InstanceCount"] != current["InstanceCount"]:
-        raise NotImplementedError(f"the sandbox's UpdateCluster changes workers alone, got {name}")
+        raise NotImplementedError(f"the sandbox's UpdateCluster changes only worker groups, got {name}")
 
 
 def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
@@ -171,7 +168,7 @@ def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict
 def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids = request.get("NodeIds", ())
     if "NodeLogicalIds" in request:
-        raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not know NodeLogicalIds")
+        raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not support NodeLogicalIds")
     if not 1 <= len(ids) <= _MOST_IDS:
         raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MOST_IDS}")
     failed = list(_undeletable(pod, ids))

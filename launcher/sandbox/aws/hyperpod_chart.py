@@ -70,7 +70,9 @@ def _checked(requested: Requested) -> bytes:
         raise ResourceRefusedError(f"unknown properties: {', '.join(sorted(unknown))}")
     functions = lambda_backends[requested.account_id][requested.region_name].list_functions()
     if requested.need("ServiceToken") not in {function.function_arn for function in functions}:
-        raise ResourceRefusedError(f"ServiceToken is no function that is there: {requested.need('ServiceToken')}")
+        raise ResourceRefusedError(
+            f"ServiceToken is not the ARN of an existing function: {requested.need('ServiceToken')}"
+        )
     if requested.need("Cluster") not in eks_backends[requested.account_id][requested.region_name].clusters:
         raise ResourceRefusedError(f"no EKS cluster {requested.need('Cluster')}")
     content = _uploaded(requested, requested.need("Key"))
@@ -94,7 +96,7 @@ def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], 
         return list(own_objects(values)), "the real one is not in the cache"
     layer = _uploaded(requested, f"{chart_pins().layer_sha256}.zip")
     if is_stand_in(layer) or not runs_here():
-        return list(own_objects(values)), "its helm does not run on this machine"
+        return list(own_objects(values)), "its helm binary does not run on this machine"
     try:
         release, namespace = requested.need("Release"), requested.need("Namespace")
         return rendered_by_helm(chart, layer, values, release=release, namespace=namespace), ""

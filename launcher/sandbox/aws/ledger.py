@@ -81,7 +81,6 @@ class Properties(dict[str, Any]):
         return tuple(sorted(set(super().keys()) - self._read))
 
     def __getitem__(self, name: str) -> Any:
-        """The value, as dict does."""
         self._read.add(name)
         return super().__getitem__(name)
 

@@ -58,3 +58,12 @@ class Model:
     make: Callable[[Requested], Any]
     change: Callable[[Requested, Any], Any] | None = None
     remove: Callable[[Requested, Any], None] | None = None
+
+
+def keep(_requested: Requested, before: Any) -> Any:
+    """The change of what the sandbox keeps as it was made."""
+    return before
+
+
+def nothing(_requested: Requested, _created: Any) -> None:
+    """The removal of what was not made, or goes with what it belongs to."""

@@ -17,7 +17,7 @@ _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 def match(backend: EKSBackend, cluster: str, group: str) -> None:
     """Have EC2 show as many machines of a group as are wanted of it."""
     nodegroup = backend.clusters[cluster].nodegroups[group]
-    running = _there(backend, cluster, group)
+    running = _running(backend, cluster, group)
     count = int(nodegroup.scaling_config["desiredSize"])
     ec2 = ec2_backends[backend.account_id][backend.region_name]
     if running[count:]:
@@ -44,7 +44,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:
     """Have EC2 show none of a group that is gone."""
-    running = _there(backend, cluster, group)
+    running = _running(backend, cluster, group)
     if running:
         ec2_backends[backend.account_id][backend.region_name].terminate_instances(running)
 
@@ -53,7 +53,7 @@ def _tags(cluster: str, group: str) -> dict[str, str]:
     return {"eks:cluster-name": cluster, "eks:nodegroup-name": group}
 
 
-def _there(backend: EKSBackend, cluster: str, group: str) -> list[str]:
+def _running(backend: EKSBackend, cluster: str, group: str) -> list[str]:
     own = _tags(cluster, group).items()
     return [
         instance.id

@@ -62,7 +62,7 @@ def described(backend: Any) -> dict[str, dict[str, Any]]:
             "InstanceMatchCriteria": reservation.match,
             "ReservationType": "default",
         }
-        for reservation in _made(backend)
+        for reservation in _reservations(backend)
     }
 
 
@@ -99,17 +99,17 @@ def create_capacity_reservation(response: Any) -> ActionResult:
         match=match,
         made_at=datetime.now(UTC).replace(microsecond=0),
     )
-    _made(backend).append(reservation)
+    _reservations(backend).append(reservation)
     return ActionResult({"CapacityReservation": described(backend)[reservation.id]})
 
 
-def _made(backend: Any) -> list[OnDemandReservation]:
+def _reservations(backend: Any) -> list[OnDemandReservation]:
     reservations: list[OnDemandReservation] = vars(backend).setdefault("on_demand_reservations", [])
     return reservations
 
 
 def _fitting(backend: Any, instance: Any) -> Iterator[str]:
-    for reservation in _made(backend):
+    for reservation in _reservations(backend):
         fits = (reservation.instance_type, reservation.zone) == (instance.instance_type, instance.placement.zone)
         if fits and reservation.match == "open" and running_in(backend, reservation.id) < reservation.count:
             yield reservation.id

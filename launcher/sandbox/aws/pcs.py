@@ -18,7 +18,7 @@ from typing import Any
 
 from launcher.model import pcs
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.pcs_machines import PcsEc2, PcsFleet
 from launcher.sandbox.cluster.pcs_request import (
@@ -134,7 +134,7 @@ class PcsService:
         with self._lock:
             name = request["clusterName"]
             if any(cluster.name == name for cluster in self._known.values()):
-                raise PcsError("ConflictException", f"a cluster named {name} exists already")
+                raise PcsError("ConflictException", f"a cluster named {name} already exists")
             making = [cluster.name for cluster in self._known.values() if cluster.status == "CREATING"]
             if making:
                 raise PcsError("ServiceQuotaExceededException", f"1 cluster at a time is in creation: {making[0]}")
@@ -165,7 +165,9 @@ class PcsService:
             _refuse(group_problems(request, cluster.around(), self._aws))
             group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
             cluster.machines[group.id] = []
-            self._run(cluster, group, int(request["scalingConfiguration"]["minInstanceCount"]))
+            if group.name == pcs.LOGIN:
+                for _ in range(int(request["scalingConfiguration"]["minInstanceCount"])):
+                    self.run_machine(cluster, group)
             return cluster, group
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
@@ -190,7 +192,7 @@ class PcsService:
     @staticmethod
     def _part(parts: dict[str, Part], request: dict[str, Any], key: str, most: int, words: str) -> Part:
         if any(part.name == request[key] for part in parts.values()):
-            raise PcsError("ConflictException", f"{request[key]} exists already")
+            raise PcsError("ConflictException", f"{request[key]} already exists")
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {words}")
         now = datetime.now(UTC)
@@ -229,7 +231,9 @@ class PcsService:
             _refuse(update_problems(request, cluster.around(without=group.id)))
             other = set(request) - {"clusterIdentifier", "computeNodeGroupIdentifier", "clientToken"}
             if other - {"scalingConfiguration"}:
-                raise NotImplementedError(f"the sandbox's UpdateComputeNodeGroup scales alone, got {sorted(other)}")
+                raise NotImplementedError(
+                    f"the sandbox's UpdateComputeNodeGroup changes only scalingConfiguration, got {sorted(other)}"
+                )
             was = int(group.request["scalingConfiguration"]["maxInstanceCount"])
             becomes = int(request["scalingConfiguration"]["maxInstanceCount"])
             group.request = {**group.request, "scalingConfiguration": dict(request["scalingConfiguration"])}
@@ -238,12 +242,7 @@ class PcsService:
             return cluster, group
 
     def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
-        planned = (
-            next((node_group for node_group in cluster.running.groups if node_group.name == group.name), None)
-            if cluster.running
-            else None
-        )
-        if planned is None:
+        if cluster.running is None or all(planned.name != group.name for planned in cluster.running.groups):
             return
         if becomes < was:
             self._clusters.dismiss(cluster.name, cluster.machines[group.id][becomes:])
@@ -253,10 +252,6 @@ class PcsService:
                 self._clusters.enlist(cluster.name, group.name, becomes - was)
             except ClusterFailedError as failure:
                 raise PcsError("ValidationException", str(failure)) from failure
-
-    def _run(self, cluster: PcsCluster, group: Part, count: int) -> None:
-        while len(cluster.machines[group.id]) < count and group.name == pcs.LOGIN:
-            self.run_machine(cluster, group)
 
     def run_machine(self, cluster: PcsCluster, group: Part) -> str:
         """Run an instance of a group; its id."""
@@ -294,7 +289,7 @@ class PcsService:
             tags={},
             left_out=(
                 *("lifecycle scripts and user data (not run)", "EFA interfaces", "FSx for Lustre (not mounted)"),
-                *("accounting", "logs of the scheduler", "nodes that come with jobs (all are there)")
+                *("accounting", "logs of the scheduler", "nodes that are created for jobs (all exist from the start)")
                 * bool(slurm.get("accounting")),
             ),
         )
@@ -355,14 +350,14 @@ class Pcs:
     def models(self) -> tuple[Model, ...]:
         """Its resource types."""
         return (
-            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=_unchanged, remove=self._remove_cluster),
+            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=keep, remove=self._remove_cluster),
             Model(
                 type="AWS::PCS::ComputeNodeGroup",
                 make=self._make_group,
                 change=self._change_group,
                 remove=self._remove_group,
             ),
-            Model(type="AWS::PCS::Queue", make=self._make_queue, change=_unchanged, remove=self._remove_queue),
+            Model(type="AWS::PCS::Queue", make=self._make_queue, change=keep, remove=self._remove_queue),
         )
 
     def _of(self, requested: Requested) -> PcsService:
@@ -370,25 +365,25 @@ class Pcs:
 
     def _make_cluster(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "clusterName")
-        cluster = _asked(lambda: service.create_cluster(request, creation=timedelta(0)))
-        return _made(service.arn(cluster.id), cluster.id)
+        cluster = _call(lambda: service.create_cluster(request, creation=timedelta(0)))
+        return _created(service.arn(cluster.id), cluster.id)
 
     def _make_group(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "computeNodeGroupName")
-        cluster, group = _asked(lambda: service.create_group(request))
-        return _made(service.arn(cluster.id, "computenodegroup", group.id), group.id)
+        cluster, group = _call(lambda: service.create_group(request))
+        return _created(service.arn(cluster.id, "computenodegroup", group.id), group.id)
 
     def _change_group(self, requested: Requested, before: Created) -> Created:
         service, request = self._of(requested), _request(requested, "computeNodeGroupName")
-        cluster = _asked(lambda: service.cluster(request["clusterIdentifier"]))
+        cluster = _call(lambda: service.cluster(request["clusterIdentifier"]))
         group = service.part(cluster.groups, before.attributes["Id"], "compute node group")
         other = [key for key in {*request, *group.request} if request.get(key) != group.request.get(key)]
         if other == ["scalingConfiguration"]:
             wish = {key: request[key] for key in ("clusterIdentifier", "scalingConfiguration")}
-            _asked(lambda: service.update_group({**wish, "computeNodeGroupIdentifier": group.id}))
+            _call(lambda: service.update_group({**wish, "computeNodeGroupIdentifier": group.id}))
         else:
             around = cluster.around(without=group.id)
-            _asked(
+            _call(
                 lambda: _refuse(
                     group_problems(request, around, PcsEc2(EmulatedEc2(requested.account_id, requested.region_name)))
                 )
@@ -398,37 +393,31 @@ class Pcs:
 
     def _make_queue(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "queueName")
-        cluster, queue = _asked(lambda: service.create_queue(request))
-        return _made(service.arn(cluster.id, "queue", queue.id), queue.id)
+        cluster, queue = _call(lambda: service.create_queue(request))
+        return _created(service.arn(cluster.id, "queue", queue.id), queue.id)
 
     def _remove_cluster(self, requested: Requested, created: Created) -> None:
-        _gone(lambda: self._of(requested).delete_cluster(created.attributes["Id"]))
+        _delete(lambda: self._of(requested).delete_cluster(created.attributes["Id"]))
 
     def _remove_group(self, requested: Requested, created: Created) -> None:
-        _gone(lambda: self._of(requested).delete_group(requested.need("ClusterId"), created.attributes["Id"]))
+        _delete(lambda: self._of(requested).delete_group(requested.need("ClusterId"), created.attributes["Id"]))
 
     def _remove_queue(self, requested: Requested, created: Created) -> None:
-        _gone(lambda: self._of(requested).delete_queue(requested.need("ClusterId"), created.attributes["Id"]))
+        _delete(lambda: self._of(requested).delete_queue(requested.need("ClusterId"), created.attributes["Id"]))
 
 
-def _made(arn: str, id_: str) -> Created:
+def _created(arn: str, id_: str) -> Created:
     return Created(physical_resource_id=arn, attributes={"Arn": arn, "Id": id_, "Status": "ACTIVE"})
 
 
-def _unchanged(requested: Requested, before: Created) -> Created:
-    """What CloudFormation changes in place and the sandbox does not look at: tags."""
-    del requested
-    return before
-
-
-def _asked(call: Callable[[], Any]) -> Any:
+def _call(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except PcsError as refusal:
         raise ResourceRefusedError(f"{refusal} (Service: Pcs, {refusal.code})") from refusal
 
 
-def _gone(call: Callable[[], None]) -> None:
+def _delete(call: Callable[[], None]) -> None:
     try:
         call()
     except PcsError as refusal:

@@ -25,7 +25,7 @@ class PcsApi:
         self._inner, self._pcs = inner, pcs
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer."""
+        """Answer a request."""
         if service_of(environ) != "pcs":
             return self._inner(environ, start_response)
         length = int(environ.get("CONTENT_LENGTH") or 0)

@@ -136,7 +136,7 @@ class PcsFleet:
         return self.ec2.subnet(subnet_id)
 
     def run_head_node(self, spec: ClusterSpec) -> str:
-        """The controller has no instance of the account's, and the login node is there already."""
+        """The controller has no instance of the account's, and the login node already exists."""
         del spec
         return ""
 

@@ -5,11 +5,10 @@ ledger.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from launcher.sandbox.aws.model import Created, Model, Requested
+from launcher.sandbox.aws.model import Created, Model, Requested, keep, nothing
 
-_CUSTOM = "a custom resource runs Lambda code, and the sandbox runs none"
+_CUSTOM = "custom resources need Lambda code, which the sandbox does not run"
 _UNKNOWN = "moto has no model of this type"
 
 
@@ -40,22 +39,13 @@ def reason(resource_type: str) -> str:
     return _CUSTOM if custom else _UNKNOWN
 
 
-def _keep(requested: Requested, before: Any) -> Any:
-    del requested
-    return before
-
-
-def _nothing(requested: Requested, resource: Any) -> None:
-    """Nothing was made, nothing is removed."""
-
-
 def _metadata(requested: Requested) -> Created:
     requested.get("Analytics")
     return Created(physical_resource_id=requested.name)
 
 
-NOTHING_MADE = Model(type="", make=stand_in, change=_keep, remove=_nothing)
+NOTHING_MADE = Model(type="", make=stand_in, change=keep, remove=nothing)
 """The model of every type that has none."""
 
-METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=_keep, remove=_nothing)
+METADATA = Model(type="AWS::CDK::Metadata", make=_metadata, change=keep, remove=nothing)
 """What the CDK counts its users with: nothing is made of it on AWS either."""

@@ -110,7 +110,7 @@ def _published(requested: Requested) -> tuple[str, str]:
     url = requested.need("TemplateURL")
     match = _TEMPLATE.fullmatch(url)
     if match is None:
-        raise ResourceRefusedError(f"the sandbox has no nested stack but ParallelCluster's own, got {url}")
+        raise ResourceRefusedError(f"the sandbox supports only ParallelCluster's own nested stack, got {url}")
     if match["region"] != requested.region_name:
         raise ResourceRefusedError(f"the provider of {match['region']} does not work in {requested.region_name}")
     return match["path"], match["version"]

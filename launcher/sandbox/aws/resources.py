@@ -109,7 +109,7 @@ class Resources(ResourceMap):
                 name, lambda: parsing.parse_resource_and_generate_name(name, definition, self)
             )
         except _LACKS as problem:
-            raise ResourceFailedError(name, f"its definition cannot be worked out: {problem!r}") from problem
+            raise ResourceFailedError(name, f"its definition cannot be resolved: {problem!r}") from problem
         return model, json, generated
 
     def make(self, name: str) -> None:
@@ -127,7 +127,7 @@ class Resources(ResourceMap):
         except _LACKS as problem:
             if isinstance(model, Model):
                 raise
-            lack = f"moto cannot make it as the template wants it: {problem!r}"
+            lack = f"moto cannot create it as the template defines it: {problem!r}"
             created = stand_in(requested)
         self._keep(name, created)
         self._record(name, model, requested.properties, lack)

@@ -5,6 +5,7 @@ itself and that CloudFormation removes when a template has egress rules of its o
 an update.
 """
 
+from functools import partial
 from typing import Any
 
 from moto.ec2.models.security_groups import SecurityGroup
@@ -31,35 +32,9 @@ def _group(requested: Requested) -> SecurityGroup:
     return tagged(requested, group)
 
 
-def _remove_group(requested: Requested, group: SecurityGroup) -> None:
-    ec2(requested).delete_security_group(group_id=group.id)
-
-
-def _ingress(requested: Requested) -> Created:
-    return _rule(requested, outwards=False)
-
-
-def _egress(requested: Requested) -> Created:
-    return _rule(requested, outwards=True)
-
-
 def _rule(requested: Requested, *, outwards: bool) -> Created:
     _allow(requested, requested.need("GroupId"), requested.properties, outwards=outwards)
     return Created(physical_resource_id=requested.name, attributes={"Id": requested.name})
-
-
-def _remove_ingress(requested: Requested, rule: Created) -> None:
-    del rule
-    ec2(requested).revoke_security_group_ingress(
-        **_arguments(requested.need("GroupId"), requested.properties, outwards=False)
-    )
-
-
-def _remove_egress(requested: Requested, rule: Created) -> None:
-    del rule
-    ec2(requested).revoke_security_group_egress(
-        **_arguments(requested.need("GroupId"), requested.properties, outwards=True)
-    )
 
 
 def _allow(requested: Requested, group_id: str, rule: Any, *, outwards: bool) -> None:
@@ -85,8 +60,24 @@ def _arguments(group_id: str, rule: Any, *, outwards: bool) -> dict[str, Any]:
     }
 
 
+def _revoke(requested: Requested, _rule: Created, *, outwards: bool) -> None:
+    backend = ec2(requested)
+    revoke = backend.revoke_security_group_egress if outwards else backend.revoke_security_group_ingress
+    revoke(**_arguments(requested.need("GroupId"), requested.properties, outwards=outwards))
+
+
 MODELS = (
-    Model(type="AWS::EC2::SecurityGroup", make=_group, remove=_remove_group),
-    Model(type="AWS::EC2::SecurityGroupIngress", make=_ingress, remove=_remove_ingress),
-    Model(type="AWS::EC2::SecurityGroupEgress", make=_egress, remove=_remove_egress),
+    Model(
+        type="AWS::EC2::SecurityGroup",
+        make=_group,
+        remove=lambda requested, group: ec2(requested).delete_security_group(group_id=group.id),
+    ),
+    *(
+        Model(
+            type=f"AWS::EC2::SecurityGroup{direction}",
+            make=partial(_rule, outwards=outwards),
+            remove=partial(_revoke, outwards=outwards),
+        )
+        for direction, outwards in (("Ingress", False), ("Egress", True))
+    ),
 )

@@ -169,7 +169,7 @@ class EmulatedStack(Stack):
         self._add_stack_event(status, resource_status_reason=why)
         self._in_order()
 
-    def tell(self, resources: Resources, name: str, status: str, why: str | None = None) -> None:
+    def record(self, resources: Resources, name: str, status: str, why: str | None = None) -> None:
         """Write the event of one resource."""
         event = Event(
             stack_id=self.stack_id,
@@ -237,22 +237,22 @@ class EmulatedStack(Stack):
             self.events[-1].timestamp = max(self.events[-1].timestamp, self.events[-2].timestamp + _MOMENT)
 
     def _make(self, resources: Resources, name: str) -> None:
-        self.tell(resources, name, "CREATE_IN_PROGRESS")
+        self.record(resources, name, "CREATE_IN_PROGRESS")
         try:
             resources.make(name)
         except ResourceFailedError as failure:
-            self.tell(resources, name, "CREATE_FAILED", failure.why)
+            self.record(resources, name, "CREATE_FAILED", failure.why)
             raise
-        self.tell(resources, name, "CREATE_COMPLETE")
+        self.record(resources, name, "CREATE_COMPLETE")
 
     def _change(self, resources: Resources, name: str, before: Resources) -> None:
         try:
             changed = resources.change(name, before)
         except ResourceFailedError as failure:
-            self.tell(resources, name, "UPDATE_FAILED", failure.why)
+            self.record(resources, name, "UPDATE_FAILED", failure.why)
             raise
         if changed:
-            self.tell(resources, name, "UPDATE_COMPLETE")
+            self.record(resources, name, "UPDATE_COMPLETE")
 
     def _go_back(self, before: Resources, fresh: Resources, created: list[str], failure: ResourceFailedError) -> None:
         why = f"The following resource(s) failed to update: [{failure.logical_id}]."
@@ -272,14 +272,14 @@ class EmulatedStack(Stack):
         for name in reversed(resources.order()):
             if name not in resources.made_from or name in (keep or ()):
                 continue
-            self.tell(resources, name, "DELETE_IN_PROGRESS")
+            self.record(resources, name, "DELETE_IN_PROGRESS")
             try:
                 removed = resources.remove(name)
             except ResourceFailedError as failure:
-                self.tell(resources, name, "DELETE_FAILED", failure.why)
+                self.record(resources, name, "DELETE_FAILED", failure.why)
                 remaining.append(name)
             else:
-                self.tell(resources, name, "DELETE_COMPLETE" if removed else "DELETE_SKIPPED")
+                self.record(resources, name, "DELETE_COMPLETE" if removed else "DELETE_SKIPPED")
         return remaining
 
 

@@ -24,7 +24,7 @@ from launcher.catalog.load import load
 from launcher.model.eks import priority_class
 from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
 from launcher.sandbox.aws.hyperpod import PodCluster
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.kubernetes.held_jobs import governed_namespace
@@ -50,7 +50,7 @@ class TaskGovernance:
                 type="AWS::SageMaker::ClusterSchedulerConfig",
                 make=self._make_policy,
                 change=self._change_policy,
-                remove=_nothing,
+                remove=nothing,
             ),
             Model(
                 type="AWS::SageMaker::ComputeQuota",
@@ -62,7 +62,7 @@ class TaskGovernance:
 
     def _make_policy(self, requested: Requested) -> Created:
         self._put_policy(requested)
-        return _made(requested, "cluster-scheduler-config", "ClusterSchedulerConfig")
+        return _created(requested, "cluster-scheduler-config", "ClusterSchedulerConfig")
 
     def _change_policy(self, requested: Requested, before: Created) -> Created:
         self._put_policy(requested)
@@ -75,7 +75,7 @@ class TaskGovernance:
 
     def _make_quota(self, requested: Requested) -> Created:
         self._put_quota(requested)
-        created = _made(requested, "compute-quota", "ComputeQuota")
+        created = _created(requested, "compute-quota", "ComputeQuota")
         _keep(requested, created)
         return created
 
@@ -86,14 +86,12 @@ class TaskGovernance:
 
     def _put_quota(self, requested: Requested) -> None:
         cluster = _cluster(requested, "ComputeQuota")
-        config, types = (
-            requested.need("ComputeQuotaConfig"),
-            {group["InstanceType"] for group in cluster.groups.values()},
-        )
+        config = requested.need("ComputeQuotaConfig")
+        types = {group["InstanceType"] for group in cluster.groups.values()}
         resources = config.get("ComputeQuotaResources", ())
         strange = sorted({resource["InstanceType"] for resource in resources} - types)
         if strange:
-            raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; it has {', '.join(sorted(types))}")
+            raise ResourceRefusedError(f"the cluster has no {', '.join(strange)}; allowed: {', '.join(sorted(types))}")
         self._put(cluster, list(_of_team(requested.need("ComputeQuotaTarget")["TeamName"], config)))
 
     def _put(self, cluster: PodCluster, objects: list[dict[str, Any]]) -> None:
@@ -115,7 +113,7 @@ def _cluster(requested: Requested, kind: str) -> PodCluster:
     raise ResourceRefusedError(f"no HyperPod cluster with EKS has the ARN {arn}")
 
 
-def _made(requested: Requested, kind: str, name: str) -> Created:
+def _created(requested: Requested, kind: str, name: str) -> Created:
     id_ = "".join(secrets.choice(_CHARACTERS) for _ in range(12))
     arn = f"arn:aws:sagemaker:{requested.region_name}:{requested.account_id}:{kind}/{id_}"
     return Created(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
@@ -133,10 +131,6 @@ def _keep(requested: Requested, created: Created) -> None:
 
 def _forget_quota(requested: Requested, created: Created) -> None:
     _MADE[requested.account_id, requested.region_name].pop(created.attributes["ComputeQuotaId"], None)
-
-
-def _nothing(_requested: Requested, _made: Created) -> None:
-    """It goes with its cluster."""
 
 
 def _class(specified: Mapping[str, Any]) -> dict[str, Any]:

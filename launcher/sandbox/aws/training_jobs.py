@@ -85,7 +85,7 @@ class TrainingJobs:
         job.start()
         return arn
 
-    def found(self, region: str, name: str) -> TrainingJob:
+    def find(self, region: str, name: str) -> TrainingJob:
         """A job."""
         job = self._jobs.get((region, name))
         if job is None:
@@ -103,7 +103,7 @@ class TrainingJobs:
 
     def delete(self, region: str, name: str) -> None:
         """Forget a job that is over."""
-        if not self.found(region, name).over:
+        if not self.find(region, name).over:
             raise ValidationError(message=f"Training job {name} is not in a terminal state.")
         del self._jobs[region, name]
 
@@ -156,7 +156,7 @@ def _rules(request: Mapping[str, Any]) -> Iterator[str]:
         yield "ResourceConfig needs InstanceCount of 1 or more, and VolumeSizeInGB"
     image = request["AlgorithmSpecification"].get("TrainingImage", "")
     if _ECR.fullmatch(image) is None:
-        yield f"TrainingImage {image!r} is no image of Amazon ECR"
+        yield f"TrainingImage {image!r} is not an Amazon ECR image"
     names = [channel["ChannelName"] for channel in request.get("InputDataConfig", ())]
     if len(names) != len(set(names)):
         yield "names of channels must be unique"
@@ -173,7 +173,7 @@ def _rules_of_spot(request: Mapping[str, Any]) -> Iterator[str]:
     if spot and (wait is None or wait < run):
         yield "MaxWaitTimeInSeconds must be present and equal to or greater than MaxRuntimeInSeconds for managed spot"
     if not spot and wait is not None:
-        yield "MaxWaitTimeInSeconds is for managed spot training alone"
+        yield "MaxWaitTimeInSeconds is only for managed spot training"
     if spot and resources.get("KeepAlivePeriodInSeconds"):
         yield "KeepAlivePeriodInSeconds cannot be used with managed spot training"
     if spot and "TrainingPlanArn" in resources:
@@ -186,7 +186,7 @@ def _rules_of_type(request: Mapping[str, Any]) -> Iterator[str]:
     if facts is not None and facts.nvme_gb and "VolumeKmsKeyId" in resources:
         yield f"VolumeKmsKeyId cannot be used with {resources['InstanceType']}, which has local storage"
     if facts is not None and facts.accelerator is None and "MaxPendingTimeInSeconds" in limits:
-        yield "MaxPendingTimeInSeconds is for types with accelerators alone"
+        yield "MaxPendingTimeInSeconds is only for types with accelerators"
 
 
 def _refuse_role(arn: str) -> None:
@@ -216,7 +216,7 @@ def _planned(request: Mapping[str, Any], region: str) -> datetime | None:
         raise ValidationError(message=f"Training plan {arn} is for {bought.target}, not for {TARGET}.")
     if bought.instance_type != resources["InstanceType"] or resources["InstanceCount"] > bought.count:
         instances = f"{resources['InstanceCount']} {resources['InstanceType']}"
-        message = f"Training plan {arn} has {bought.count} {bought.instance_type}, asked for: {instances}."
+        message = f"Training plan {arn} has {bought.count} {bought.instance_type}, requested: {instances}."
         raise ValidationError(message=message)
     return bought.starts_at
 
@@ -267,10 +267,10 @@ def install(jobs: TrainingJobs) -> None:
         return ActionResult({"TrainingJobArn": jobs.create(response.sagemaker_backend, request)})
 
     def describe_training_job(response: Any) -> ActionResult:
-        return ActionResult(_asked(jobs, response).describe())
+        return ActionResult(_job_of(jobs, response).describe())
 
     def stop_training_job(response: Any) -> EmptyResult:
-        job = _asked(jobs, response)
+        job = _job_of(jobs, response)
         if not job.stop():
             status = job.describe()["TrainingJobStatus"]
             raise ValidationError(message=f"The request was rejected because the training job is in status {status}.")
@@ -290,9 +290,9 @@ def install(jobs: TrainingJobs) -> None:
     setattr(SageMakerResponse, "list_tags", _with_tags_of_jobs(jobs, SageMakerResponse.list_tags))  # noqa: B010
 
 
-def _asked(jobs: TrainingJobs, response: Any) -> TrainingJob:
+def _job_of(jobs: TrainingJobs, response: Any) -> TrainingJob:
     name = response._get_param("TrainingJobName")  # noqa: SLF001  the way moto's own responses read
-    return jobs.found(response.sagemaker_backend.region_name, name)
+    return jobs.find(response.sagemaker_backend.region_name, name)
 
 
 def _listed(jobs: TrainingJobs, response: Any) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ _HOUR = timedelta(hours=1)
 
 
 def buy(account_id: str, bought: TrainingPlan) -> bool:
-    """Put a training plan into an account; False where one of that name is there already."""
+    """Put a training plan into an account; False where one of that name already exists."""
     plans = _BOUGHT[account_id, bought.region]
     return plans.setdefault(bought.name, bought) is bought
 

@@ -44,7 +44,7 @@ class Entrance:
         self._inner, self._keys = inner, keys
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer."""
+        """Answer a request."""
         try:
             signed.refuse_foreign(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN"))
             self._check(environ)
@@ -102,7 +102,7 @@ class PlainAnswers:
         self._ledger = ledger
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer."""
+        """Answer a request."""
         try:
             return self._inner(environ, start_response)
         except _LACKS as problem:

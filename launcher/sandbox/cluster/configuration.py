@@ -105,7 +105,7 @@ def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
 def _of_the_queues(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     queues = configuration["Scheduling"]["SlurmQueues"]
     if not queues:
-        yield Problem(path="Scheduling.SlurmQueues", message="empty, at least one queue is needed")
+        yield Problem(path="Scheduling.SlurmQueues", message="empty; at least 1 queue is required")
     yield from _names([queue["Name"] for queue in queues], "Scheduling.SlurmQueues")
     for index, queue in enumerate(queues):
         path = f"Scheduling.SlurmQueues[{index}]"
@@ -117,7 +117,7 @@ def _of_the_queues(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[
                 yield Problem(path=f"{path}.Iam.S3Access[{number}]", message=f"no bucket {access['BucketName']}")
         resources = queue.get("ComputeResources", [])
         if not resources:
-            yield Problem(path=f"{path}.ComputeResources", message="empty, at least one is needed")
+            yield Problem(path=f"{path}.ComputeResources", message="empty; at least 1 is required")
         yield from _names([resource["Name"] for resource in resources], f"{path}.ComputeResources")
         for number, resource in enumerate(resources):
             yield from _of_the_resource(queue, resource, aws, f"{path}.ComputeResources[{number}]")
@@ -174,7 +174,7 @@ def _efa(
     if not facts.efa:
         yield Problem(path=f"{path}.Efa.Enabled", message=f"{_type_of(resource)} has no EFA")
     if queue.get("CapacityType") != "CAPACITY_BLOCK" and not _placement(queue, resource):
-        yield Problem(path=path, message="with EFA the placement group must be decided: set PlacementGroup.Enabled")
+        yield Problem(path=path, message="EFA needs an explicit placement group setting: set PlacementGroup.Enabled")
     own = queue["Networking"].get("SecurityGroups", [])
     if own and not any(aws.admits_itself(group) for group in _groups_of(queue["Networking"])):
         message = "EFA needs a security group that lets all traffic in and out to itself"
@@ -193,7 +193,7 @@ def _names(names: list[str], path: str) -> Iterator[Problem]:
             message = f"got {name!r}, allowed: a lower-case letter, then letters, digits and '-', 25 in all"
             yield Problem(path=f"{path}.Name", message=message)
         if names.count(name) > 1:
-            yield Problem(path=f"{path}.Name", message=f"{name} is there twice")
+            yield Problem(path=f"{path}.Name", message=f"{name} is used twice")
 
 
 def _known_type(name: str, aws: AwsFacts, path: str) -> Iterator[Problem]:

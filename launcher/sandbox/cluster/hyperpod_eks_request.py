@@ -81,7 +81,7 @@ def _of_the_control_plane(
         return
     version = tuple(int(number) for number in control.version.split("."))
     if not OLDEST <= version <= NEWEST:
-        yield Problem(path=path, message=f"Kubernetes {control.version}, HyperPod takes 1.30 to 1.35")
+        yield Problem(path=path, message=f"Kubernetes {control.version}, HyperPod supports 1.30 to 1.35")
     if not control.has_chart:
         message = "HyperPod's chart is not installed in it: nodes would be neither monitored nor replaced"
         yield Problem(path=path, message=message)
@@ -98,7 +98,7 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
         yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MOST_GROUPS}")
     names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem(path="InstanceGroups", message=f"{name} is there twice")
+        yield Problem(path="InstanceGroups", message=f"{name} is used twice")
     continuous = request.get("NodeProvisioningMode") == CONTINUOUS
     for index, group in enumerate(groups):
         path = f"InstanceGroups[{index}]"

@@ -131,14 +131,14 @@ def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Prob
         yield Problem(path="InstanceGroups", message="needs a Compute group, got none")
     names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem(path="InstanceGroups", message=f"{name} is there twice")
+        yield Problem(path="InstanceGroups", message=f"{name} is used twice")
 
 
 def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     for index, group in enumerate(request["InstanceGroups"]):
         path = f"InstanceGroups[{index}]"
         if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:
-            yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox takes one name")
+            yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox supports one name")
         if group["InstanceCount"] < 1:
             yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
         yield from machine_problems(request, group, account.aws, path)
@@ -182,7 +182,7 @@ def training_plan_problems(request: Mapping[str, Any], account: Account) -> Iter
         counts[arn] = counts.get(arn, 0) + group["InstanceCount"]
         yield from (Problem(path=path, message=message) for message in _against(bought, request, group, account.aws))
         if counts[arn] > bought.count:
-            yield Problem(path=path, message=f"takes {counts[arn]} instances, the training plan has {bought.count}")
+            yield Problem(path=path, message=f"needs {counts[arn]} instances, the training plan has {bought.count}")
 
 
 def _against(
@@ -241,12 +241,12 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFa
 
 def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """What is checked as far as it can be, and then not done."""
-    yield "srun --auto-resume (a job whose machine failed is put back into the queue)"
+    yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:
         name, facts = f"group {group['InstanceGroupName']}", facts_of(group, aws)
         yield f"{name}: {group['LifeCycleConfig']['OnInitComplete']} (not run)"
         if _part(group) != "Compute":
-            yield f"{name}: its machines (nothing runs on them)"
+            yield f"{name}: its instances (nothing runs on them)"
         if facts is not None and facts.efa and _part(group) == "Compute":
             yield f"{name}: EFA interfaces"
         if any("FsxLustreConfig" in config for config in group.get("InstanceStorageConfigs", [])):
@@ -255,4 +255,4 @@ def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
             yield f"{name}: volumes"
         yield from (f"{name}: {key}" for key in _UNUSED if key in group)
         if "TrainingPlanArn" in group:
-            yield f"{name}: the window of its training plan (its machines are there at once, and stay)"
+            yield f"{name}: the window of its training plan (its instances exist at once and stay)"

@@ -61,7 +61,7 @@ def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
     admit = {group: aws.admits_itself(group) for group in groups}
     yield from (f"security group {group_id} does not exist" for group_id, admits in admit.items() if admits is None)
     if not any(admit.values()):
-        yield "no security group lets all traffic in and out to itself: nodes do not reach the controller"
+        yield "no security group lets all traffic in and out to itself: nodes cannot reach the controller"
 
 
 def _settings(slurm: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
     if least > most:
         yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
     if 0 < least < most:
-        yield f"scalingConfiguration: {least} static and {most - least} dynamic instances: a group has one kind"
+        yield f"scalingConfiguration: {least} static, {most - least} dynamic; a group must be all static or all dynamic"
     size = next(row for row in pcs.SIZES if row.word == around.size)
     if around.machines + most > size.nodes:
         yield f"a cluster of size {size.word} takes {size.nodes} instances, got {around.machines + most}"
@@ -135,7 +135,7 @@ def _template(request: Mapping[str, Any], aws: PcsAws) -> Iterator[str]:
         if not interface.get("Groups"):
             yield f"network card {interface.get('NetworkCardIndex', 0)}: no Groups"
         if interface.get("InterfaceType") == "efa-only":
-            yield f"network card {interface.get('NetworkCardIndex', 0)}: efa-only is not passed on, allowed: efa"
+            yield f"network card {interface.get('NetworkCardIndex', 0)}: efa-only is not supported, allowed: efa"
     yield from _capacity(request.get("purchaseOption", "ONDEMAND"), request, data)
 
 

@@ -38,10 +38,7 @@ class Cluster:
     def __init__(
         self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str, keys: KeyRing
     ) -> None:
-        """Prepare it.
-
-        Without `with_slurm`, the local scheduler answers Slurm's commands.
-        """
+        """Prepare it. Without `with_slurm`, the local scheduler answers Slurm's commands."""
         self.spec = spec
         self._fleet = fleet
         self._head_node = ""
@@ -71,9 +68,7 @@ class Cluster:
                 self._scheduler = self._start_scheduler()
             except (daemons.SlurmError, OSError) as failure:
                 self.stop()
-                raise ClusterFailedError(
-                    f"the private Slurm of {self.spec.name} does not start: {failure}"
-                ) from failure
+                raise ClusterFailedError(f"the private Slurm of {self.spec.name} did not start: {failure}") from failure
             return self._head_node
 
     def _start_scheduler(self) -> Scheduler:
@@ -159,7 +154,7 @@ class Cluster:
             free = [name for name, node in self._nodes.items() if node.group.name == group and not node.up]
             if count > len(free):
                 most = sum(node.group.name == group for node in self._nodes.values())
-                raise ClusterFailedError(f"the sandbox's Slurm has {most} nodes in {group}, as many as at first")
+                raise ClusterFailedError(f"the sandbox's Slurm has {most} nodes in {group}, as many as at its start")
             for name in free[:count]:
                 try:
                     self.replace(name)
@@ -253,7 +248,7 @@ class Registry:
             raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
         with self._lock:
             if spec.name in self._clusters:
-                raise ClusterFailedError(f"a cluster named {spec.name} is there already")
+                raise ClusterFailedError(f"a cluster named {spec.name} already exists")
             # A number and not the name: the path of a socket below it is bounded.
             folder = self._folder / f"c{self._made}"
             self._made += 1
@@ -271,7 +266,7 @@ class Registry:
         """
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
-                raise ClusterFailedError(f"a cluster named {name} is there already")
+                raise ClusterFailedError(f"a cluster named {name} already exists")
             folder = self._folder / f"k{self._made}"
             self._made += 1
             own = self._pods(region)

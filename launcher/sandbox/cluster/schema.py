@@ -37,7 +37,6 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        """Both in one line."""
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
@@ -54,10 +53,10 @@ def problems(configuration: Mapping[str, Any]) -> Iterator[Problem]:
     """
     plain = safe_json.loads(json.dumps(configuration))
     errors = sorted(_judge().iter_errors(plain), key=lambda error: [str(step) for step in error.absolute_path])
-    yield from dict.fromkeys(problem for error in errors for problem in _said(error))
+    yield from dict.fromkeys(problem for error in errors for problem in _problems_of(error))
 
 
-def _said(error: ValidationError) -> Iterator[Problem]:
+def _problems_of(error: ValidationError) -> Iterator[Problem]:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path).lstrip(".")
     prefix, value, rule = f"{path}." if path else "", error.instance, error.validator_value
     if error.validator == "additionalProperties":

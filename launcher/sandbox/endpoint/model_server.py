@@ -118,10 +118,10 @@ MOST_TOKENS = 16
 STALL_S = 600.0
 """How long an answer that stalls is held open."""
 LEFT_OUT = (
-    "endpoint: its alarms and its guard (kept and read back; nothing sets them off)",
-    "endpoint: its instances, image and model (none is started; a stand-in answers)",
-    "endpoint: its scaling (kept and read back; nothing is scaled)",
-    "endpoint: traffic that moves in steps, and the time that alarms watch it (an update is done at once)",
+    "endpoint: its alarms and its guard (stored and readable; nothing triggers them)",
+    "endpoint: its instances, image and model (none is started; an emulator answers)",
+    "endpoint: its scaling (stored and readable; nothing is scaled)",
+    "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect at once)",
 )
 """What a deployment into the sandbox says nothing of."""
 _HERE = "InService"
@@ -214,7 +214,7 @@ class ModelServer:
         return self._conduct.behaviour
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer."""
+        """Answer a request."""
         match = PATH.fullmatch(environ.get("PATH_INFO", "")) if environ.get("REQUEST_METHOD") == "POST" else None
         if match is None:
             return self._inner(environ, start_response)
@@ -340,7 +340,7 @@ def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:
 
 def _failure(status: int, *, openai: bool) -> RefusedError:
     """What a container that fails looks like: to OpenAI clients as it is, to SageMaker's own as a ModelError."""
-    text = f"Received server error ({status}) from primary: the stand-in was told to refuse"
+    text = f"Received server error ({status}) from primary: the emulator is set to refuse"
     return RefusedError(status, "ModelError", text) if openai else RefusedError(424, "ModelError", text)
 
 

@@ -33,7 +33,6 @@ class Api:
     kinds: Kinds = field(default_factory=Kinds)
 
     def __post_init__(self) -> None:
-        """The namespaces that every cluster has."""
         for name in ("default", "kube-system"):
             self.create(
                 self.kinds.at("", "v1", "namespaces"),

@@ -85,7 +85,9 @@ def _evaluated(expression: str, value: Any, old: Any) -> tuple[Any, str]:
         return cel.evaluate(expression, context), ""
     except RuntimeError as problem:
         if _MISSING in str(problem):
-            raise LookupError(f"a function of this rule is not known here: {expression}: {problem}") from problem
+            raise LookupError(
+                f"the sandbox cannot evaluate a function of this rule: {expression}: {problem}"
+            ) from problem
         return None, str(problem)
     except KeyError as problem:
         return None, f"no such key: {problem.args[0]}"

@@ -87,7 +87,6 @@ class KubernetesCluster:
         keys: KeyRing,
         operators: tuple[str, ...] = ("training-operator", "hyperpod", "kueue"),
     ) -> None:
-        """Describe it; entering the block starts it."""
         self.name = name
         self.api = Api()
         for kind in shipped(operators):
@@ -104,7 +103,6 @@ class KubernetesCluster:
         self._thread = threading.Thread(target=self._control, name="kube-controllers", daemon=True)
 
     def __enter__(self) -> Self:
-        """Start it."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.server.start()
         self._thread.start()
@@ -113,7 +111,6 @@ class KubernetesCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.stop()
 
     def stop(self) -> None:
@@ -351,7 +348,7 @@ class KubernetesCluster:
                 run = self._runs.get(uid)
                 ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
                 if run is None and not ended and "deletionTimestamp" not in metadata and self._attached(pod, pods):
-                    run = self._runs[uid] = self._made(pod)
+                    run = self._runs[uid] = self._pod_run(pod)
                     run.start()
             if "deletionTimestamp" not in metadata:
                 continue
@@ -385,7 +382,7 @@ class KubernetesCluster:
 
         self.api.objects.update(self._cluster.kind("", "pods"), namespace, apply, name)
 
-    def _made(self, pod: Object) -> PodRun:
+    def _pod_run(self, pod: Object) -> PodRun:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         services = self._cluster.every("", "services")
         node = self.api.objects.find(self._cluster.kind("", "nodes"), "", pod["spec"]["nodeName"]) or {}

@@ -57,7 +57,7 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
         if kind in ("configMap", "secret"):
             _fill(place, volume[kind], kind, find)
         elif kind not in ("emptyDir", "hostPath", "persistentVolumeClaim"):
-            raise ContainerError("FailedMount", f'volume "{volume["name"]}": no {kind} in the sandbox')
+            raise ContainerError("FailedMount", f'volume "{volume["name"]}": the sandbox does not support {kind}')
     return paths
 
 

@@ -86,7 +86,7 @@ class Cluster:
             return
 
     def event(self, about: Object, kind: str, reason: str, message: str, *, source: str = "controller") -> None:
-        """Write an event, or count one that is there already."""
+        """Write an event, or count one that already exists."""
         metadata = about["metadata"]
         namespace, events = metadata.get("namespace", "default"), self.kind("", "events")
         reference = {"kind": about["kind"], "apiVersion": about["apiVersion"], "name": metadata["name"]}

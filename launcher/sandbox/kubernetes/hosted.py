@@ -184,9 +184,9 @@ class HostedKubernetes:
         for name in names:
             while self.busy(name) and time.monotonic() < deadline:
                 time.sleep(_LOOK_S)
-            self._gone(name)
+            self._forget(name)
 
-    def _gone(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         with self._lock:
             node = self._nodes.pop(name, None)
         if node is not None and node.life:
@@ -212,7 +212,7 @@ class HostedKubernetes:
             self._machines.pop(group, None)
             leaving = [node.name for node in self._nodes.values() if node.partition == group]
         for name in leaving:
-            self._gone(name)
+            self._forget(name)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes as they are now."""

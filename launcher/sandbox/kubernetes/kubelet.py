@@ -222,7 +222,6 @@ class PodRun(threading.Thread):
         self._statuses[name] |= {"ready": False, "started": False}
 
     def _say(self, phase: str) -> None:
-        """Report how it stands; a dead node's kubelet reports nothing."""
         if self.lost:
             return
         spec = self._pod["spec"]

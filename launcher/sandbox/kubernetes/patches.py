@@ -49,7 +49,7 @@ def merged_by_key(target: Any, patch: Any, name: str = "") -> Any:
             field = key.partition("/")[2]
             result[field] = [item for item in result.get(field, []) if item not in value]
         elif key.startswith("$"):
-            raise RefusedError("BadRequest", f"this API knows no directive {key}")
+            raise RefusedError("BadRequest", f"the sandbox's API does not support the directive {key}")
         elif value is None:
             result.pop(key, None)
         else:

@@ -15,16 +15,16 @@ def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
     """What a pod asks for: its containers together, or the greatest of its init containers where that is more."""
     total: Counter[str] = Counter()
     for container in pod["spec"].get("containers", ()):
-        for name, value in _asked(container).items():
+        for name, value in _requested(container).items():
             total[name] += value
     for container in pod["spec"].get("initContainers", ()):
-        for name, value in _asked(container).items():
+        for name, value in _requested(container).items():
             total[name] = max(total[name], value)
     total["pods"] = 1
     return total
 
 
-def _asked(container: Mapping[str, Any]) -> dict[str, Any]:
+def _requested(container: Mapping[str, Any]) -> dict[str, Any]:
     resources = container.get("resources", {})
     quantities = {**resources.get("limits", {}), **resources.get("requests", {})}
     return {name: quantity(value) for name, value in quantities.items()}

@@ -152,13 +152,13 @@ def _resources(resources: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 yield f"{path}.{part}[{name}]", f'Invalid value: "{value}": must be greater than or equal to 0'
             if is_extended(name) and number != int(number):
                 yield f"{path}.{part}[{name}]", f'Invalid value: "{value}": must be an integer'
-    yield from _asked(limits, requests, path)
+    yield from _within_limits(limits, requests, path)
     named = {*limits, *requests}
     if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
         yield path, "Forbidden: HugePages require cpu or memory"
 
 
-def _asked(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _within_limits(limits: Mapping[str, Any], requests: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for name in requests:
         at = f"{path}.requests"
         if name not in limits:

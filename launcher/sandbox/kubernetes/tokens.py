@@ -50,7 +50,7 @@ def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | 
     try:
         url = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        return "token is no base64"
+        return "token is not base64"
     query = {name.lower(): value for name, value in parse_qs(urlsplit(url).query).items()}
     return _of_address(url) or _of_parameters(query) or _of_age(query, moment) or _of_signature(url, cluster, keys)
 
@@ -89,7 +89,7 @@ def _of_age(query: Mapping[str, list[str]], moment: datetime) -> str | None:
         signed = datetime.strptime(query["x-amz-date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         lives = int(query["x-amz-expires"][0])
     except (KeyError, ValueError):
-        return "no date, or no time to live"
+        return "date or time to live is missing"
     if lives > _LONGEST_S:
-        return f"a time to live above {_LONGEST_S} s"
+        return f"time to live: above {_LONGEST_S} s"
     return "the token has expired" if moment > signed + timedelta(seconds=_LONGEST_S) else None

@@ -235,7 +235,7 @@ class PrivateSlurm:
             lines = (self.places.folder / "log" / f"{name}.out").read_text(errors="replace").splitlines()
         except OSError:
             return "no log"
-        return " | ".join(lines[-_LOG_LINES:]) or "nothing in its log"
+        return " | ".join(lines[-_LOG_LINES:]) or "its log is empty"
 
     def _lost_a_port(self) -> bool:
         logs = (self.places.folder / "log").glob("*.out")

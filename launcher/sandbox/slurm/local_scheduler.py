@@ -79,10 +79,10 @@ def batch_options(text: str, name: str, given: Sequence[str] = ()) -> BatchOptio
     >>> batch_options("#SBATCH --nodes=2 --requeue -t 1-00:30", "x.sh").time_limit_s
     88200
     """
-    options = _found(text) | _read(list(given))
+    options = _directives(text) | _read(list(given))
     unknown = sorted(set(options) - _FLAGS - _FOLLOWED - _WITHOUT_EFFECT)
     if unknown:
-        raise SchedulerError(f"the local runner does not know --{', --'.join(unknown)}")
+        raise SchedulerError(f"the local scheduler does not support --{', --'.join(unknown)}")
     nodes = _count("nodes", options.get("nodes", "1").partition("-")[0])
     if "ntasks-per-node" in options:
         tasks = _count("ntasks-per-node", options["ntasks-per-node"])
@@ -111,7 +111,7 @@ def file_name(pattern: str, values: Mapping[str, str], folder: Path) -> Path:
     return folder / re.sub(r"%(.)", lambda match: values.get(match[1], match[0]), pattern)
 
 
-def _found(text: str) -> dict[str, str]:
+def _directives(text: str) -> dict[str, str]:
     """The options by their long name. sbatch stops reading at the first line that is not a comment."""
     options: dict[str, str] = {}
     for line in text.splitlines():
@@ -132,7 +132,7 @@ def _read(words: list[str]) -> dict[str, str]:
         if letter in _LETTERS:
             name, value = _LETTERS[letter], word[2:].lstrip("=") or _value(words, letter)
         elif not word.startswith("--"):
-            raise SchedulerError(f"the local runner does not know {word}")
+            raise SchedulerError(f"the local scheduler does not support {word}")
         elif not equals and name.removeprefix("--") not in _FLAGS:
             value = _value(words, name)
         options[name.removeprefix("--")] = value
@@ -211,10 +211,7 @@ class LocalScheduler:
     def __init__(
         self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
     ) -> None:
-        """Start with none.
-
-        RequeueExit and JobRequeue of `settings` are followed.
-        """
+        """Start with none. RequeueExit and JobRequeue of `settings` are followed."""
         self._folder = folder
         self._nodes_now = nodes
         self._mark = mark
@@ -235,12 +232,12 @@ class LocalScheduler:
         """
         text = script.read_text(encoding="utf-8")
         if not text.startswith("#!"):
-            raise SchedulerError(f"{script.name} does not begin with #!, as a batch script has to")
+            raise SchedulerError(f"{script.name} does not begin with #!: a batch script needs an interpreter line")
         batch = batch_options(text, script.name, options)
         suitable = [node for node in self._nodes_now() if batch.partition in ("", node.partition)]
         if batch.nodes > len(suitable):
             count = f"{len(suitable)} in partition {batch.partition or 'any'}"
-            raise SchedulerError(f"{script.name} asks for {batch.nodes} nodes, there are {count}")
+            raise SchedulerError(f"{script.name} requests {batch.nodes} nodes, available: {count}")
         with self._lock:
             number = str(len(self._jobs) + 1)
             copy = self._folder / f"job-{number}.sh"
@@ -389,7 +386,7 @@ class LocalScheduler:
         code = self._wait(job, process)
         # What the script left behind goes with the attempt.
         processes.end(lambda: self._processes(job))
-        node_gone = code != 0 and not job.cancelled.is_set() and self._gone(nodes)
+        node_gone = code != 0 and not job.cancelled.is_set() and self._has_lost_node(nodes)
         with self._lock:
             job.node_lost = job.node_lost or node_gone
             # A script that had come to its end by itself has lost nothing.
@@ -405,7 +402,7 @@ class LocalScheduler:
             job.nodes = ()
         return code
 
-    def _gone(self, nodes: tuple[NodeView, ...]) -> bool:
+    def _has_lost_node(self, nodes: tuple[NodeView, ...]) -> bool:
         """Whether one of some nodes is not there any more: AWS's own calls tell nobody here."""
         here = {node.life for node in self._nodes_now() if node.metadata}
         return any(node.life not in here for node in nodes)

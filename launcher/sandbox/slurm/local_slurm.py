@@ -35,7 +35,7 @@ class _RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Command:
     """A command as it was called: its options, and its other words."""
 
     options: Mapping[str, str]
@@ -121,7 +121,9 @@ class LocalSlurm:
                 options[option] = value
             else:
                 words.append(word)
-        call = _Asked(options=options, words=words, folder=Path(request["folder"]), environment=request["environment"])
+        call = _Command(
+            options=options, words=words, folder=Path(request["folder"]), environment=request["environment"]
+        )
         answers = {
             "sacct": self._sacct,
             "sbatch": self._sbatch,
@@ -144,48 +146,48 @@ class LocalSlurm:
         return {"code": 0, "out": printed, "err": ""}
 
     @staticmethod
-    def _sacct(command: _Asked) -> str:
+    def _sacct(command: _Command) -> str:
         del command
         raise _RefusedError("Slurm accounting storage is disabled")
 
-    def _sbatch(self, command: _Asked) -> str:
+    def _sbatch(self, command: _Command) -> str:
         options = dict(command.options)
         short = "--parsable" in options
         options.pop("--parsable", None)
         if len(command.words) != 1:
-            raise _RefusedError(f"one batch script is taken, got: {' '.join(command.words) or 'none'}")
+            raise _RefusedError(f"sbatch needs exactly one batch script, got: {' '.join(command.words) or 'none'}")
         arguments = [f"{name}={value}" if value else name for name, value in options.items()]
         script = command.folder / command.words[0]
         job = self.scheduler.submit(script, folder=command.folder, environment=command.environment, options=arguments)
         return f"{job}\n" if short else f"Submitted batch job {job}\n"
 
-    def _squeue(self, command: _Asked) -> str:
+    def _squeue(self, command: _Command) -> str:
         _known(command.options, "--noheader", "--states", "--name", "--format")
         if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.words:
-            raise _RefusedError("the local scheduler prints job ids alone: --noheader --format=%i")
+            raise _RefusedError("the local scheduler prints only job ids: --noheader --format=%i")
         name, every = command.options.get("--name"), command.options.get("--states") == "all"
         jobs = [job for job in self.scheduler.jobs() if name in (None, job.name) and (every or not job.state.final)]
         return "".join(f"{job.id}\n" for job in jobs)
 
-    def _sinfo(self, command: _Asked) -> str:
+    def _sinfo(self, command: _Command) -> str:
         _known(command.options, "--noheader", "--format")
         if command.options.get("--format") != "%R %f" or "--noheader" not in command.options or command.words:
-            raise _RefusedError("the local scheduler prints partitions and features alone: --noheader --format='%R %f'")
+            raise _RefusedError("the local scheduler prints only partitions and features: --noheader --format='%R %f'")
         nodes = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
         rows = dict.fromkeys(f"{partition} {kind}" for partition, kind in (*self._types, *nodes))
         return "".join(f"{row}\n" for row in rows)
 
-    def _scancel(self, command: _Asked) -> str:
+    def _scancel(self, command: _Command) -> str:
         _known(command.options, "--state", "--name")
         if len(command.words) != 1 or command.options.get("--state") not in (None, "PENDING"):
-            raise _RefusedError(f"the local scheduler cannot do: {' '.join(command.words)}")
+            raise _RefusedError(f"the local scheduler does not support: {' '.join(command.words)}")
         job = self._job(command.words[0], "Kill job error on job id {job}: " + _NO_JOB)
         waits = "--state" not in command.options or job.state is JobState.PENDING
         if waits and command.options.get("--name") in (None, job.name):
             self.scheduler.cancel(job.id)
         return ""
 
-    def _scontrol(self, command: _Asked) -> str:
+    def _scontrol(self, command: _Command) -> str:
         """`show hostnames`, `show node N`, `show job J`, `requeue J`, `update nodename= state=`, `update jobid=`."""
         _known(command.options, "--oneliner")
         match command.words:
@@ -206,7 +208,7 @@ class LocalSlurm:
                 return self._update(
                     {name.lower(): value for name, _, value in (setting.partition("=") for setting in settings)}
                 )
-        raise _RefusedError(f"the local scheduler cannot do: {' '.join(command.words)}")
+        raise _RefusedError(f"the local scheduler does not support: {' '.join(command.words)}")
 
     def _update(self, settings: Mapping[str, str]) -> str:
         match settings:
@@ -229,7 +231,7 @@ class LocalSlurm:
         return match
 
     @staticmethod
-    def _described(job: Job, command: _Asked) -> str:
+    def _described(job: Job, command: _Command) -> str:
         last = job.attempts[-1] if job.attempts else None
         pending = job.state is JobState.PENDING
         restarts = len(job.attempts) - (0 if pending or last is None else 1)

@@ -170,7 +170,10 @@ class TestGroups:
             ({"computeNodeGroupName": "a" * 26}, "more than the maximum of 25"),
             ({"purchaseOption": "CHEAP"}, "not a valid enum value"),
             ({"scalingConfiguration": {"minInstanceCount": 3, "maxInstanceCount": 2}}, "more than maxInstanceCount"),
-            ({"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 2}}, "a group has one kind"),
+            (
+                {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 2}},
+                "a group must be all static or all dynamic",
+            ),
             ({"scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 33}}, "takes 32 instances"),
             ({"instanceConfigs": [{"instanceType": "p5.bogus"}]}, "no instance type p5.bogus"),
             ({"customLaunchTemplate": {"id": "lt-0", "version": "1"}}, "no version 1 of launch template lt-0"),

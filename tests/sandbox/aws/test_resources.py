@@ -320,7 +320,7 @@ class TestWhatIsNotEmulated:
 
         assert "no model" in found["AWS::XRay::Group"]
         assert "Lambda" in found["Custom::Thing"]
-        assert "not looked at" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
+        assert "not evaluated" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
         assert "AWS::SNS::Topic" not in found
 
     def test_an_update_that_is_not_made_is_said(self, stack, sandbox):

@@ -140,7 +140,7 @@ def test_a_name_is_taken_once(create, client, until):
         ({"RoleArn": "arn:aws:iam::123456789012:role/nobody"}, "Could not assume role"),
         ({"resources": {"InstanceType": "ml.p5.47xlarge"}}, "not a valid enum value"),
         ({"spot": True, "limits": {"MaxWaitTimeInSeconds": 60}}, "MaxWaitTimeInSeconds"),
-        ({"limits": {"MaxWaitTimeInSeconds": 1200}}, "for managed spot training alone"),
+        ({"limits": {"MaxWaitTimeInSeconds": 1200}}, "is only for managed spot training"),
         ({"spot": True, "resources": {"KeepAlivePeriodInSeconds": 60}}, "KeepAlivePeriodInSeconds"),
         ({"resources": {"VolumeKmsKeyId": "alias/own"}}, "local storage"),
         ({"resources": {"InstanceCount": 0}}, "InstanceCount"),

@@ -19,7 +19,7 @@ class Job:
         self.now = 0.0
         self.parts = parts
         self.states = [{"node": f"n{part}", "beat": 0} for part in range(parts)]
-        self.hearings = [Listener(part, parts, now=0.0) for part in range(parts)]
+        self.listeners = [Listener(part, parts, now=0.0) for part in range(parts)]
         self.files = {}
         self.dead = set()
         self.reads = [0] * parts
@@ -30,10 +30,10 @@ class Job:
         for part in range(self.parts):
             if part in self.dead or self.states[part].get("ended"):
                 continue
-            wanted = self.hearings[part].wanted(most, self.now)
+            wanted = self.listeners[part].parts_to_read(most, self.now)
             self.reads[part] = len(wanted)
             for each in wanted:
-                self.hearings[part].heard(each, self.files.get(each), self.now)
+                self.listeners[part].update(each, self.files.get(each), self.now)
             self.states[part]["beat"] += 1
             self.speak(part)
 
@@ -48,7 +48,7 @@ class Job:
         self.speak(part)
 
     def of(self, part):
-        return self.hearings[part].gathered(self.states[part], self.now, silent_after_s=SILENT_S)
+        return self.listeners[part].gathered(self.states[part], self.now, silent_after_s=SILENT_S)
 
     def looks(self, number, **how):
         for _ in range(number):

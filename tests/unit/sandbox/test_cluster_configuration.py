@@ -151,13 +151,13 @@ class TestRefusals:
             (("HeadNode", "Networking", "SubnetId"), "subnet-0000gone", "no subnet 'subnet-0000gone'"),
             (("HeadNode", "Netwrking"), {}, "HeadNode.Netwrking: unknown key, did you mean Networking"),
             (("Scheduling", "Scheduler"), "awsbatch", "Scheduling.Scheduler: got 'awsbatch'"),
-            (("Scheduling", "SlurmQueues"), [], "at least one queue is needed"),
+            (("Scheduling", "SlurmQueues"), [], "at least 1 queue is required"),
             (("Scheduling", "SlurmSettings", "CustomSlurmSettings"), [{"TaskPlugin": "x"}], "sets it itself"),
             ((*QUEUE, "Name"), "P5", "got 'P5', allowed: a lower-case letter"),
             ((*QUEUE, "CapacityType"), "spot", "CapacityType: got 'spot', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT"),
             ((*QUEUE, "Networking", "SecurityGroups"), ["sg-000plain"], "EFA needs a security group"),
             ((*QUEUE, "Networking", "SecurityGroups"), ["sg-0000gone"], "no security group 'sg-0000gone'"),
-            ((*QUEUE, "Networking", "PlacementGroup"), None, "the placement group must be decided"),
+            ((*QUEUE, "Networking", "PlacementGroup"), None, "EFA needs an explicit placement group setting"),
             ((*QUEUE, "Networking", "SubnetIds"), ["subnet-00public"], "cannot be given public addresses"),
             ((*QUEUE, "CustomActions"), {"OnNodeConfigured": {"Script": "node.sh"}}, "allowed: s3://bucket/key"),
             ((*QUEUE, "CustomActions"), {"OnNodeStart": {"Script": "s3://assets/gone.sh"}}, "no object s3://assets"),
@@ -217,4 +217,4 @@ class TestRefusals:
         queues = document["Scheduling"]["SlurmQueues"]
         queues.append(copy.deepcopy(queues[0]))
 
-        assert any("p5-48xlarge is there twice" in problem for problem in refusals(document))
+        assert any("p5-48xlarge is used twice" in problem for problem in refusals(document))

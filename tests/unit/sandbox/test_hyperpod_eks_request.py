@@ -80,7 +80,7 @@ def test_a_sound_one_is_taken():
         (workers(LifeCycleConfig=None), "LifeCycleConfig: missing"),
         (workers(LifeCycleConfig={**SCRIPTS, "OnCreate": "other.sh"}), "no object s3://assets/scripts/other.sh"),
         (workers(SlurmConfig={"NodeType": "Compute"}), "the orchestrator is EKS"),
-        (workers(InstanceGroupName="system"), "system is there twice"),
+        (workers(InstanceGroupName="system"), "system is used twice"),
         (workers(MinInstanceCount=3), "MinInstanceCount: got 3, allowed: 2"),
         (workers(InstanceType="p5.48xlarge"), "InstanceType"),
         (workers(TrainingPlanArn=PLANS[0].arn), "not bought on spot"),
@@ -104,7 +104,7 @@ def test_what_hyperpod_would_refuse_is_refused(change, said):
     "control, said",
     [
         (None, "no EKS cluster slipway-x"),
-        (ControlPlane(version="1.36", vpc_id="vpc-1", has_chart=True), "HyperPod takes 1.30 to 1.35"),
+        (ControlPlane(version="1.36", vpc_id="vpc-1", has_chart=True), "HyperPod supports 1.30 to 1.35"),
         (ControlPlane(version="1.35", vpc_id="vpc-1", has_chart=False), "chart is not installed"),
         (ControlPlane(version="1.35", vpc_id="vpc-2", has_chart=True), "the control plane's VPC"),
     ],

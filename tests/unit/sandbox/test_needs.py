@@ -15,7 +15,7 @@ STARTS = [Sandbox, lambda: staying.start(os.environ)]
 @pytest.mark.parametrize("start", STARTS)
 def test_without_proc_it_says_where_it_runs(monkeypatch, tmp_path, start):
     monkeypatch.setattr(processes, "_PROC", tmp_path)
-    with pytest.raises(ImpossibleError, match="through /proc, and there is none here") as refusal:
+    with pytest.raises(ImpossibleError, match="through /proc, which this system does not have") as refusal:
         start()
     assert "Linux" in refusal.value.hint
 
