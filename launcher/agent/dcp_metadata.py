@@ -32,8 +32,7 @@ def check_size(size: int) -> None:
 def dcp_shards(data: bytes) -> dict[str, int]:
     """The shards that a PyTorch distributed checkpoint is made of.
 
-    Returns:
-        For each shard, by its path below the checkpoint, how many bytes it must have at least.
+    Returns the least size in bytes of each shard, by its path below the checkpoint.
 
     Raises:
         ManifestError: It is not such metadata.

@@ -77,15 +77,7 @@ class StoreError(AgentError):
     def __init__(
         self, message: str, *, code: str = "", missing: bool = False, permanent: bool = False, cut_off: bool = False
     ) -> None:
-        """Keep the message and what kind of trouble it is.
-
-        Args:
-            message: What was asked for and what the store answered.
-            code: The store's own word for it, if it answered.
-            missing: The object is not there.
-            permanent: Trying again will not help: no such bucket, access denied.
-            cut_off: It was this process that ended the transfer.
-        """
+        """`permanent`: another try will not help. `cut_off`: this process ended the transfer."""
         super().__init__(message)
         self.code = code
         self.missing = missing

@@ -44,7 +44,7 @@ class EventLog:
     """
 
     def __init__(self, path: Path, *, unprinted: frozenset[str] = frozenset(), **fields: Any) -> None:
-        """Open the log. Events in `unprinted` are written and not printed; `fields` are in every event."""
+        """Events in `unprinted` are written and not printed; `fields` are in every event."""
         self._path = path
         self._unprinted = unprinted
         self._fields = fields

@@ -54,7 +54,7 @@ class Rendezvous:
         machine: str = "",
         retries: int | None = None,
     ) -> None:
-        """Name this process. `retries` None: attempts are not counted."""
+        """`retries` None: attempts are not counted."""
         self._store = store
         self._place = place
         self._say = say
@@ -99,8 +99,7 @@ class Rendezvous:
 
         `stopped`: the budget is used up, and a pod that is started again ends at once.
 
-        Returns:
-            Whether the job is done; False where another life has begun, or this pod is to leave.
+        Returns False where another attempt has begun, or this pod is to leave.
         """
         while True:
             try:
@@ -159,8 +158,7 @@ class Rendezvous:
 
         `number` None: this pod's own attempt. `newest` is as in `leave`.
 
-        Returns:
-            Whether the job has failed for good, so that no pod begins another life.
+        Returns whether the job has failed for good, so that no pod begins another attempt.
 
         Raises:
             StoreError: The store refuses for good: nobody counts this life.

@@ -31,8 +31,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~:-]{0,59}")
 def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
     """The figures in one line.
 
-    Returns:
-        What can be used of it, and whether that is all that a line of metrics should hold.
+    Returns the usable figures, and whether they are all that a line of metrics should hold.
 
     >>> figures_in('{"step": 3, "loss": 2.5, "note": "warm"}')
     ({'step': 3, 'loss': 2.5}, True)

@@ -41,8 +41,7 @@ _MOST_HELD = 64_000_000
 def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> int:
     """Run one attempt of the job, as one pod of it; where the store refuses for good, this pod ends for good.
 
-    Returns:
-        The exit code of the agent (`exits`).
+    Returns the exit code of the agent (`exits`).
 
     Raises:
         AgentError: It cannot begin.

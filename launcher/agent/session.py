@@ -99,15 +99,7 @@ class Session:
         notices: Notices | None = None,
         board: Board | None = None,
     ) -> None:
-        """Fill in the variables of the node.
-
-        Args:
-            spec: The job.
-            environment: The agent's.
-            place: Where this agent is; None: the scheduler's variables say it.
-            notices: What has been heard of an end so far; None: nobody has listened yet.
-            board: Where the job's nodes tell each other things; None: in the folder of the events.
-        """
+        """`place` None: from the scheduler's variables. `board` None: in the folder of the events."""
         self._spec = spec
         self._environment = environment
         self._place = place = place or placement(spec.run, environment)
@@ -142,11 +134,7 @@ class Session:
         self._step_daemon = StepDaemon(environment, self._log, on_notice=self._notices.put)
 
     def run(self) -> int:
-        """Restore, run, upload.
-
-        Returns:
-            The exit code of the agent (`exits`).
-        """
+        """Restore, run, upload. Returns the exit code of the agent (`exits`)."""
         spec, place = self._spec, self._place
         self._notices.listen()
         self._write_number()

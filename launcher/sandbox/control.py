@@ -32,13 +32,7 @@ class ControlServer:
     """Answers calls, each in a thread of its own."""
 
     def __init__(self, operations: Mapping[str, Operation], secret: str, address: Path) -> None:
-        """Start it.
-
-        Args:
-            operations: by name; each gets the arguments and gives JSON values. What it raises the caller is told.
-            secret: what a caller has to show.
-            address: the socket, in a folder of its owner's alone; the path is at most 107 bytes.
-        """
+        """An operation gets the arguments and gives JSON values; the caller is told what it raises."""
         self._operations = operations
         self._listener = Listener(str(address), "AF_UNIX", _BACKLOG, authkey=secret.encode())
         self._over = threading.Event()

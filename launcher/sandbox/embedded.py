@@ -36,13 +36,7 @@ class EmbeddedServer:
     """One embedded AWS. `folder` is private to it and goes with it; `short` is a short path to it, for sockets."""
 
     def __init__(self, *, mark: str, port: int, with_slurm: bool) -> None:
-        """Make its folder and start both processes; `wait` tells when they are ready.
-
-        Args:
-            mark: what the processes of this sandbox carry in their environment.
-            port: of the AWS endpoint, 0 for any that is free.
-            with_slurm: whether its clusters get a private Slurm.
-        """
+        """Make its folder and start both processes; `wait` tells when they are ready. `port` 0: any that is free."""
         self.folder = Path(tempfile.mkdtemp(prefix="slw-"))
         link = None if _is_short(self.folder) else link_of(mark)
         if link is not None:

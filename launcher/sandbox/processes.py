@@ -66,12 +66,9 @@ def is_running(pid: int) -> bool:
 def end(find: Callable[[], set[int]], *, within_s: float = 10.0) -> set[int]:
     """Kill what `find` finds, with SIGKILL, until it finds nothing.
 
-    Args:
-        find: the processes to end; called again and again, since a dying one may still have started another.
-        within_s: seconds to go on for.
+    `find` is called again and again, since a dying process may still have started another.
 
-    Returns:
-        What was still there at the end; empty when all are gone.
+    Returns what was still there at the end; empty when all are gone.
     """
     deadline = time.monotonic() + within_s
     killed: set[int] = set()

@@ -83,10 +83,7 @@ def not_emulated(
 ) -> tuple[NotEmulated, ...]:
     """What is not emulated, each thing once, sorted by name.
 
-    Args:
-        ledger: the server's, as JSON values.
-        clusters: what was left out of each cluster, by its name.
-        stacks: the stacks to look at; None for all, the CDK's own among them.
+    `stacks` None: all stacks, the CDK's own among them.
 
     >>> entry = {"stack": "s", "logical_id": "A", "type": "AWS::XRay::Group", "physical_id": "s-A"}
     >>> entry |= {"model": "nothing", "reason": "moto has no model of this type", "ignored": []}
@@ -346,9 +343,7 @@ class Sandbox:
     def limit_training(self, *, quotas: Mapping[str, int] | None = None, lacking: Collection[str] = ()) -> None:
         """Have so many instances of some SageMaker types for training jobs at most, and none by some purchase options.
 
-        Args:
-            quotas: instances by `ml.` type.
-            lacking: "spot" or "on-demand", of which there is no capacity.
+        `quotas` are instances by `ml.` type; of `lacking` ("spot", "on-demand") there is no capacity.
         """
         self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 

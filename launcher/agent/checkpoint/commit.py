@@ -68,8 +68,7 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
     A manifest is written once. A step that has one already, of an earlier life of the job or of this one, gets another
     beside it.
 
-    Returns:
-        What of other content it takes the place of, in words; empty where there is nothing.
+    Returns in words the content that it replaces; empty where there was none.
     """
     replaced = ""
     for key in manifests.commit_places(manifest.step, session):
@@ -137,8 +136,7 @@ def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Ma
 
     Sizes of objects of other steps that it points to are added to `sizes`.
 
-    Returns:
-        The manifest, of several the one written last, or None and why the checkpoint is not whole.
+    Returns the manifest, of several the newest, or None and the reason.
     """
     wholes, reason = whole_checkpoints(store, step, sizes)
     return (wholes[0], "") if wholes else (None, reason)
@@ -149,8 +147,7 @@ def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[l
 
     The clocks of the nodes that wrote them may be wrong: they decide only between those of one second.
 
-    Returns:
-        The manifests, and why there is none.
+    Returns the manifests, and why there is none.
     """
     wholes, reasons = [], []
     for key in manifests.commit_keys(step, sizes):

@@ -52,11 +52,7 @@ def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
 
 
 def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
-    """A step's checkpoint as the store has it.
-
-    Returns:
-        The checkpoint, or None and why it is not whole.
-    """
+    """A step's checkpoint as the store has it. Returns the checkpoint, or None and the reason."""
     key = f"{folder}/{DCP_METADATA_NAME}"
     if key not in sizes:
         return None, "it has no .metadata: its save did not finish"
@@ -87,11 +83,7 @@ def newest_dcp(
     One that is not whole although it has its metadata is broken for good: the metadata is emptied, so that it does not
     vouch for shards that the trainer writes over it, one after the other, when it comes to that step again.
 
-    Args:
-        store: The store.
-        at_most: The highest step to look at; None: any.
-        on_skip: Told of every newer step that is not whole, with the reason.
-        fresh: Begin anew where there are checkpoints and none can be used; else that is an error.
+    `on_skip` gets each newer step that is not whole. With `fresh`, unusable checkpoints are no error.
 
     Raises:
         LostCheckpointsError: There are checkpoints, and none of them can be used.

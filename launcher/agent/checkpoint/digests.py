@@ -22,11 +22,7 @@ class Digests(threading.Thread):
     """Hashes of files in finished folders. Safe to use from every thread."""
 
     def __init__(self, on_hashed: Callable[[str, Mapping[str, str]], None]) -> None:
-        """Prepare the thread.
-
-        Args:
-            on_hashed: Told of every folder that was read, by its name: SHA-256 by path.
-        """
+        """`on_hashed` gets the name of every folder that was read, and its SHA-256 by path."""
         super().__init__(name="digests", daemon=True)
         self._on_hashed = on_hashed
         self._changed = threading.Condition()

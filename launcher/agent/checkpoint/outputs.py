@@ -35,8 +35,7 @@ class Outputs:
 
         `deadline` is in monotonic seconds.
 
-        Returns:
-            Why the outputs are not in the store; empty if they are.
+        Returns why the outputs are not in the store; empty if they are.
         """
         begun = time.monotonic()
         files = self._files(paths)

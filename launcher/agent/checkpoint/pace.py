@@ -38,10 +38,7 @@ class Pace:
         metrics: Metrics,
         log: EventLog,
     ) -> None:
-        """Write the first interval.
-
-        `mtbf_s` is the mean time between interruptions of the whole job; None: the interval stays.
-        """
+        """`mtbf_s` is the mean time between interruptions of the whole job; None: the interval stays."""
         self._interval_s = interval_s
         self._mtbf_s = mtbf_s
         self._write = write

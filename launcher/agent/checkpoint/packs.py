@@ -102,8 +102,7 @@ def _fill(files: list[StoredFile]) -> bool:
 def unpack(pack: Path, files: Iterable[StoredFile], folder: Path) -> str:
     """Write the files of a pack, each if its content is what the manifest says.
 
-    Returns:
-        What is wrong with one of them; empty if nothing is.
+    Returns what is wrong with one of them; empty if nothing is.
     """
     content = memoryview(pack.read_bytes())
     for file in files:

@@ -20,7 +20,7 @@ class Recognition:
     """Counts how long a trainer goes without a checkpoint, and tells it once."""
 
     def __init__(self, folder: Path, *, interval_s: float, tell: Callable[[str, str], None]) -> None:
-        """Nothing has been seen. What is in the folder now was not written by this attempt."""
+        """What is in the folder now was not written by this attempt."""
         self._there = {path.name: _stamp(path) for path in _entries(folder)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
@@ -38,12 +38,7 @@ class Recognition:
     ) -> None:
         """Judge one look at the folder.
 
-        Args:
-            now: Monotonic seconds.
-            recognised: Whether this attempt has ever written something by the name of a checkpoint.
-            others: What else it has written.
-            ended: The command has ended: nobody waits any longer.
-            lacks: Of one by the name of a checkpoint, what its framework has not said yet.
+        `recognised`: it has written a checkpoint before. `others` is what else it wrote; `lacks` what it lacks.
         """
         self._begun_at = now if self._begun_at is None else self._begun_at
         if recognised:

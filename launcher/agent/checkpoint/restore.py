@@ -91,13 +91,9 @@ class Restore:
     def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
         """Restore the checkpoint with the highest step that is whole: manifest, every object, its size and its SHA-256.
 
-        Args:
-            at_most: The highest step to look at; None: any.
-            finished_here: A checkpoint on this node that is known to be finished; it is taken if the store has no whole
-                one that is as new.
+        `at_most` None: any step. `finished_here` is taken if the store has no whole one that is as new.
 
-        Returns:
-            The checkpoint, or None where none is whole.
+        Returns None where no checkpoint is whole.
 
         Raises:
             StoreError: The store cannot be read; nothing is left in the folder.

@@ -42,11 +42,7 @@ _SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """One node's side of it.
-
-    Attributes:
-        identity: This node; of a job in which the first node alone writes, one of one.
-    """
+    """One node's side of it. `identity` counts one node where only the first node writes."""
 
     store: Store
     claim: Claim
@@ -203,11 +199,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """Finds the start of an attempt. Waits with patience for a store that fails; a notice ends the wait.
-
-    Attributes:
-        claim: The claim to them, taken by the first node before anything else.
-    """
+    """Finds the start of an attempt. Waits with patience for a store that fails; a notice ends the wait."""
 
     policy: CheckpointSpec
     store: Store
@@ -222,8 +214,7 @@ class Resumption:
     def find(self) -> Start:
         """Claim, restore, agree.
 
-        Returns:
-            The start; the very beginning where there is no whole checkpoint, or when a notice came first.
+        Returns the very beginning where there is no whole checkpoint, or when a notice came first.
 
         Raises:
             AgentError: The store cannot be read, after some patience (a start from step 0 would lose what is in it), or

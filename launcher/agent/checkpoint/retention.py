@@ -60,7 +60,7 @@ class Retention:
     """What is superseded in one store. Safe to use from two threads: one commits, the other looks."""
 
     def __init__(self, store: Store, *, keep: int, judge: Judge, newest: RetainedCheckpoint | None = None) -> None:
-        """Keep the policy. `keep` is at least 1; this life goes on from `newest`."""
+        """`keep` is at least 1; this life goes on from `newest`."""
         self._store = store
         self._keep = keep
         self._judge = judge

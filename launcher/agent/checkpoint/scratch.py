@@ -228,10 +228,7 @@ class Scratch:
 
         What is superseded in the store goes first and without a word. What is finished and not in the store stays.
 
-        Args:
-            needed_bytes: That this job needs on the disk.
-            useful: Names in `previous` that stay.
-            starting: No command runs: what an earlier attempt left in the checkpoint folder may go too.
+        `useful` are names in `previous` that stay. `starting`: no command runs, earlier checkpoints may go too.
         """
         if self._free_bytes() >= needed_bytes:
             return

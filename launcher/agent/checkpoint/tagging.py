@@ -40,11 +40,7 @@ class Tags:
         self.stopped = threading.Event()
 
     def put(self, keys: Iterable[str], *, check: Callable[[], None]) -> Iterator[str]:
-        """Tag objects as superseded.
-
-        Yields:
-            The keys that carry the tag; fewer than were asked for when it was stopped.
-        """
+        """Tag objects as superseded. Yields the keys that carry the tag; fewer than requested when it was stopped."""
         remaining = iter(keys)
         with ThreadPoolExecutor(WORKERS) as pool:
             while (batch := list(islice(remaining, BATCH))) and not self.stopped.is_set():
@@ -158,8 +154,7 @@ class TagParts:
     def share_out(self, keys: list[str]) -> list[str]:
         """Write a part of the work on sheets, and forget those that were out.
 
-        Returns:
-            What is left, for the caller.
+        Returns what is left for the caller.
 
         Raises:
             StoreError: The store did not take a sheet; nobody was told of any.

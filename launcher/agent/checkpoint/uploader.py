@@ -40,11 +40,7 @@ class Backoff:
         return self._again_at - time.monotonic()
 
     def failed(self, *, pressing: bool) -> float:
-        """A try has failed.
-
-        Returns:
-            Seconds until the next one.
-        """
+        """A try has failed. Returns the seconds until the next one."""
         longest = FIRST_PAUSE_S if pressing else LONGEST_PAUSE_S
         jitter = random.uniform(0.5, 1.0)  # noqa: S311  not a secret
         pause = jitter * min(longest, FIRST_PAUSE_S * 2.0 ** min(self.failures, 10))
@@ -151,8 +147,7 @@ class Uploader(threading.Thread):
 
         `deadline` is in monotonic seconds.
 
-        Returns:
-            The steps that did not get there.
+        Returns the steps that were not stored.
         """
         with self._changed:
             self._no_more = True

@@ -158,11 +158,7 @@ class CheckpointWatch:
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
         """The last look, when the command and all it started have ended.
 
-        Args:
-            now: Monotonic seconds of the end.
-            clean: The command ended by itself with exit code 0.
-            saved: The command was asked to save, and left by itself after that: if no checkpoint of this run was ever
-                renamed into place or marked, all of them are finished.
+        `clean`: exit code 0. `saved`: it left when asked to save; all is finished if it never marked or renamed.
         """
         self._look_again([folder for folder in self._reported.values() if folder is not None], now)
         every = clean or (saved and not self._marked)

@@ -13,8 +13,7 @@ def drain_node(reason: str) -> str | None:
     Slurm lets its own user and root do that. Where the job's user is neither, and may become root without a password,
     as the default users of ParallelCluster's images may, it is asked that way.
 
-    Returns:
-        None when it is drained, else why not.
+    Returns None when it is drained, else why not.
     """
     node = os.environ.get("SLURMD_NODENAME")
     if not node:
@@ -33,11 +32,7 @@ def drain_node(reason: str) -> str | None:
 
 
 def requeue_job(job: str) -> str | None:
-    """Put a job back into the queue, which ends what still runs of it.
-
-    Returns:
-        None when it is back, else why not.
-    """
+    """Put a job back into the queue, which ends what still runs of it. Returns None when it is back, else why not."""
     return _run([shutil.which("scontrol") or "scontrol", "requeue", job])
 
 

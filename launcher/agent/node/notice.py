@@ -101,9 +101,7 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
 def spot_notice(body: str, *, now: datetime) -> Notice:
     """The notice in the answer of `/latest/meta-data/spot/instance-action`.
 
-    Args:
-        body: `{"action": "terminate", "time": "2026-11-20T14:10:00Z"}`.
-        now: The time, with a zone.
+    `body` is like `{"action": "terminate", "time": "2026-11-20T14:10:00Z"}`; `now` has a zone.
 
     Raises:
         ValueError: It is not a notice.
@@ -125,8 +123,7 @@ def spot_notice(body: str, *, now: datetime) -> Notice:
 def rebalance_notice(body: str) -> Notice:
     """The advice in the answer of `/latest/meta-data/events/recommendations/rebalance`.
 
-    Args:
-        body: `{"noticeTime": "2026-11-20T14:08:00Z"}`.
+    `body` is like `{"noticeTime": "2026-11-20T14:08:00Z"}`.
 
     >>> rebalance_notice('{"noticeTime": "2026-11-20T14:08:00Z"}').detail
     'recommended at 2026-11-20T14:08:00Z'

@@ -61,14 +61,7 @@ class SpotWatch(threading.Thread):
         on_notice: Callable[[Notice], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        """Prepare the thread.
-
-        Args:
-            base_url: Of the metadata service.
-            poll_s: Seconds between two looks.
-            on_notice: Called once with the notice, and before that once with a rebalance recommendation if one comes.
-            on_trouble: Called once for every new kind of trouble.
-        """
+        """`on_notice` gets the notice once, and before that a rebalance recommendation if one comes."""
         super().__init__(name="spot-watch", daemon=True)
         self._url = base_url
         self._poll_s = poll_s
@@ -183,11 +176,7 @@ class Notices:
     """Notices in the order in which they came."""
 
     def __init__(self, *, pod_grace_s: float | None = None) -> None:
-        """Nothing has come yet, and nobody listens.
-
-        Args:
-            pod_grace_s: In a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel.
-        """
+        """`pod_grace_s`: in a pod, the seconds from SIGTERM to its end; None: SIGTERM is a cancel."""
         self._pod_grace_s = pod_grace_s
         self._queue: queue.SimpleQueue[Notice] = queue.SimpleQueue()
         self._ends = False

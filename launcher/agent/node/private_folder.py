@@ -18,8 +18,7 @@ def make_private(above: Path, *names: str) -> Path:
 
     The first of `names` should name the user.
 
-    Returns:
-        The last one.
+    Returns the last one.
 
     Raises:
         AgentError: One of them is of another user, a link, or open to others; or others may rename something above.

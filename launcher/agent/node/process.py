@@ -27,10 +27,7 @@ class Command:
         environment: Mapping[str, str],
         record: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Start it. It does not outlive this process: the kernel kills it when this thread ends.
-
-        `record` is called with the new process group's id, in the new process, before the command runs.
-        """
+        """The kernel kills the command when this thread ends. `record` gets its group's id, in the new process, first."""
         self.marks = {name: environment[name] for name in _MARKS if name in environment}
         """Variables in the environment of this command's processes and of no other."""
         agent, libc = os.getpid(), ctypes.CDLL(None)

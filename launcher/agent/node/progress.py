@@ -72,7 +72,7 @@ class Watchdog:
     """Counts the time since the last step."""
 
     def __init__(self, *, hung_s: float | None, armed: bool, now: float) -> None:
-        """Begin. `hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step."""
+        """`hung_s` None: it never hangs. With `armed`, it counts from now, else from the first step."""
         self._hung_s = hung_s
         self._since = now if armed else None
         self._armed = armed

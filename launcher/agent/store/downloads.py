@@ -100,8 +100,7 @@ class Downloads(Transfers):
 
         Of an object longer than `size`, the rest stays away.
 
-        Returns:
-            The file on its way; its result is the SHA-256 of what arrived.
+        The result of the returned file is the SHA-256 of what arrived.
         """
         path.write_bytes(b"")
         file = Incoming(key, path, size)

@@ -29,14 +29,7 @@ class Heartbeat(threading.Thread):
     """Watches one node, and writes what it sees until the attempt is over."""
 
     def __init__(self, uri: str, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> None:
-        """Prepare the thread.
-
-        Args:
-            uri: `s3://bucket/prefix` where the guard looks.
-            about: The job, its run, the attempt and the node's number.
-            still_s: Gives the seconds for which the node has done nothing, at a moment in monotonic seconds.
-            log: Is told once that the store takes nothing.
-        """
+        """`still_s` gives the seconds without activity at a moment in monotonic seconds."""
         super().__init__(name="heartbeat", daemon=True)
         self._store = Store(f"{uri}/{FOLDER}", timeout_s=_TIMEOUT_S)
         self._about = about

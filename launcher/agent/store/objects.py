@@ -53,14 +53,7 @@ class Store:
     """The objects below one `s3://bucket/prefix`."""
 
     def __init__(self, uri: str, *, max_mb_s: float | None = None, timeout_s: float = 30.0) -> None:
-        """Make a client; nothing is sent yet.
-
-        Args:
-            uri: `s3://bucket/prefix`.
-            max_mb_s: Upper bound of the upload rate, MB/s (10^6 bytes); None: no bound. Downloads have none: a node
-                that restores earns nothing meanwhile.
-            timeout_s: Seconds without a byte after which a request is tried again.
-        """
+        """`max_mb_s` (10^6 bytes) bounds uploads only. A request without a byte for `timeout_s` is repeated."""
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         self.uri = uri
         self._bucket = bucket
@@ -81,9 +74,7 @@ class Store:
     def stamps(self, below: str = "", *, delimiter: str = "") -> dict[str, tuple[int, float]]:
         """Size of every object and when it was written (seconds since 1970), by relative key.
 
-        Args:
-            below: What the keys begin with.
-            delimiter: "/" to take what lies behind the next slash together: as a key that ends with it, of size 0.
+        `delimiter` "/" joins what lies behind the next slash into a key that ends with it, of size 0.
         """
 
         def pages() -> dict[str, tuple[int, float]]:
@@ -140,8 +131,7 @@ class Store:
 
         `before` is what it has to be; None: it must not be there.
 
-        Returns:
-            What is there now, or None where somebody else was first.
+        Returns what is there now, or None where another writer was first.
         """
         condition = {"IfNoneMatch": "*"} if before is None else {"IfMatch": before.etag}
         try:

@@ -23,7 +23,7 @@ class StopWatch(threading.Thread):
         look_s: float = LOOK_S,
         timeout_s: float = 30.0,
     ) -> None:
-        """Prepare the thread. `uri` is the object's; None: there is none to wait for."""
+        """`uri` is the object's; None: there is none to wait for."""
         super().__init__(name="stop-watch", daemon=True)
         folder, _, self._key = (uri or "").rpartition("/")
         self._store = Store(folder, timeout_s=timeout_s) if uri is not None else None

@@ -141,7 +141,7 @@ class Uploads(Transfers):
     """Uploads, by boto3's own transfer manager."""
 
     def __init__(self, client: Any, bucket: str, prefix: str, *, max_bytes_s: int | None) -> None:
-        """Start the workers. `max_bytes_s` bounds all of them together; None: no bound."""
+        """`max_bytes_s` bounds all of them together; None: no bound."""
         super().__init__()
         self._bucket = bucket
         self._prefix = prefix

@@ -36,10 +36,7 @@ class MetadataService:
     """The metadata service of one node, on a port of its own on loopback. Safe to use from every thread."""
 
     def __init__(self, facts: Mapping[str, str], keys: KeyRing | None = None) -> None:
-        """Start it.
-
-        `facts` are what is below /latest/meta-data. Without `keys`, the role's credentials open nothing.
-        """
+        """`facts` are what is below /latest/meta-data. Without `keys`, the role's credentials open nothing."""
         self._facts, self._keys = dict(facts), keys or KeyRing()
         self._key: AccessKey | None = None
         self.path = f"/{secrets.token_urlsafe(16)}"
@@ -65,12 +62,9 @@ class MetadataService:
     def arm(self, action: str = "terminate", in_seconds: float = 120.0) -> str:
         """Give notice of an interruption.
 
-        Args:
-            action: "terminate", "stop" or "hibernate".
-            in_seconds: when it will be; EC2 gives two minutes.
+        `action` is "terminate", "stop" or "hibernate"; EC2 gives two minutes.
 
-        Returns:
-            The time of the interruption, ISO in UTC.
+        Returns the time of the interruption, ISO in UTC.
 
         Raises:
             ValueError: the action is unknown.

@@ -38,7 +38,7 @@ class Cluster:
     def __init__(
         self, spec: ClusterSpec, fleet: Fleet, folder: Path, *, with_slurm: bool, mark: str, keys: KeyRing
     ) -> None:
-        """Prepare it. Without `with_slurm`, the local scheduler answers Slurm's commands."""
+        """Without `with_slurm`, the local scheduler answers Slurm's commands."""
         self.spec = spec
         self._fleet = fleet
         self._head_node = ""

@@ -56,10 +56,7 @@ _DENIED = {
 def denied(settings: Mapping[str, Any], level: str, path: str) -> Iterator[Problem]:
     """The settings that ParallelCluster keeps for itself.
 
-    Args:
-        settings: names and values.
-        level: "cluster", "queue" or "compute resource".
-        path: where they are.
+    `level` is "cluster", "queue" or "compute resource".
 
     >>> [str(problem) for problem in denied({"TaskPlugin": "task/none"}, "cluster", "Settings")]
     ['Settings.TaskPlugin: ParallelCluster sets it itself']

@@ -211,7 +211,7 @@ class LocalScheduler:
     def __init__(
         self, folder: Path, nodes: Callable[[], Sequence[NodeView]], mark: str, settings: Mapping[str, str]
     ) -> None:
-        """Start with none. RequeueExit and JobRequeue of `settings` are followed."""
+        """RequeueExit and JobRequeue of `settings` are followed."""
         self._folder = folder
         self._nodes_now = nodes
         self._mark = mark

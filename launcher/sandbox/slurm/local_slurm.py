@@ -63,10 +63,7 @@ class LocalSlurm:
         settings: Mapping[str, str],
         types: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Start it.
-
-        `folder` has a short path, for its socket. `types` are what Slurm lists of a partition while no node is up.
-        """
+        """`folder` has a short path, for its socket. `types`: what Slurm lists of a partition while no node is up."""
         self._folder = folder
         self._types = tuple(types)
         self.scheduler = LocalScheduler(folder, nodes, mark, settings)
