@@ -28,6 +28,7 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.aws import access_log
 from launcher.sandbox.aws.access_log import S3Request
+from launcher.sandbox.aws.ledger import Resource
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.cluster.training_plan import TrainingPlan
@@ -43,23 +44,6 @@ from launcher.sandbox.slurm import daemons
 from launcher.sandbox.staying import StayingSandbox
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm_output import state_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """One resource of one stack.
-
-    `model` is "moto", "sandbox" (a model of ours) or "nothing"; `reason` says why nothing. `ignored` are the properties
-    and attributes that were asked for and are not there.
-    """
-
-    stack: str
-    logical_id: str
-    type: str
-    physical_id: str
-    model: str
-    reason: str
-    ignored: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

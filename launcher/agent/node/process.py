@@ -27,7 +27,7 @@ class Command:
         environment: Mapping[str, str],
         record: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """The kernel kills the command when this thread ends. `record` gets its group's id, in the new process, first."""
+        """Killed when this thread ends. `record` gets its group's id, in the new process, before it starts."""
         self.marks = {name: environment[name] for name in _MARKS if name in environment}
         """Variables in the environment of this command's processes and of no other."""
         agent, libc = os.getpid(), ctypes.CDLL(None)

@@ -133,3 +133,19 @@ class EmulatedEc2:
     def address(self, instance_id: str) -> str:
         """An instance's private address."""
         return str(self._backend.get_instance(instance_id).private_ip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ec2Fleet:
+    """What fleets have in common whose instances another service than ParallelCluster runs."""
+
+    ec2: EmulatedEc2
+
+    @property
+    def region(self) -> str:
+        """The region's name."""
+        return self.ec2.region
+
+    def subnet(self, subnet_id: str) -> SubnetFacts | None:
+        """What is known of a subnet."""
+        return self.ec2.subnet(subnet_id)

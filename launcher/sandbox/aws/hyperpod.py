@@ -22,13 +22,13 @@ from launcher.model.update import Needs
 from launcher.sandbox.aws import hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.eks import Hosts
-from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts
+from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup
 
 _IN_SERVICE = "InService"
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -106,20 +106,10 @@ class PodCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodFleet:
+class PodFleet(Ec2Fleet):
     """The instances of a cluster: in SageMaker's account, where the person's EC2 does not show them."""
 
     cluster: PodCluster
-    ec2: EmulatedEc2
-
-    @property
-    def region(self) -> str:
-        """The region's name."""
-        return self.ec2.region
-
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet."""
-        return self.ec2.subnet(subnet_id)
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Bring the machines that run no jobs; the controller's id."""
@@ -129,12 +119,12 @@ class PodFleet:
             for instance_group in self.cluster.request["InstanceGroups"]
             if instance_group["InstanceGroupName"] not in workers
         ]
-        options = {
+        instances = {
             other["SlurmConfig"]["NodeType"]: self.cluster.add(other["InstanceGroupName"])
             for other in others
             for _ in range(other["InstanceCount"])
         }
-        return options["Controller"]
+        return instances["Controller"]
 
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Bring a worker; its id."""

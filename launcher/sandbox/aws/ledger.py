@@ -11,7 +11,7 @@ NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Resource:
     """One resource of one stack.
 
     `model` says what is behind it: "moto", "sandbox" (a model of this package) or "nothing" (accepted, not made).
@@ -32,10 +32,10 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], Resource] = {}
         self._actions: dict[str, int] = {}
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: Resource) -> None:
         """Write down a resource; the newest word on it holds."""
         with self._lock:
             self._entries[entry.stack, entry.logical_id] = entry

@@ -13,7 +13,7 @@ from moto.utilities.utils import get_partition
 
 from launcher.model.pcs import CLUSTER_TAG, GROUP_TAG, IMAGE_PARAMETER
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
 
 if TYPE_CHECKING:
@@ -119,21 +119,11 @@ class PcsEc2:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PcsFleet:
+class PcsFleet(Ec2Fleet):
     """The instances of a cluster's queues."""
 
     service: "PcsService"
     cluster: "PcsCluster"
-    ec2: EmulatedEc2
-
-    @property
-    def region(self) -> str:
-        """The region's name."""
-        return self.ec2.region
-
-    def subnet(self, subnet_id: str) -> SubnetFacts | None:
-        """What is known of a subnet."""
-        return self.ec2.subnet(subnet_id)
 
     def run_head_node(self, spec: ClusterSpec) -> str:
         """The controller has no instance of the account's, and the login node already exists."""

@@ -19,7 +19,7 @@ from werkzeug.exceptions import HTTPException
 
 from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import at_path, fixed_name
-from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Entry, Ledger, Properties
+from launcher.sandbox.aws.ledger import MOTO, NOTHING, SANDBOX, Ledger, Properties, Resource
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.placeholder import NOTHING_MADE, Placeholder, reason, stand_in
 from launcher.sandbox.aws.references import in_order
@@ -248,7 +248,7 @@ class Resources(ResourceMap):
         nothing = lack or (reason(self.type_of(name)) if model is NOTHING_MADE else "")
         # The property that names the resource was read on the way to `generate_resource_name`.
         named = parsing.resource_name_property_from_type(self.type_of(name))
-        entry = Entry(
+        entry = Resource(
             stack=self["AWS::StackName"],
             logical_id=name,
             type=self.type_of(name),

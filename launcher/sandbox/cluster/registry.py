@@ -243,9 +243,7 @@ class Registry:
         Raises:
             ClusterFailedError: the cluster's name is taken, it is too large for a sandbox, or it does not start.
         """
-        count = sum(group.max_count for group in spec.groups)
-        if count > _MOST_NODES:
-            raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        _refuse_over(sum(group.max_count for group in spec.groups))
         with self._lock:
             if spec.name in self._clusters:
                 raise ClusterFailedError(f"a cluster named {spec.name} already exists")
@@ -259,11 +257,7 @@ class Registry:
             return head_node
 
     def host(self, name: str, region: str) -> str:
-        """Start the Kubernetes of an EKS cluster; the address of its API.
-
-        Raises:
-            ClusterFailedError: a cluster of that name exists.
-        """
+        """Start the Kubernetes of an EKS cluster; the address of its API (`aws.eks.Hosts`)."""
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
                 raise ClusterFailedError(f"a cluster named {name} already exists")
@@ -275,21 +269,12 @@ class Registry:
             return hosted.address
 
     def join(self, name: str, machines: Machines) -> None:
-        """Have the machines of a node group join an EKS cluster.
-
-        Raises:
-            ClusterFailedError: the nodes are more than a sandbox runs.
-        """
-        if machines.count > _MOST_NODES:
-            raise ClusterFailedError(f"{machines.count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        """Have the machines of a node group join an EKS cluster."""
+        _refuse_over(machines.count)
         self.hosted(name).join(machines)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
-        """Install what a chart or an add-on brings into an EKS cluster.
-
-        Raises:
-            ClusterFailedError: the cluster refuses an object.
-        """
+        """Install what a chart or an add-on brings into an EKS cluster."""
         try:
             self.hosted(name).install(operators, objects, note)
         except RefusedError as refused:
@@ -323,8 +308,7 @@ class Registry:
         Raises:
             ClusterFailedError: the nodes are more than a sandbox runs.
         """
-        if count > _MOST_NODES:
-            raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+        _refuse_over(count)
         self.hosted(name).resize(group, count)
 
     def hosted(self, name: str) -> HostedKubernetes:
@@ -379,3 +363,8 @@ class Registry:
         with self._lock:
             clusters: list[Cluster | HostedKubernetes] = [*self._clusters.values(), *self._kubernetes.values()]
             return [cluster.document() for cluster in clusters]
+
+
+def _refuse_over(count: int) -> None:
+    if count > _MOST_NODES:
+        raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
