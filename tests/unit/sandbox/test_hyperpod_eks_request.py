@@ -86,7 +86,7 @@ def test_a_sound_one_is_taken():
         (workers(TrainingPlanArn=PLANS[0].arn), "not bought on spot"),
         (
             workers(TrainingPlanArn=PLANS[2].arn, CapacityRequirements=None),
-            "takes 2 instances, the training plan has 1",
+            "needs 2 instances, the training plan has 1",
         ),
         (workers(KubernetesConfig={"Taints": [{"Key": "a", "Effect": "NoSchedule"}]}), "not with deep health checks"),
         (workers(Nonsense=1), "Nonsense"),

@@ -83,7 +83,7 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
             "no file system fs-00000002.fsx.test",
         ),
         (request_with(on_plan("none")), "no training plan arn:aws:sagemaker:us-east-2:123456789012:training-plan/none"),
-        (request_with(on_plan("small")), "takes 2 instances, the training plan has 1"),
+        (request_with(on_plan("small")), "needs 2 instances, the training plan has 1"),
         (request_with(on_plan("other")), "the training plan has ml.p5en.48xlarge, got ml.p5.48xlarge"),
         (request_with(on_plan("elsewhere")), "the training plan is in use2-az3, the subnet in use2-az1"),
         (request_with(on_plan("over")), "the training plan is Expired, allowed: Scheduled, Active"),

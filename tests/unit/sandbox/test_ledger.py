@@ -1,6 +1,6 @@
 import copy
 
-from launcher.sandbox.aws.ledger import MOTO, Entry, Ledger, Properties
+from launcher.sandbox.aws.ledger import MOTO, Ledger, Properties, Resource
 
 
 class TestProperties:
@@ -23,7 +23,7 @@ class TestProperties:
 class TestLedger:
     def test_a_remark_is_kept_once(self):
         ledger = Ledger()
-        ledger.record(Entry(stack="s", logical_id="A", type="T", physical_id="a", model=MOTO))
+        ledger.record(Resource(stack="s", logical_id="A", type="T", physical_id="a", model=MOTO))
 
         ledger.remark("s", "A", "an update")
         ledger.remark("s", "A", "an update")
