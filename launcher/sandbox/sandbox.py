@@ -269,13 +269,7 @@ class Sandbox:
     ) -> tuple[str, ...]:
         """Make stand-ins for what a plan names as being there; the ids and names of those that were not.
 
-        Args:
-            vpc_id: a VPC, None for none.
-            zones: the availability zone id of each of its subnets, by the subnet's id.
-            security_groups: ids of security groups of the VPC.
-            buckets: names of buckets.
-            training_plans: that were bought; one of a name that already exists is left as it is.
-            cluster: a Kubernetes cluster; the same.
+        `zones` are zone ids by subnet id. A training plan or cluster that already exists is left as it is.
         """
         documents = [plan.document() for plan in training_plans]
         named = {"vpc_id": vpc_id, "zones": dict(zones or {}), "buckets": list(buckets), "training_plans": documents}

@@ -142,11 +142,7 @@ def start(
 ) -> StayingSandbox:
     """Start a sandbox that stays.
 
-    Args:
-        environment: says where the person's files are.
-        name: what it is called, None for the one that the current folder uses.
-        scheduler: "slurm", "local", or "auto": Slurm where it is installed.
-        port: of its AWS, 0 for any that is free.
+    `name` None: the one that the folder uses. `scheduler`: "slurm", "local" or "auto". `port` 0: any that is free.
 
     Raises:
         ImpossibleError: a sandbox runs already, the port is taken, or Slurm was requested and is not installed.

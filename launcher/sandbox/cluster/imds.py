@@ -60,11 +60,7 @@ class MetadataService:
         self._thread.join()
 
     def arm(self, action: str = "terminate", in_seconds: float = 120.0) -> str:
-        """Give notice of an interruption.
-
-        `action` is "terminate", "stop" or "hibernate"; EC2 gives two minutes.
-
-        Returns the time of the interruption, ISO in UTC.
+        """Give notice ("terminate", "stop" or "hibernate"; EC2: two minutes ahead); its time, ISO in UTC.
 
         Raises:
             ValueError: the action is unknown.

@@ -30,10 +30,7 @@ from launcher.sandbox.kubernetes.tokens import Tokens
 def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: Mapping[str, str]) -> bytes:
     """The lines of a container's log.
 
-    Args:
-        pod: the pod.
-        log: gives the file of a container; None where nothing of the pod has begun.
-        query: container, timestamps, sinceTime, tailLines, limitBytes.
+    `log` is None before anything of the pod began; `query`: container, timestamps, sinceTime, tailLines, limitBytes.
 
     Raises:
         RefusedError: the container does not exist, must be named, or has not started.
