@@ -175,7 +175,7 @@ def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, store, loo
 
     def attempt(number):
         log = EventLog(place, run="run", attempt=number, node="n")
-        with word.kept(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
+        with word.forwarding(f"s3://{BUCKET}/{FOLDER}/trouble", "tiny", log):
             log.append("attempt-started")
             watching = watch(quoted, place, log, attempt=number, now=0.0)
             for step in range(1, 20):

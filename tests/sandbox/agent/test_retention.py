@@ -131,7 +131,7 @@ def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, obje
 
 
 def keeping(store, *, keep=1, newest=None):
-    found = None if newest is None else retention.kept(newest)
+    found = None if newest is None else retention.retained(newest)
     return Retention(store, keep=keep, judge=commit.judge(store), newest=found)
 
 
@@ -174,7 +174,7 @@ class TestWhatIsSuperseded:
         assert {*found(policy)} == {1, 2}
         assert {*found(policy)} == set()
         assert retention.read_record(store) == {1: set(), 2: set()}
-        policy.committed(retention.kept(whole(bucket, 4)))
+        policy.committed(retention.retained(whole(bucket, 4)))
         front.begun.clear()
         assert {*found(policy)} == {3}
         listed = [path for _, path in front.begun if "list-type" in path]
@@ -185,7 +185,7 @@ class TestWhatIsSuperseded:
         policy = keeping(store, newest=first)
         again = whole(bucket, 3, keys=("step-1/r1.a1/0-beef/data",))
         assert policy.refused(again) is None
-        policy.committed(retention.kept(whole(bucket, 2)))
+        policy.committed(retention.retained(whole(bucket, 2)))
         assert "may have been superseded" in policy.refused(again)
 
     def test_a_record_of_what_lies_ahead_says_nothing(self, store, bucket):
@@ -195,7 +195,7 @@ class TestWhatIsSuperseded:
         retention.write_record(store, {1: (), 5: ()})
         policy = keeping(store, newest=whole(bucket, 3))
         assert {*found(policy)} == {2}
-        policy.committed(retention.kept(whole(bucket, 7)))
+        policy.committed(retention.retained(whole(bucket, 7)))
         assert {*found(policy)} == {3, 5, 6}
 
     @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
@@ -212,9 +212,9 @@ class TestOtherLayouts:
         for step, layout in ((50, "hf"), (60, "megatron"), (100, "hf"), (900, "hf")):
             whole(bucket, step, layout=layout)
         policy = keeping(store)
-        policy.committed(retention.kept(whole(bucket, 500, layout="megatron")))
+        policy.committed(retention.retained(whole(bucket, 500, layout="megatron")))
         assert {*found(policy)} == {60}
-        policy.committed(retention.kept(whole(bucket, 1000, layout="megatron")))
+        policy.committed(retention.retained(whole(bucket, 1000, layout="megatron")))
         assert {*found(policy)} == {500}
         assert sorted(other_layout.step for other_layout in policy.of_other_layouts()) == [50, 100, 900]
         assert policy.of_other_layouts() == []
@@ -230,7 +230,7 @@ class TestOtherLayouts:
         policy = keeping(store, newest=whole(bucket, 40, layout="megatron"))
         for step in (50, 60):
             manifest = whole(bucket, step, layout="megatron", session="r2.a1", again=step == 50)
-            policy.committed(retention.kept(manifest))
+            policy.committed(retention.retained(manifest))
         assert {*found(policy)} == {40}
 
     def test_so_does_what_one_of_them_needs_of_a_step_without_a_manifest(self, store, bucket):
@@ -267,7 +267,7 @@ class TestOtherLayouts:
         bucket.write("step-5/.metadata", pickle.dumps(SimpleNamespace(storage_data={"weight": shard})))
         whole(bucket, 7)
         newest = whole(bucket, 9)
-        policy = Retention(store, keep=1, judge=dcp.judge(store), newest=retention.kept(newest))
+        policy = Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest))
         assert {*found(policy)} == {7}
 
     def test_it_is_reported(self, bucket, store, tmp_path):
@@ -355,5 +355,5 @@ class TestTagging:
         retention.write_record(store, {1: ()})
         front.rule = lambda method, path: 403 if path.endswith("?tagging") else None
         with pytest.raises(StoreError):
-            protect(store, retention.kept(manifest).needs)
+            protect(store, retention.retained(manifest).needs)
         assert retention.read_record(store) == {}

@@ -66,7 +66,7 @@ class TestWhatIsSaid:
         return EventLog(tmp_path / "events.jsonl", run="r", attempt=2, node="n")
 
     def test_what_a_newer_one_stands_for_is_not(self, store, bucket, log):
-        with word.kept(URI, "tiny", log):
+        with word.forwarding(URI, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
             log.append("checkpoint-dropped", folder="step-9", reason="half written")
@@ -74,18 +74,18 @@ class TestWhatIsSaid:
         assert (said["what"], said["reason"]) == ("step-9", "half written")
 
     def test_a_forecast_is(self, store, bucket, log):
-        with word.kept(URI, "tiny", log):
+        with word.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
         (said,) = words(bucket)
         assert (said["event"], said["what"], said["reason"]) == ("forecast", None, "$120 at the end")
 
     def test_not_without_end(self, store, bucket, log):
-        with word.kept(URI, "tiny", log):
+        with word.forwarding(URI, "tiny", log):
             for step in range(word.MOST + 5):
                 log.append("checkpoint-dropped", step=step, reason="odd")
         assert len(words(bucket)) == word.MOST
 
     def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
-        with word.kept(None, "tiny", log):
+        with word.forwarding(None, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason="odd")
         assert words(bucket) == []
