@@ -67,37 +67,20 @@ def diff(
     form: Annotated[
         Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
     ] = Form.TABLE,
-    policy: Annotated[
-        Path | None, typer.Option("--policy", metavar="FILE", help="A file with the allowed increase.")
-    ] = None,
+    policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="A file with a cost policy.")] = None,
     max_increase_usd: Annotated[
         Decimal | None,
-        typer.Option(
-            "--max-increase-usd",
-            parser=options.dollars,
-            metavar="X",
-            help="Exit 3 if the total rises by more than X dollars.",
-        ),
+        typer.Option("--max-increase-usd", parser=options.dollars, metavar="X", help="Exit 3 above this increase."),
     ] = None,
     max_increase_percent: Annotated[
         float | None,
-        typer.Option(
-            "--max-increase-percent",
-            parser=_percent,
-            metavar="N",
-            help="Exit 3 if the total rises by more than N percent.",
-        ),
+        typer.Option("--max-increase-percent", parser=_percent, metavar="N", help="Exit 3 above this increase."),
     ] = None,
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     old_prices_as_of: Annotated[
         date | None,
-        typer.Option(
-            "--old-prices-as-of",
-            parser=options.day,
-            metavar="DATE",
-            help="Price OLD with the prices known on this day.",
-        ),
+        typer.Option("--old-prices-as-of", parser=options.day, metavar="DATE", help="Price OLD as of this day."),
     ] = None,
 ) -> None:
     """Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing.

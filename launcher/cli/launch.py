@@ -54,8 +54,8 @@ def launch(
     deployed. Ctrl-C stops following; the job continues.
 
     If the guard in the account stopped the job at budget.stop_at_usd, the command exits with 6. To continue, raise the
-    limit in the plan file and launch again: the nodes start again, the guard counts on, and the job resumes from its
-    newest whole checkpoint.
+    limit in the plan file and launch again: the nodes start again, the guard continues its count, and the job resumes
+    from its newest complete checkpoint.
 
     For a serving plan, the command deploys the endpoint like slipway deploy and sends it one real request.
     """

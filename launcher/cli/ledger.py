@@ -23,9 +23,7 @@ def ledger(
     *,
     since: Annotated[
         date | None,
-        typer.Option(
-            "--since", parser=options.day, metavar="DATE", help="Show only runs that began on this day or later."
-        ),
+        typer.Option("--since", parser=options.day, metavar="DATE", help="Only runs that began on this day or later."),
     ] = None,
     by: Annotated[Grouping | None, typer.Option("--by", help="Group the totals.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every run, not only the newest.")] = False,

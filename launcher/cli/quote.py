@@ -35,10 +35,7 @@ def quote(
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
     verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify-with-aws", help="Compare the quote with AWS's pricing calculator, after the account's discounts."
-        ),
+        bool, typer.Option("--verify-with-aws", help="Compare with AWS's calculator, with the account's discounts.")
     ] = False,
     credits_too: Annotated[
         bool, typer.Option("--credits", help="Subtract the credits that AWS reports for the account.")

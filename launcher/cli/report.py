@@ -27,13 +27,10 @@ def report(
     billed: Annotated[bool, typer.Option("--billed", help="Show what AWS billed for the run, line by line.")] = False,
     export: Annotated[
         str | None,
-        typer.Option(
-            "--export", metavar="PLACE", help="Read a billing export (CUR 2.0 or FOCUS): file, folder or s3://."
-        ),
+        typer.Option("--export", metavar="PLACE", help="A billing export: file, folder or s3://, CUR 2.0 or FOCUS."),
     ] = None,
     upfront: Annotated[
-        Upfront,
-        typer.Option("--upfront", help="Count upfront fees on the day of payment, or spread them over the term."),
+        Upfront, typer.Option("--upfront", help="Count upfront fees on the day of payment, or over the term.")
     ] = Upfront.PAID,
     json: options.Json = False,
     html: options.Html = None,

@@ -349,10 +349,10 @@ class CheckpointPolicy:
         "regular expression for checkpoint names that no layout matches; its group is the step",
     )
     tracker: Tracker | None = setting(
-        None, Nullable(item=Section(of=Tracker)), "with pattern: the file that names the newest whole checkpoint"
+        None, Nullable(item=Section(of=Tracker)), "with pattern: the file that names the newest complete checkpoint"
     )
     interval: float | None = setting(None, Auto(item=Number(above=0)), "seconds between checkpoints")
-    keep: int = setting(3, Whole(minimum=1), "number of whole checkpoints to keep")
+    keep: int = setting(3, Whole(minimum=1), "number of complete checkpoints to keep")
     signal: SaveSignal = setting(
         SaveSignal.AUTO, Choice(words=SaveSignal), "signal that asks the ranks to save; auto: a signal that they catch"
     )

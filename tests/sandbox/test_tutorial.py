@@ -48,4 +48,4 @@ def test_the_tutorial_and_the_guides_work_as_they_are_written(typed):
         for line in lines(block):
             typed(line)
     said = "".join(typed(line) for block in tutorial[len(first) :] for line in lines(block))
-    assert "the sandbox has ended" in said
+    assert "the sandbox has stopped" in said

@@ -118,14 +118,14 @@ class _Disruption(Undisturbed):
     def first_checkpoint(self) -> None:
         if self.not_played:
             self.due_at, self.saved = time.monotonic() + self.after_s, True
-            self.not_played = f"the job ended earlier than {self.after_s:g} s after its first whole checkpoint"
+            self.not_played = f"the job ended earlier than {self.after_s:g} s after its first complete checkpoint"
 
     def is_due(self) -> bool:
         if not self.not_played or self.due_at is None or time.monotonic() < self.due_at:
             return False
         self.not_played = ""
         if not self.saved:
-            self.tell("no whole checkpoint has come: simulating the interruption anyway")
+            self.tell("no complete checkpoint exists yet: simulating the interruption anyway")
         return True
 
     def victim(self) -> str | None:

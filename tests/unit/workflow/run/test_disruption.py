@@ -110,7 +110,7 @@ def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_
     [
         ([], "the job ended before its command started"),
         (["command_started"], "the job ended earlier than 38 s after its command started, and stored no checkpoint"),
-        (["command_started", "first_checkpoint"], "the job ended earlier than 8 s after its first whole checkpoint"),
+        (["command_started", "first_checkpoint"], "the job ended earlier than 8 s after its first complete checkpoint"),
     ],
     ids=["no start", "no checkpoint", "a checkpoint"],
 )
