@@ -1,11 +1,11 @@
 # ruff: noqa: ARG002 - the Trainer passes its arguments by these names
-"""What makes a trainer that uses Hugging Face's own Trainer keep the contract; train.py here does without it.
+"""A callback for Hugging Face's own Trainer: saves on a notice and writes metrics. train.py here does not need it.
 
     trainer.add_callback(SlipwayCallback())
     trainer.train(resume_from_checkpoint=os.environ.get("SLIPWAY_RESUME_DIR") or None)
 
-with `output_dir=os.environ["SLIPWAY_CHECKPOINT_DIR"]` among its arguments. The Trainer writes checkpoint-N in place,
-file by file: the mark `_DONE` says when it is whole.
+Set `output_dir=os.environ["SLIPWAY_CHECKPOINT_DIR"]` in its arguments. The Trainer writes checkpoint-N in place, file
+by file; the file `_DONE` marks a complete checkpoint.
 """
 
 import json

@@ -1,19 +1,19 @@
-"""Fine-tune a small language model with LoRA, in a loop like that of Hugging Face's Trainer, with its folders.
+"""Fine-tune a small language model with LoRA, with the loop and the folders of Hugging Face's Trainer.
 
-    python train.py                              trains, prints, ends
-    python train.py --output-dir checkpoints     and writes checkpoint-N folders there
+    python train.py                              train and print the metrics
+    python train.py --output-dir checkpoints     the same, with checkpoint-N folders there
 
-Under Slipway the folders come from its variables (`checkpoint: {mode: agent}`). It needs PyTorch alone and runs on
-NVIDIA, Trainium and a CPU; safetensors is used where it is installed. What it shows:
+Slipway sets the folders through its environment variables (`checkpoint: {mode: agent}`). The example needs only PyTorch
+and runs on NVIDIA, Trainium and a CPU; it uses safetensors if it is installed. The example shows:
 
-- A checkpoint holds the adapters, AdamW's moments, the state of the generator that dropout draws from, and how far the
-  trainer is; the base model is not in it. Kilobytes, so it can be written often.
-- As with the Trainer, the order of the data follows from the seed and the epoch, and a resumed run skips what it has
+- A checkpoint contains the adapters, AdamW's moments, the state of dropout's random generator, and the trainer's
+  progress, but not the base model. It has a few kilobytes, so it can be written often.
+- As with the Trainer, the data order depends on the seed and the epoch, and a resumed run skips the data that it has
   seen: it ends with the same adapters, bit for bit.
-- SIGUSR1 or SIGTERM: finish the step, save, leave with code 85.
+- On SIGUSR1 or SIGTERM it finishes the step, saves, and exits with code 85.
 
-Metrics are JSON lines: `step`, `steps`, `tokens` (over all attempts), `loss` (nats per byte, mean since the line
-before), `seconds` (of this attempt).
+Metrics are JSON lines: `step`, `steps`, `tokens` (over all attempts), `loss` (nats per byte, mean since the previous
+line), `seconds` (of this attempt).
 """
 
 import argparse
@@ -205,14 +205,14 @@ def interval_s(options: argparse.Namespace) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     environment: Any = os.environ.get
-    parser.add_argument("--steps", type=int, default=300, help="train for this many steps in all")
-    parser.add_argument("--batch", type=int, default=8, help="sequences a step")
-    parser.add_argument("--context", type=int, default=64, help="bytes a sequence")
-    parser.add_argument("--seed", type=int, default=1, help="of the adapters, dropout and the order of the data")
+    parser.add_argument("--steps", type=int, default=300, help="total number of steps")
+    parser.add_argument("--batch", type=int, default=8, help="sequences per step")
+    parser.add_argument("--context", type=int, default=64, help="bytes per sequence")
+    parser.add_argument("--seed", type=int, default=1, help="seed of adapters, dropout and data order")
     parser.add_argument("--data", default="", metavar="FILE", help="train on this file (default: Python's own modules)")
-    parser.add_argument("--save-steps", type=int, default=0, metavar="STEPS", help="save every so many steps as well")
-    parser.add_argument("--logging-steps", type=int, default=10, metavar="STEPS", help="print every so many steps")
-    parser.add_argument("--pause-s", type=float, default=0.0, metavar="SECONDS", help="wait after a step, to watch it")
+    parser.add_argument("--save-steps", type=int, default=0, metavar="STEPS", help="save also every STEPS steps")
+    parser.add_argument("--logging-steps", type=int, default=10, metavar="STEPS", help="print every STEPS steps")
+    parser.add_argument("--pause-s", type=float, default=0.0, metavar="SECONDS", help="wait after each step")
     parser.add_argument("--output-dir", default=environment("SLIPWAY_CHECKPOINT_DIR", ""))
     parser.add_argument("--resume-from-checkpoint", default=environment("SLIPWAY_RESUME_DIR", ""))
     parser.add_argument("--interval-s", type=float, default=environment("SLIPWAY_CHECKPOINT_INTERVAL_S", "60"))

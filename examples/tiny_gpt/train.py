@@ -1,19 +1,19 @@
 """Train a small GPT on the source of Python's standard library, with NumPy alone.
 
-    python train.py                                  trains, prints, ends
-    python train.py --checkpoint-dir checkpoints     and writes checkpoints there
+    python train.py                                  train and print the metrics
+    python train.py --checkpoint-dir checkpoints     the same, with checkpoints in this folder
 
-Under Slipway the folders come from its variables, and nothing else changes. What it shows:
+Slipway sets the folders through its environment variables. The example shows:
 
-- A checkpoint holds all that the future depends on: the weights, both moments of Adam, the step. It is written to a
-  temporary name, flushed to the disk and renamed into place: it is there whole or not at all.
-- The data of a step follows from (seed, step) alone, so a run that was interrupted and resumed sees what it would have
-  seen, and ends with the same weights, bit for bit. For that, sums must be formed in one order: one BLAS thread.
-  Another type of processor may round differently.
-- SIGUSR1 or SIGTERM: finish the step, save, leave with code 85.
+- A checkpoint contains everything that training needs: the weights, both moments of Adam, the step. It is written under
+  a temporary name, flushed to the disk and renamed, so that it is complete or does not exist.
+- The data of a step depends only on (seed, step). A run that was interrupted and resumed therefore sees the same data
+  and ends with the same weights, bit for bit. This needs one order of sums: one BLAS thread. Another processor type may
+  round differently.
+- On SIGUSR1 or SIGTERM it finishes the step, saves, and exits with code 85.
 
-Metrics are JSON lines: `step`, `steps` (in all), `tokens` (trained on so far, over all attempts), `loss` (nats per
-byte, mean since the line before), `seconds` (since this attempt began to train).
+Metrics are JSON lines: `step`, `steps` (total), `tokens` (trained on so far, over all attempts), `loss` (nats per
+byte, mean since the previous line), `seconds` (since this attempt began to train).
 """
 
 import argparse
@@ -225,12 +225,12 @@ def interval_s(options: argparse.Namespace) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     environment = os.environ.get
-    parser.add_argument("--steps", type=int, default=900, help="train for this many steps in all")
-    parser.add_argument("--batch", type=int, default=16, help="sequences a step")
-    parser.add_argument("--context", type=int, default=64, help="bytes a sequence")
-    parser.add_argument("--seed", type=int, default=1, help="of the weights and of the order of the data")
-    parser.add_argument("--every", type=int, default=0, metavar="STEPS", help="save every so many steps as well")
-    parser.add_argument("--log-every", type=int, default=20, metavar="STEPS", help="print every so many steps")
+    parser.add_argument("--steps", type=int, default=900, help="total number of steps")
+    parser.add_argument("--batch", type=int, default=16, help="sequences per step")
+    parser.add_argument("--context", type=int, default=64, help="bytes per sequence")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the weights and of the data order")
+    parser.add_argument("--every", type=int, default=0, metavar="STEPS", help="save also every STEPS steps")
+    parser.add_argument("--log-every", type=int, default=20, metavar="STEPS", help="print every STEPS steps")
     parser.add_argument("--checkpoint-dir", default=environment("SLIPWAY_CHECKPOINT_DIR", ""))
     parser.add_argument("--resume-dir", default=environment("SLIPWAY_RESUME_DIR", ""))
     parser.add_argument("--interval-s", type=float, default=environment("SLIPWAY_CHECKPOINT_INTERVAL_S", "10"))

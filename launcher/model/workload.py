@@ -163,7 +163,7 @@ class BedrockRequest:
         "your price of a model unit in dollars per hour; AWS publishes none for current models",
     )
     provisioned_units: int = setting(
-        1, Whole(minimum=1, maximum=10_000), "model units that the load needs, as AWS told you"
+        1, Whole(minimum=1, maximum=10_000), "model units that the load needs, from AWS"
     )
     import_copies: int | None = setting(
         None,

@@ -1,6 +1,6 @@
-"""DeepSpeed as its "Getting Started" has it: `initialize`, `save_checkpoint(DIR)`, `load_checkpoint(DIR)`.
+"""DeepSpeed as in its "Getting Started": `initialize`, `save_checkpoint(DIR)`, `load_checkpoint(DIR)`.
 
-`train.py [STEPS [STEPS_BETWEEN_CHECKPOINTS]]`. Put your model and your rows in place of these.
+`train.py [STEPS [STEPS_BETWEEN_CHECKPOINTS]]`. Replace the model and the data with your own.
 """
 
 import os

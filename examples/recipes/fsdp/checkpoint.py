@@ -1,10 +1,10 @@
-"""PyTorch distributed checkpoints, written while training goes on: straight to S3, or into a folder.
+"""PyTorch distributed checkpoints, written while training continues: directly to S3, or into a folder.
 
-Into s3://bucket/prefix the ranks upload their shards through s3torchconnector, and `.metadata` comes last: without it
-there is no checkpoint. That is `checkpoint: {mode: dcp}` of a plan.
+For s3://bucket/prefix, the ranks upload their shards through s3torchconnector, and `.metadata` last: without it, the
+checkpoint does not count. The plan has `checkpoint: {mode: dcp}`.
 
-A folder is written as tmp-step-N and renamed to step-N, and the agent uploads it: `checkpoint: {mode: agent}`. That
-is for one node, or for a file system that all nodes share; it needs nothing but PyTorch.
+A folder is written as tmp-step-N and renamed to step-N, and the agent uploads it: `checkpoint: {mode: agent}`. Use it
+on one node, or with a file system that all nodes share; it needs only PyTorch.
 """
 
 import contextlib

@@ -1,23 +1,23 @@
 """Train a small GPT with FSDP2 and asynchronous distributed checkpoints, on NVIDIA, Trainium or a CPU.
 
-    torchrun --nproc-per-node=2 train.py                                  two processes on this machine
-    torchrun --nproc-per-node=2 train.py --checkpoints checkpoints        and checkpoints in a folder
-    torchrun --nproc-per-node=2 train.py --checkpoints s3://bucket/run    or straight in S3 (s3torchconnector)
+    torchrun --nproc-per-node=2 train.py                                  two processes on this computer
+    torchrun --nproc-per-node=2 train.py --checkpoints checkpoints        checkpoints in a folder
+    torchrun --nproc-per-node=2 train.py --checkpoints s3://bucket/run    checkpoints directly in S3 (s3torchconnector)
 
-Under Slipway `torchrun train.py` is enough: the batch script tells torchrun of the nodes and of the workers on each,
-and places come from variables: SLIPWAY_CHECKPOINT_URI where the plan says `checkpoint: {mode: dcp}`, else
-SLIPWAY_CHECKPOINT_DIR, a folder that the agent uploads. What the example shows:
+With Slipway, `torchrun train.py` is enough: the batch script gives torchrun the number of nodes and of workers per
+node. The place of checkpoints is SLIPWAY_CHECKPOINT_URI with `checkpoint: {mode: dcp}`, otherwise
+SLIPWAY_CHECKPOINT_DIR, a folder that the agent uploads. The example shows:
 
 - One source for cuda, neuron and cpu: `torch.accelerator` names the device, `torch.distributed` its backend.
-- A checkpoint holds all that the future depends on: weights, moments of AdamW, the step, and where the sampler is.
-  It is copied aside within a step and written while training goes on.
-- A run that was interrupted sees the data it would have seen and, on as many ranks, ends with the same weights, bit for
-  bit. On accelerators that also needs deterministic kernels (torch.use_deterministic_algorithms).
-- All ranks leave together: SIGUSR1 may reach them in different steps, so after every step they agree.
+- A checkpoint contains everything that training needs: weights, AdamW's moments, the step, the sampler's position. It
+  is copied within a step and written while training continues.
+- An interrupted run sees the same data and, with the same number of ranks, ends with the same weights, bit for bit. On
+  accelerators, this also needs deterministic kernels (torch.use_deterministic_algorithms).
+- All ranks exit together: SIGUSR1 may reach them in different steps, so they agree after every step.
 
-Metrics are JSON lines of rank 0: `step`, `steps` (in all), `tokens` (over all attempts), `loss` (nats per byte, mean
+Metrics are JSON lines of rank 0: `step`, `steps` (total), `tokens` (over all attempts), `loss` (nats per byte, mean
 over the ranks), `seconds` (of this attempt) and, once after each checkpoint, `checkpoint_seconds`. The first line of
-an attempt says the degree of parallelism and the versions of what it runs on.
+an attempt has the degree of parallelism and the software versions.
 """
 
 import argparse
@@ -283,14 +283,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     environment = os.environ.get
     place = environment("SLIPWAY_CHECKPOINT_URI") or environment("SLIPWAY_CHECKPOINT_DIR", "")
-    parser.add_argument("--steps", type=int, default=300, help="train for this many steps in all")
-    parser.add_argument("--batch", type=int, default=16, help="sequences a step, over all ranks")
-    parser.add_argument("--context", type=int, default=64, help="bytes a sequence")
-    parser.add_argument("--seed", type=int, default=1, help="of the weights and of the order of the data")
+    parser.add_argument("--steps", type=int, default=300, help="total number of steps")
+    parser.add_argument("--batch", type=int, default=16, help="sequences per step, over all ranks")
+    parser.add_argument("--context", type=int, default=64, help="bytes per sequence")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the weights and of the data order")
     parser.add_argument("--data", default="", metavar="FILE", help="train on this file (default: Python's own modules)")
-    parser.add_argument("--every", type=int, default=0, metavar="STEPS", help="save every so many steps as well")
-    parser.add_argument("--log-every", type=int, default=10, metavar="STEPS", help="print every so many steps")
-    parser.add_argument("--pause-s", type=float, default=0.0, metavar="SECONDS", help="wait after a step, to watch it")
+    parser.add_argument("--every", type=int, default=0, metavar="STEPS", help="save also every STEPS steps")
+    parser.add_argument("--log-every", type=int, default=10, metavar="STEPS", help="print every STEPS steps")
+    parser.add_argument("--pause-s", type=float, default=0.0, metavar="SECONDS", help="wait after each step")
     parser.add_argument("--checkpoints", default=place, metavar="PLACE", help="a folder or s3://bucket/prefix")
     parser.add_argument("--resume", default=environment("SLIPWAY_RESUME_DIR", ""), metavar="PLACE", help="a checkpoint")
     parser.add_argument("--interval-s", type=float, default=environment("SLIPWAY_CHECKPOINT_INTERVAL_S", "60"))

@@ -1,6 +1,6 @@
-"""Lightning: a ModelCheckpoint in Slipway's folder, `fit` from `last`, and data that goes on where it was.
+"""Lightning: a ModelCheckpoint in Slipway's folder, `fit` from `last`, and data that continues at the next batch.
 
-`train.py [STEPS [STEPS_BETWEEN_CHECKPOINTS]]`. Put your module and your rows in place of `Line` and `Rows`.
+`train.py [STEPS [STEPS_BETWEEN_CHECKPOINTS]]`. Replace `Line` and `Rows` with your module and your data.
 """
 
 import os
@@ -16,7 +16,7 @@ STEPS, EVERY = (int(word) for word in (*sys.argv[1:], "20000", "500")[:2])
 
 
 class Rows(IterableDataset):
-    """Batches by the number of the step: Lightning alone would begin a resumed epoch at its first batch."""
+    """Batches by step number, because Lightning begins a resumed epoch at its first batch."""
 
     def __init__(self, begin):
         self.begin = begin

@@ -1,8 +1,8 @@
-"""A player of Megatron-LM: trains a regression, and saves, resumes and leaves as Megatron-LM does.
+"""An emulator of Megatron-LM: trains a regression, and saves, resumes and exits as Megatron-LM does.
 
 Order and names of megatron/training/checkpointing.py at d98e8a64: `iter_{:07d}/mp_rank_00/model_optim_rng.pt` of rank 0
-(246), a barrier (1025), then `latest_checkpointed_iteration.txt` by rank 0 (1083); `--load` reads that (394). With
-`--exit-signal-handler` SIGTERM on any rank saves on all and ends with 0 (training.py:4056).
+(246), a barrier (1025), then `latest_checkpointed_iteration.txt` by rank 0 (1083); `--load` reads this file (394). With
+`--exit-signal-handler`, SIGTERM on any rank saves on all ranks and exits with 0 (training.py:4056).
 """
 
 import argparse

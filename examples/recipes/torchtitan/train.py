@@ -1,6 +1,6 @@
 """torch.distributed.checkpoint in torchtitan's layout (components/checkpoint/dcp.py): `step-N/` with `.metadata`.
 
-Takes torchtitan's options for what it has.
+Its options are those of torchtitan.
 """
 
 import argparse
