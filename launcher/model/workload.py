@@ -162,9 +162,7 @@ class BedrockRequest:
         Nullable(item=Usd()),
         "your price of a model unit in dollars per hour; AWS publishes none for current models",
     )
-    provisioned_units: int = setting(
-        1, Whole(minimum=1, maximum=10_000), "model units that the load needs, from AWS"
-    )
+    provisioned_units: int = setting(1, Whole(minimum=1, maximum=10_000), "model units that the load needs, from AWS")
     import_copies: int | None = setting(
         None,
         Nullable(item=Whole(minimum=1, maximum=10_000)),
