@@ -1,5 +1,6 @@
 """The documentation: no dead link, and every command of tutorial and guides is one that the CLI takes."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -9,12 +10,16 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from launcher import plan_file
 from launcher.cli.app import app
 from tests.guides import NOT_RUN, PAGES, blocks, lines
 from tests.plans import ROOT
 
 PLACES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 WRITTEN = sorted({path for place in PLACES for path in ROOT.glob(place)})
+PLAN = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PLANS = [path for path in WRITTEN if PLAN.search(path.read_text(encoding="utf-8"))]
+README_LINES = 120
 
 
 def anchors(path: Path) -> set[str]:
@@ -57,6 +62,8 @@ def test_every_command_is_one_that_the_cli_takes(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_block_that_is_not_run_says_why(page):
+    # A fence in another language would be run by no test; README shows one screen.
+    assert set(re.findall(r"^```(\w+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)) <= {"sh", "yaml"}
     for block in blocks(page):
         assert block.mark in ("", "sandbox", *NOT_RUN)
         assert bool(block.why) == (block.mark in NOT_RUN), block
@@ -71,6 +78,16 @@ def test_the_commands_of_a_guide_work(page, slipway, tmp_path, monkeypatch):
             for line in lines(block):
                 code, _, err = slipway(*shlex.split(line)[1:])
                 assert code == 0, err
+
+
+@pytest.mark.parametrize("page", PLANS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_parser_accepts_the_plans_of_a_page(page):
+    for text in PLAN.findall(page.read_text(encoding="utf-8")):
+        plan_file.loads(json.dumps({"slipway": 1, "name": "page"} | yaml.safe_load(text)))
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
 
 
 def test_every_page_of_the_docs_is_in_the_site():
