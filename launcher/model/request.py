@@ -41,7 +41,7 @@ from launcher.model.record import record
 from launcher.model.workload import Workload
 
 TAG_KEY = r"(?!(?:aws|AWS|slipway|parallelcluster):)[A-Za-z0-9 _.:/=+@-]{1,128}"
-TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 of letters, digits, blanks and _.:/=+-@")
+TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 letters, digits, spaces and _.:/=+-@")
 """What every service takes in a tag (AWS Tagging user guide, tag naming limits); keys that begin with aws: or with
 Slipway's and ParallelCluster's own prefixes are theirs."""
 MOST_TAGS = 40
@@ -126,7 +126,7 @@ class TargetRequest:
     )
     ami: str | None = setting(
         None,
-        Nullable(item=Text(pattern=r"ami-[0-9a-f]{8,17}", form="ami- and hexadecimal digits")),
+        Nullable(item=Text(pattern=r"ami-[0-9a-f]{8,17}", form="ami- and 8 to 17 hexadecimal digits")),
         "machine image (AMI) of the nodes; null: the default image of the service",
     )
     placement_group: bool | None = setting(
@@ -231,7 +231,7 @@ class SecurityRequest:
     )
     qualifier: str | None = setting(
         None,
-        Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters")),
+        Nullable(item=Text(pattern=r"[A-Za-z0-9_-]{1,10}", form="1 to 10 letters, digits, _ and -")),
         "qualifier of the CDK bootstrap",
     )
     session_log: bool = setting(False, Flag(), "log Session Manager's shells in a log group of the stack")
@@ -345,7 +345,7 @@ class CheckpointPolicy:
     )
     pattern: str | None = setting(
         None,
-        Nullable(item=Text(form="a regular expression with one group, the step")),
+        Nullable(item=Text(form="a regular expression with one group: the step")),
         "regular expression for checkpoint names that no layout matches; its group is the step",
     )
     tracker: Tracker | None = setting(
@@ -412,7 +412,7 @@ class Guardrails:
     hung_minutes: float = setting(30, Number(minimum=0), "minutes without progress until a job is stopped; 0: never")
     notify: tuple[str, ...] = setting(
         (),
-        Many(item=Text(pattern=r"[^@\s]+@[^@\s]+|arn:.+|https://.+", form="an address, ARN or https URL")),
+        Many(item=Text(pattern=r"[^@\s]+@[^@\s]+|arn:.+|https://.+", form="an email address, an ARN or an https URL")),
         "email addresses, ARNs and https URLs that get notifications",
     )
 
@@ -534,6 +534,11 @@ class PlanRequest:
     run: RunSpec = setting(RunSpec, Section(of=RunSpec), "the command and what it needs")
     tags: Mapping[str, str] = setting(
         dict,
-        Table(item=TAG_VALUE, keys=TAG_KEY, form="a tag's key of your own", most=MOST_TAGS),
+        Table(
+            item=TAG_VALUE,
+            keys=TAG_KEY,
+            form="a tag key without the prefixes aws:, slipway: and parallelcluster:",
+            most=MOST_TAGS,
+        ),
         "tags of every resource, in addition to Slipway's own",
     )
