@@ -88,5 +88,5 @@ def _losses(found: Meter) -> list[str]:
         lost.append(count + (f", {expected:.2g} expected" if expected is not None else ""))
     until = found.next_checkpoint_s
     if until is not None:
-        lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint due for {spoken(-until)}")
+        lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint {spoken(-until)} late")
     return lost

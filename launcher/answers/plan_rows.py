@@ -17,8 +17,10 @@ from launcher.pricing.gate import IMPOSSIBLE
 NARROW = 100
 MANY_HOURS = 100
 INCOMPLETE = "total incomplete"
-PLACE, TARGET = 3, 6
-"""Where the region and the target are among the cells of a row."""
+TARGET = 6
+"""Where the target is among the cells of a row."""
+CODED = "kind"
+"""The title of the targets' codes, which is no wider than they are."""
 
 
 class TableRow(NamedTuple):
@@ -101,21 +103,20 @@ def counted_notes(rows: Sequence[TableRow], width: int) -> list[str]:
 def table(rows: Sequence[TableRow], width: int) -> list[str]:
     """The candidates as a table.
 
-    Below NARROW columns, and where there would be no room for regions, these go by their codes and plans without their
-    kind. The column of targets is there where the rows have several.
+    Below NARROW columns, and where there would be no room for dollars an hour, targets go by their codes and plans
+    without their kind. The column of targets is there where the rows have several.
     """
     narrow = width < NARROW
     several = len({row.wide[TARGET] for row in rows}) > 1
     lines, columns = list[str](), WIDE_COLUMNS
     for short in (False, True)[narrow:]:
         columns = NARROW_COLUMNS if short else WIDE_COLUMNS
-        lines = render([column for column in columns if several or column.title != "target"], rows, width)
-        if " where " in lines[0] and " $/h " in lines[0]:
+        lines = render([column for at, column in enumerate(columns) if several or at != TARGET], rows, width)
+        if " $/h " in lines[0]:
             break
-    if columns is WIDE_COLUMNS:
+    if columns is WIDE_COLUMNS or f" {CODED} " not in lines[0]:
         return lines
-    coded = (PLACE, TARGET) if several else (PLACE,)
-    codes = sorted({(row.narrow[at], row.wide[at]) for row in rows for at in coded})
+    codes = sorted({(row.narrow[TARGET], row.wide[TARGET]) for row in rows})
     legend = "; ".join(f"{code} {name}" for code, name in codes if code.lower() != name)
     return lines + (wrapped(f"  {legend}", width) if legend else [])
 
@@ -124,7 +125,7 @@ def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRo
     return cells(row)[index]
 
 
-def _columns(cells: Callable[[TableRow], tuple[str, ...]]) -> list[Column[TableRow]]:
+def _columns(cells: Callable[[TableRow], tuple[str, ...]], target: str) -> list[Column[TableRow]]:
     titles: tuple[tuple[str, Align, int | None], ...] = (
         ("#", "right", None),
         ("machines", "left", None),
@@ -132,7 +133,7 @@ def _columns(cells: Callable[[TableRow], tuple[str, ...]]) -> list[Column[TableR
         ("where", "left", None),
         ("zone", "left", 3),
         ("how", "left", None),
-        ("target", "left", 0),
+        (target, "left", 0),
         ("$/h", "point", 1),
         ("hours", "point", None),
         ("", "left", 0),
@@ -146,8 +147,8 @@ def _columns(cells: Callable[[TableRow], tuple[str, ...]]) -> list[Column[TableR
     ]
 
 
-WIDE_COLUMNS = _columns(lambda row: row.wide)
-NARROW_COLUMNS = _columns(lambda row: row.narrow)
+WIDE_COLUMNS = _columns(lambda row: row.wide, "target")
+NARROW_COLUMNS = _columns(lambda row: row.narrow, CODED)
 
 
 def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
@@ -171,14 +172,14 @@ def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
 
 
 def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
-    """The same cells where room is short: whole hours where they are many, codes for regions."""
-    number, machines, accelerator, _, zone, _, _, rate, hours, spread, usd, between, note = wide
+    """The same cells where room is short: whole hours where they are many, codes for targets."""
+    number, machines, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
     place, high_h = quoted.plan.place, quoted.hours.high
     return (
         number,
         machines.replace(" × ", "×"),
         accelerator,
-        words.region_code(place.region),
+        region,
         zone,
         words.option(place, short=True),
         target_of(place.target).short or place.target.value,

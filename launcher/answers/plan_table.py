@@ -100,14 +100,14 @@ def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
 
 
 def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
-    best: dict[str, tuple[bool, bool, int]] = {}
+    best: dict[str, tuple[bool, bool, int, int]] = {}
     for rank in ranks:
         each = candidates[rank - 1]
         seen = each.offer.price.seen if isinstance(each.offer.price, Unpriced) else None
         untrusted = seen is not None and seen.basis is Basis.UNVERIFIED
-        order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, rank)
+        order = (not untrusted, each.place.option is not PurchaseOption.ON_DEMAND, each.place.nodes, rank)
         best[each.place.instance_type] = min(best.get(each.place.instance_type, order), order)
-    return [rank for _, _, rank in sorted(best.values())]
+    return [rank for *_, rank in sorted(best.values())]
 
 
 def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
@@ -185,7 +185,7 @@ def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> 
     if best.gate.allowed:
         return []
     quoted = None if rank is None else priced.row(rank)
-    other = "No row can be launched as the plan and the prices stand."
+    other = "No candidate can be launched with this plan and these prices."
     if quoted is not None and quoted.usd is not None:
         other = f"Cheapest that can be launched: row {rank}, {summary(quoted, quoted.usd)}."
     return [f"A launch would be refused: {best.gate.reason}.", other]
@@ -239,7 +239,8 @@ def footer(
     rest = best if gaps and not everything else ""
     rest += "; the others do not fit the model" if everything else "; --all ranks every one"
     rest = "" if len(ranks) == priced.considered else rest
-    lines = [f"  {len(ranks):,} of {priced.considered:,} candidates{rest}. {price_ages(priced.candidates)}"]
+    many = "1 candidate" if priced.considered == 1 else f"{len(ranks):,} of {priced.considered:,} candidates"
+    lines = [f"  {many}{rest}. {price_ages(priced.candidates)}"]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     lines += contradictions((priced.candidates[rank - 1] for rank in ranks), width)
     lines.append(

@@ -10,7 +10,7 @@ from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_words
 from launcher.answers.table import Column, render
-from launcher.model.enums import Availability, PurchaseOption
+from launcher.model.enums import Availability, Level, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
@@ -21,20 +21,35 @@ from launcher.pricing.gate import UNPRICED
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for
 
-LEAST_SMALL, SMALL = Decimal("0.05"), Decimal("0.002")
-"""Dollars, and the share of the total, below which several lines of a group are one."""
+LEAST_SMALL, SMALL = Decimal("0.05"), tuple(map(Decimal, ("0.002", "0.01", "0.03")))
+"""Dollars, and the shares of the total, below which several lines of a group are one: the next share where the page is
+longer than MOST_LINES."""
+MOST_LINES = 45
 LEAST_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False) -> list[str]:
-    """The quote: on one screen, or with every line and assumption and where each is from."""
-    hours = quoted.hours
+    """The quote: in MOST_LINES lines of 80 columns, or with every line and assumption and where each is from."""
+    if explained:
+        return _page(quoted, rank, width, priced, small=None)
+    lines: list[str] = []
+    for share in SMALL:
+        small = LEAST_SMALL if quoted.usd is None else max(LEAST_SMALL, quoted.usd.mid * share)
+        lines = _page(quoted, rank, width, priced, small=small)
+        if len(lines) <= MOST_LINES:
+            break
+    return lines
+
+
+def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decimal | None) -> list[str]:
+    """The page; `small` folds lines of fewer dollars, None: it has everything."""
+    hours, explained = quoted.hours, small is None
     lines = ["", title(quoted), ""]
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
     if not quoted.gate.allowed:
         lines += gate_lines(quoted, width)
-    lines += ["", *_bill(quoted, width, small=Decimal(0) if explained else _small(quoted)), ""]
+    lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
     if quoted.serving is None:
         lines += wrapped(
             f"  {words.hours(hours.mid)} h of the job ({words.hours(hours.low)} to {words.hours(hours.high)})", width
@@ -57,8 +72,11 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: boo
         lines += [piece for line in safety(quoted) for piece in wrapped(line, width)]
     if quoted.gate.allowed:
         lines += gate_lines(quoted, width)
-    told = [finding for finding in quoted.findings if explained or not _said(finding, quoted)]
+    findings = [finding for finding in quoted.findings if explained or not _said(finding, quoted)]
+    told = [finding for finding in findings if explained or finding.level is not Level.INFO]
     lines += [piece for finding in told for piece in wrapped(f"  {finding_line(finding)}", width)]
+    if more := len(findings) - len(told):
+        lines.append(f"  {more} remark{'s' if more > 1 else ''}: --explain shows {'them' if more > 1 else 'it'}")
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""
@@ -107,7 +125,8 @@ def answer_lines(quoted: Quote) -> list[str]:
         lines.append(f"Cash after credits: ${words.dollars(quoted.cash_after_credits_usd)}")
     if quoted.left_up_usd_per_hour and quoted.serving is None:
         rate = words.dollars(quoted.left_up_usd_per_hour)
-        lines.append(f"While it stays up, it costs ${rate} an hour until slipway down {quoted.plan.name}.")
+        rate = f"at least ${rate}" if quoted.incomplete else f"${rate}"
+        lines.append(f"While it stays up, it costs {rate} an hour until slipway down {quoted.plan.name}.")
     return lines
 
 
@@ -160,13 +179,11 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
             if len(folded) > 1:
                 lines = [line for line in lines if line not in folded]
                 last.append((f"  {len(folded)} {told}", "", "", "", _subtotal(folded), ""))
-        rows += [*(_row(line) for line in lines), *last]
-        rows.append((group, "", "", "", total, ""))
+        if not lines and len(last) == 1:
+            rows.append((f"{group}: {last[0][0].strip()}", "", "", "", total, ""))
+        else:
+            rows += [*(_row(line) for line in lines), *last, (group, "", "", "", total, "")]
     return render(columns, rows, width)
-
-
-def _small(quoted: Quote) -> Decimal:
-    return LEAST_SMALL if quoted.usd is None else max(LEAST_SMALL, quoted.usd.mid * SMALL)
 
 
 def _row(each: CostComponent) -> tuple[str, ...]:

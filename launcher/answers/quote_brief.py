@@ -56,7 +56,7 @@ def _short(lines: Sequence[str], width: int) -> list[str]:
     """Lines in a terminal each on one of it; whole where nobody types -v to see the rest."""
     if not sys.stderr.isatty():
         return [piece for line in lines for piece in wrapped(line, width)]
-    return [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in lines]
+    return [line if len(line) <= width else f"{line[: width - 1].rpartition(' ')[0].rstrip()} …" for line in lines]
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:

@@ -105,10 +105,9 @@ def used_lines(report: Report) -> list[str]:
     took = spoken(report.actual_hours * HOUR_S) + (" so far" if report.running_h else "")
     if cost is None:
         return [f"used {took}, ${words.dollars(used)}"]
-    beside = words.dollars(cost.beside(report.actual_hours))
-    lines = [
-        f"used {took}, ${words.dollars(used)}: job hours at ${words.exact(rate)} an hour, and ${beside} beside them"
-    ]
+    others = words.dollars(cost.beside(report.actual_hours))
+    what = f"job hours at ${words.exact(rate)} an hour, and ${others} for start, idle tail, storage, network and other"
+    lines = [f"used {took}, ${words.dollars(used)}: {what}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)
         lines.append(f"this run left ${words.dollars(report.usd_unused)} of the prepaid fee unused: ${paid} in all")

@@ -9,7 +9,6 @@ from launcher.answers.plan_rows import note_of, unpriced_name, unpriced_reasons
 from launcher.answers.plan_table import UNPRICED, also_unpriced, footer, ranks_shown, refused_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import Level, PurchaseOption, ServingTask
-from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
@@ -114,17 +113,17 @@ def _month(quoted: Quote) -> str:
 
 
 def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
-    """The candidates as a table; below NARROW columns regions go by their codes and plans without their kind."""
+    """The candidates as a table; below NARROW columns plans are without their kind."""
     answers = any(each.serving is not None and each.serving.usd_per_million_output_tokens for _, each in rows)
     short = width < NARROW
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]) if row[1].usd is not None else "–", "right"),
         Column("machines", lambda row: words.machines(row[1].plan.place).replace(" ", "" if short else " ")),
         Column("", lambda row: row[1].accelerator, yields=1),
-        Column("where", lambda row: _region(row[1].plan.place, short=short), yields=0),
+        Column("where", lambda row: row[1].plan.place.region),
         Column("how", lambda row: _how(row[1], short=short)),
         Column("$ a month", lambda row: words.middle(row[1].usd, "unpriced"), "point"),
-        Column("", lambda row: words.spread(row[1].usd)),
+        Column("", lambda row: words.spread(row[1].usd), yields=0),
         Column(
             "$/M out" if answers or not any(each.usd for _, each in rows) else "$/M",
             lambda row: words.dollars(_per_million(row[1].serving), ""),
@@ -140,10 +139,6 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
         Column("notes", lambda row: note_of(row[1]), yields=4, shrinks=True),
     ]
     return render(columns, rows, width)
-
-
-def _region(place: Place, *, short: bool) -> str:
-    return words.region_code(place.region) if short else place.region
 
 
 def _how(quoted: Quote, *, short: bool) -> str:

@@ -159,7 +159,7 @@ def _job(found: RunState) -> str:
         return ""
     if facts is None:
         scheduler = submission.scheduler.title()
-        return f", job {submission.job} ({scheduler} keeps nothing of it)"
+        return f", job {submission.job} ({scheduler} no longer lists it)"
     words = [f", job {submission.job} {facts.word}"]
     if facts.reason:
         words.append(f" ({facts.reason})")

@@ -121,17 +121,6 @@ def cost(usd: UsdRange, unit: str) -> str:
     return f"${dollars(usd.mid)} {unit}" + (f" ({ends})" if ends else "")
 
 
-def region_code(region: str) -> str:
-    """A region as its zone ids have it.
-
-    >>> region_code("us-east-2"), region_code("ap-southeast-4"), region_code("us-gov-west-1")
-    ('use2', 'apse4', 'usgw1')
-    """
-    area, *middle, number = region.split("-")
-    pieces = {"northeast": "ne", "northwest": "nw", "southeast": "se", "southwest": "sw"}
-    return area + "".join(pieces.get(each, each[:1]) for each in middle) + number
-
-
 def origin(source: str, basis: str, as_of: date | None) -> str:
     """Where a number is from, how it was come by, and of which day.
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import typer
 
-from launcher.answers.lines import finding_line
+from launcher.answers.lines import finding_line, wrapped
 from launcher.cli.colour import painted
 from launcher.cli.live import SCREEN, Teller
 from launcher.model.errors import ImpossibleError, SlipwayError
@@ -156,7 +156,13 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
 
 
 def say(text: str = "") -> None:
-    """Print chatter."""
+    """Print chatter; a terminal gets it broken at blanks, but for commands to copy."""
+    if sys.stderr.isatty():
+        width = terminal_width()
+        whole = {line for line in text.split("\n") if len(line) <= width or line.startswith(NEXT)}
+        text = "\n".join(
+            piece for line in text.split("\n") for piece in ([line] if line in whole else wrapped(line, width))
+        )
     with SCREEN.aside():
         typer.echo(painted(text, sys.stderr), err=True)
 

@@ -152,7 +152,7 @@ def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) ->
         message = f"{serve.model} is a closed model: its weights are available on Bedrock only"
         yield error("closed-model", path, message, "purchase.option: bedrock")
     elif spec is not None and families and spec.family not in families:
-        message = f"{spec.name} is of the family {spec.family}, which {image} does not serve: {', '.join(families)}"
+        message = f"{spec.name} is of the family {spec.family}; {image} serves only {', '.join(families)}"
         yield error("wrong-architecture", path, message, "use another model, a GPU type, or your own image")
     elif (reason := beyond(model, served.chip, embedding=not serve.answer_tokens)) is not None:
         yield error("wrong-architecture", path, reason, "another model or instance type")

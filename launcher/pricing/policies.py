@@ -36,8 +36,8 @@ def budget_settings(budget: Budget, estimate: str) -> dict[str, str | None]:
     """The limits of a budget by their policies' names; `estimate` is what the whole of it is compared with."""
     usd, hourly_usd = budget.max_usd, budget.max_usd_per_hour
     return {
-        "budget": None if usd is None else f"${usd:f} on {estimate}",
-        "hourly budget": None if hourly_usd is None else f"${hourly_usd:f} an hour",
+        "budget": None if usd is None else f"${usd:,f} on {estimate}",
+        "hourly budget": None if hourly_usd is None else f"${hourly_usd:,f} an hour",
     }
 
 

@@ -46,8 +46,9 @@ class SlurmNodes:
     names: tuple[str, ...]
 
     def shell(self, node: str) -> int:
-        """Open a shell on a node, on this terminal; its exit code."""
-        return attended(self.head.terminal(self._step(node, ["bash", "-l"], "--pty")), self.head.environment)
+        """Open a shell on a node, on this terminal or for piped commands; its exit code."""
+        options = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        return attended(self.head.terminal(self._step(node, ["bash", "-l"], *options)), self.head.environment)
 
     def run(self, node: str, words: Sequence[str]) -> int:
         """Run a command on a node; over Systems Manager its output comes when it has ended."""
@@ -63,8 +64,11 @@ class SlurmNodes:
     def tunnel(self, node: str, port: int, here: int, ready: Callable[[], None]) -> int:
         """Lead a port of this machine to a port of a node."""
         words = self.head.forwarding(node, port, here)
+        if words is None and here == port:
+            ready()  # the node is this machine: its port is here already, and a connection to it would come back
+            threading.Event().wait()
         if words is None:
-            return forwarded(here, lambda: socket.create_connection(("127.0.0.1", port), timeout=10.0), ready)
+            return forwarded(here, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready)
         with free_port(here):
             pass
         ready()
@@ -110,10 +114,14 @@ def free_port(here: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def forwarded(here: int, dial: Callable[[], socket.socket], ready: Callable[[], None]) -> int:
+Dialled = tuple[socket.socket, Callable[[], str]]
+"""A connection to a node's port, and what the other side says of it when it is over: nothing where all is well."""
+
+
+def forwarded(here: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:
     """Lead each connection to a port of this machine on to what `dial` opens, until it is interrupted.
 
-    A connection that leads nowhere is closed, and the next one tries again.
+    A connection that leads nowhere is closed with a line that says why, and the next one tries again.
 
     Raises:
         ImpossibleError: the port of this machine is taken.
@@ -125,18 +133,21 @@ def forwarded(here: int, dial: Callable[[], socket.socket], ready: Callable[[], 
             threading.Thread(target=_joined, args=(near, dial), daemon=True).start()
 
 
-def _joined(near: socket.socket, dial: Callable[[], socket.socket]) -> None:
+def _joined(near: socket.socket, dial: Callable[[], Dialled]) -> None:
     with near:
         try:
-            far = dial()
+            far, refused = dial()
         except (OSError, SchedulerError) as problem:
-            sys.stderr.write(f"  no connection: {problem}\n")
+            reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
+            sys.stderr.write(f"  cannot connect to the node's port: {reason}\n")
             return
         with contextlib.closing(far):
             back = threading.Thread(target=_copied, args=(far, near), daemon=True)
             back.start()
             _copied(near, far)
             back.join()
+        if reason := refused():
+            sys.stderr.write(f"  cannot connect to the node's port: {reason}\n")
 
 
 def _copied(source: socket.socket, target: socket.socket) -> None:

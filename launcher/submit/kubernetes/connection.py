@@ -96,13 +96,14 @@ class Connection:
         asked = {"command": list(words), "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
         return self._streamed("stream", "exec", namespace, pod, binary=True, **asked)
 
-    def forward(self, namespace: str, pod: str, port: int) -> Any:
-        """A socket that leads to a port of a pod.
+    def forward(self, namespace: str, pod: str, port: int) -> tuple[Any, Callable[[], str]]:
+        """A socket that leads to a port of a pod, and what the kubelet says of it, known when it is closed.
 
         Raises:
             UnreachableError: no connection came about.
         """
-        return self._streamed("portforward", "portforward", namespace, pod, ports=str(port)).socket(port)
+        streamed = self._streamed("portforward", "portforward", namespace, pod, ports=str(port))
+        return streamed.socket(port), lambda: streamed.error(port) or ""
 
     def _streamed(self, way: str, part: str, namespace: str, pod: str, **asked: Any) -> Any:
         from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked

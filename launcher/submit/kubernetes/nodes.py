@@ -73,9 +73,10 @@ class PodNodes:
             return next(int(cause["message"]) for cause in status["details"]["causes"] if cause["reason"] == "ExitCode")
         except (KeyError, TypeError, ValueError, StopIteration) as problem:
             why = message(said) or "the session was interrupted"
-            raise SchedulerError(
-                f"{self.connection.name}: {why}", hint="slipway status NAME shows its state"
-            ) from problem
+            hint = "slipway status NAME shows its state"
+            if why.startswith("exec: "):
+                hint = "the pod runs programs of its image; shell built-ins need: slipway exec NAME -- sh -c COMMAND"
+            raise SchedulerError(f"{self.connection.name}: {why}", hint=hint) from problem
 
 
 def _exchange(channels: Any, *, tty: bool, stdin: bool) -> None:

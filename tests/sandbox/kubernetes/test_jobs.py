@@ -222,11 +222,17 @@ def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, j
     pod = jobs.pods("train")[0]["metadata"]["name"]
     log = until(lambda: cluster.log("default", pod, {})).decode()
     port = int(log.split("port ")[1].split()[0])
-    with closing(jobs.connection.forward("default", pod, port)) as way:
+    way, refused = jobs.connection.forward("default", pod, port)
+    with closing(way):
         way.sendall(b"GET /x HTTP/1.0\r\n\r\n")
         answer = b""
         while b"from train-0" not in answer:
             answer += way.recv(1000)
+    assert refused() == ""
+    way, refused = jobs.connection.forward("default", pod, 1)
+    with closing(way):
+        assert way.recv(1) == b""
+    assert "failed to connect to localhost:1" in refused()
     cluster.server.rights.denied.add(("create", "pods/exec"))
     with pytest.raises(RefusedError, match='cannot create resource "pods/exec"'):
         nodes.run("n1", ["true"])

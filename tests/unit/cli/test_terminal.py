@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.answers.quote_brief import page
+from launcher.cli.output import say
 from launcher.model.finding import warning
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -109,7 +110,7 @@ def test_verbose_says_the_rest_wherever_it_is_typed(here, warm_app):
     words = ["launch", "plan.yaml", "--sandbox", "-v"]
     shown, _ = typed(words, answer=b"n\n", folder=here, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
-    assert "candidates" in shown
+    assert "1 candidate" in shown
 
 
 def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(here):
@@ -140,3 +141,17 @@ def test_the_help_cuts_no_summary(here):
     shown, _ = typed(["--help"], folder=here, **TERMINAL)
     assert "..." not in shown.partition("Commands:")[2]
     assert re.search(r"launch +Price a plan, deploy its cluster, run its job to the end, and", shown)
+
+
+def test_chatter_is_broken_at_blanks_in_a_terminal_but_for_commands_to_copy(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    command = f"  next: slipway quote {'x' * 60} --pick 1"
+    for terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda answer=terminal: answer, raising=False)
+        say(f"  {'words ' * 20}\n{command}")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count(command) == 2
+    broken = lines[: lines.index(command)]
+    assert len(broken) == 3
+    assert all(len(each) <= 60 and each.startswith("  words") for each in broken)
+    assert lines[-2] == f"  {'words ' * 20}"

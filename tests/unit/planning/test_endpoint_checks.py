@@ -87,7 +87,7 @@ REFUSED = {
         {"model": "mistral-7b"},
         {},
         "wrong-architecture",
-        "of the family mistral, which huggingface-vllm-inference-neuronx",
+        "of the family mistral; huggingface-vllm-inference-neuronx serves only",
         "a GPU type",
     ),
     "encoder-that-chats": ({**GPU, "model": "bge-m3"}, G6E, "wrong-architecture", "generates no text", "model"),

@@ -105,7 +105,7 @@ def test_the_line_says_it_all(run):
     ):
         assert part in text
     late = meter_of(run(), NOW + timedelta(minutes=10))
-    assert line(late, bar=False).endswith("checkpoint due for 5 min")
+    assert line(late, bar=False).endswith("checkpoint 5 min late")
 
 
 def test_a_forecast_above_the_budget_and_outside_of_the_range_is_told_once(run, capsys):
