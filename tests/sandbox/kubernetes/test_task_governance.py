@@ -170,7 +170,7 @@ def test_what_was_made_can_be_read(governed):
                 **QUOTA,
                 "ComputeQuotaConfig": {"ComputeQuotaResources": [{"InstanceType": "ml.p4d.24xlarge", "Count": 1}]},
             },
-            "the cluster has no ml.p4d.24xlarge; it has ml.p5.48xlarge",
+            "the cluster has no ml.p4d.24xlarge; allowed: ml.p5.48xlarge",
         ),
         (
             "ClusterSchedulerConfig",
