@@ -243,8 +243,11 @@ class CheckpointWatch:
         guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
-        quiet = now - ended >= needed_s or _precedes(entry, inside, later)
-        if guessed and needed_s > 0 and (self._marked or not quiet):
+        if (
+            guessed
+            and needed_s > 0
+            and (self._marked or (now - ended < needed_s and not _precedes(entry, inside, later)))
+        ):
             return None
         if not guessed and not self._marked:
             self._marked = True
