@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from tests.sandbox.agent.conftest import bucket, front, node, nursery  # noqa: F401  fixtures
+from tests.sandbox.agent.conftest import bucket, front, node, nursery, sample  # noqa: F401  fixtures
+from tests.sandbox.agent.slurm_job import agent, cluster, job  # noqa: F401  fixtures
 from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
 
 

@@ -12,8 +12,7 @@ import time
 import pytest
 
 from tests.attack.trainers import Bucket
-from tests.sandbox.agent.test_dcp import TRAINER as DCP_TRAINER
-from tests.sandbox.agent.test_dcp import sample  # noqa: F401  a fixture
+from tests.sandbox.agent.dcp import TRAINER as DCP_TRAINER
 
 RANK = """
 import hashlib, os, time
@@ -68,7 +67,7 @@ def test_on_two_nodes(node, bucket, kills, seed):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kills", [3, pytest.param(150, marks=pytest.mark.slow)])
-def test_of_a_trainer_that_writes_to_the_store_itself(node, bucket, kills, seed, sample):  # noqa: F811  the fixture
+def test_of_a_trainer_that_writes_to_the_store_itself(node, bucket, kills, seed, sample):
     (node.folder / "train.py").write_text(DCP_TRAINER)
     rng, newest = random.Random(seed), 0
     sizes = {path.name: path.stat().st_size for path in sample.iterdir()}

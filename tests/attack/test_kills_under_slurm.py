@@ -14,7 +14,6 @@ from collections import Counter
 import pytest
 
 from tests.attack.trainers import Bucket
-from tests.sandbox.agent.test_slurm_job import agent, cluster, job  # noqa: F401  fixtures
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.xdist_group("slurm-job")]
@@ -22,7 +21,7 @@ WAYS = ("a node is lost", "a rank is killed", "put back by hand")
 
 
 @pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # noqa: F811, PLR0917  the fixtures
+def test_of_a_job_on_two_nodes(job, cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
     rng, seen, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
     job.prepare(steps=10**6, grace=2, retries=blows)
     job.submit()

@@ -26,7 +26,7 @@ from launcher.sandbox import staying
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox.clients import ONE_TRY, client
-from tests.sandbox.test_sandbox import deploy
+from tests.sandbox.slurm_cluster import deploy
 
 NEIGHBOUR = 54321
 CLUSTER = ExistingCluster(

@@ -1,5 +1,7 @@
 """Clients of a sandbox that have its keys."""
 
+import subprocess
+import sys
 from typing import Any
 
 import boto3
@@ -20,3 +22,8 @@ def client(sandbox: Sandbox, service: str, **more: Any) -> Any:
         "aws_secret_access_key": known["AWS_SECRET_ACCESS_KEY"],
     }
     return boto3.client(service, **{**own, **more})
+
+
+def slipway(*words, folder, environment):
+    words = [sys.executable, "-m", "launcher", *words]
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)

@@ -2,15 +2,26 @@
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from launcher.catalog.load import load
+from launcher.records import run_folder
 from launcher.sandbox.sandbox import Sandbox
+from launcher.workflow.run.spike import remove_made
 from tests.sandbox import clients
 
 REGION = "us-east-2"
 pytestmark = pytest.mark.xdist_group("sandbox-down")
+BEFORE = datetime.now(UTC) - timedelta(minutes=1)
+SPIKE_PLAN = {
+    "slipway": 1,
+    "workload": {"train": {"model": {"params_b": 1.0}, "hours": 0.5}},
+    "target": {"kind": "parallelcluster", "region": REGION, "instance_type": "p5.48xlarge", "nodes": 1},
+    "purchase": {"option": "on-demand"},
+}
 
 NETWORK = {
     "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
@@ -347,3 +358,43 @@ def test_the_region_is_where_the_newest_run_was(account, down, tmp_path, monkeyp
     assert down("placed", "--yes")[0] == 0
 
     assert account.stacks("-placed-") == {"slipway-placed-checkpoints"}
+
+
+class TestSpikeRemoval:
+    """After a spike: what it created goes; what existed before, or cannot go, is reported with its price."""
+
+    @pytest.fixture
+    def remove(self, account, tmp_path):
+        def run(name, *, begun, **changes):
+            folder = run_folder.create(name, datetime.now(UTC), tmp_path)
+            (folder.path / "plan.json").write_text(json.dumps(SPIKE_PLAN | {"name": name} | changes))
+            lines = []
+            left = remove_made([folder], begun, load(), account.sandbox.process_environment({}), lines.append)
+            return left, lines
+
+        return run
+
+    def test_its_stacks_and_its_checkpoints_go(self, account, remove):
+        bucket = account.cluster("job-spike-p5", objects=2)
+        account.cluster("job")
+        left, lines = remove("job-spike-p5", begun=BEFORE)
+        assert left == ()
+        assert account.stacks("-job-spike-p5-") == set()
+        assert bucket not in account.buckets()
+        assert len(account.stacks("-job-")) == 3
+        assert any("removed what the spike created" in line for line in lines)
+
+    def test_a_cluster_that_was_there_is_left_and_priced(self, account, remove):
+        account.cluster("old-spike-p5")
+        (why, summary, *_), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
+        assert len(account.stacks("-old-spike-p5-")) == 3
+        assert why == "old-spike-p5 was not removed: it existed before the spike started"
+        assert "an hour" in summary
+        assert f"slipway down old-spike-p5 --region {REGION} removes them" in summary
+
+    def test_one_that_made_nothing_or_went_elsewhere_says_nothing(self, account, remove):
+        assert remove("never-spike-p5", begun=BEFORE) == ((), [])
+        account.cluster("team")
+        target = SPIKE_PLAN["target"] | {"cluster": "team"}
+        assert remove("mine-spike-p5", begun=BEFORE, target=target) == ((), [])
+        assert len(account.stacks("-team-")) == 3

@@ -17,7 +17,7 @@ from launcher.aws import eks
 from launcher.aws.session import Session
 from launcher.sandbox import staying
 from launcher.sandbox.sandbox import Sandbox
-from tests.sandbox.test_staying import slipway
+from tests.sandbox.clients import slipway
 
 kubernetes = pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark.xdist_group("kubernetes-commands")]

@@ -1,46 +1,13 @@
 """A priced launch on EKS in the sandbox: deployed, two pods, a node taken with notice, resumed, finished, reported."""
 
-import hashlib
-from datetime import UTC, datetime
-
 import pytest
 
-from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
-from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from tests.sandbox.kubernetes_launch import STEPS, launched
 
 pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("launch")]
 
-STEPS = 300
-TRAINER = """
-import hashlib, os, signal, sys, time
-from pathlib import Path
-stop = []
-signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
-part, steps = os.environ["SLIPWAY_PART"], int(sys.argv[1])
-folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
-step, state = 0, b""
-if resume:
-    step, state = int(resume.rpartition("-")[2]), Path(resume, "state").read_bytes()
-print(f"begins at {step}", flush=True)
-while step < steps:
-    time.sleep(0.05)
-    step += 1
-    state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
-    if step % 20 == 0 or step == steps or stop:
-        partial = folder / f"tmp-{step}"
-        partial.mkdir(exist_ok=True)
-        (partial / "state").write_bytes(state)
-        partial.rename(folder / f"step-{step}")
-    with open(os.environ["SLIPWAY_METRICS"], "a") as metrics:
-        print('{"step": %d, "steps": %d}' % (step, steps), file=metrics)
-    if stop:
-        sys.exit(85)
-print(f"ends with {state.hex()}", flush=True)
-"""
 PLAN = f"""
 slipway: 1
 name: podded
@@ -51,46 +18,6 @@ purchase: {{option: spot}}
 checkpoint: {{interval: 30, keep: 3, grace_seconds: 20}}
 run: {{command: [python3, train.py, "{STEPS}"], workdir: work}}
 """
-
-
-def undisturbed() -> str:
-    """What the first pod's run comes to that nothing disturbs."""
-    state = b""
-    for step in range(1, STEPS + 1):
-        state = hashlib.sha256(state + f"0 {step}".encode()).digest()
-    return state.hex()
-
-
-def launched(folder, plan):
-    """A launch in which a node is taken, to its end: the run's folder and its report."""
-    (folder / "plan.yaml").write_text(plan)
-    (folder / "work").mkdir()
-    (folder / "work" / "train.py").write_text(TRAINER)
-    priced = price(folder / "plan.yaml", datetime.now(UTC), PriceOptions(any_age=True))
-    rank, quoted = pick(priced, None)
-    told = []
-    options = LaunchOptions(
-        root=folder,
-        sandbox=True,
-        interrupt_after_s=0.5,
-        tell=told.append,
-        progress=lambda now: told.append(str(now)),
-        scheduler="local",
-    )
-    run, report = launch_quote(priced, rank, quoted, options)
-    assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "kubernetes", True)
-    first, *_, last = report.attempts
-    assert first.ended_by == "pod-end"
-    assert 0 < last.resumed_from_step < STEPS == last.last_step
-    log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
-    assert f"ends with {undisturbed()}" in log
-    assert f"begins at {last.resumed_from_step}" in log
-    assert any("EC2 reclaims ip-10-0-" in line for line in told)
-    # The API is asked when the control plane is there, before the nodes.
-    steps = ("control plane first", "requesting the API of slipway-", "read back and as planned")
-    told_at = [next(index for index, line in enumerate(told) if words in line) for words in steps]
-    assert told_at == sorted(told_at)
-    return run, report
 
 
 def test_two_pods_are_interrupted_once_and_finish_as_if_nothing_had_been(tmp_path):

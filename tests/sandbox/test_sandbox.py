@@ -15,7 +15,7 @@ from launcher.model.errors import AwsError
 from launcher.model.job import JobState
 from launcher.sandbox import processes
 from launcher.sandbox.sandbox import Sandbox
-from tests.sandbox.clients import client
+from tests.sandbox.slurm_cluster import deploy, script_in
 from tests.sandbox.slurm_jobs import jobs_on
 from tests.waiting import until
 
@@ -23,62 +23,6 @@ PATIENCE_S = 180
 REGION = "us-east-1"
 SCHEDULERS = ["local", pytest.param("slurm", marks=pytest.mark.slurm)]
 pytestmark = pytest.mark.xdist_group("sandbox")
-PROVIDER = (
-    "https://us-east-1-aws-parallelcluster.s3.us-east-1.amazonaws.com"
-    "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml"
-)
-TEMPLATE = {
-    "Resources": {
-        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
-        "Subnet": {
-            "Type": "AWS::EC2::Subnet",
-            "Properties": {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.0.0.0/24", "AvailabilityZone": "us-east-1a"},
-        },
-        "Provider": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": PROVIDER}},
-        "Cluster": {
-            "Type": "Custom::PclusterCluster",
-            "Properties": {
-                "ServiceToken": {"Fn::GetAtt": ["Provider", "Outputs.ServiceToken"]},
-                "ClusterName": "demo",
-                "ClusterConfiguration": {
-                    "Region": REGION,
-                    "Image": {"Os": "ubuntu2404"},
-                    "HeadNode": {"InstanceType": "m5.large", "Networking": {"SubnetId": {"Ref": "Subnet"}}},
-                    "Scheduling": {
-                        "Scheduler": "slurm",
-                        "SlurmSettings": {"CustomSlurmSettings": [{"JobRequeue": 1}, {"RequeueExit": 75}]},
-                        "SlurmQueues": [
-                            {
-                                "Name": "a-queue-of-longest-naming",
-                                "CapacityType": "SPOT",
-                                "JobExclusiveAllocation": True,
-                                "Networking": {"SubnetIds": [{"Ref": "Subnet"}]},
-                                "ComputeResources": [
-                                    {"Name": "a-resource-of-long-naming", "InstanceType": "m5.xlarge", "MaxCount": 1}
-                                ],
-                            }
-                        ],
-                    },
-                },
-            },
-        },
-    }
-}
-
-
-def deploy(sandbox):
-    """Put the cluster into the sandbox."""
-    cloudformation = client(sandbox, "cloudformation")
-    cloudformation.create_stack(StackName="train", TemplateBody=json.dumps(TEMPLATE))
-    (stack,) = cloudformation.describe_stacks(StackName="train")["Stacks"]
-    assert stack["StackStatus"] == "CREATE_COMPLETE"
-
-
-def script_in(folder, text):
-    script = folder / "job.sh"
-    lines = "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --exclusive\n#SBATCH --output=out\n"
-    script.write_text(f"#!/bin/bash\n{lines}{text}\n")
-    return script
 
 
 WATCH = """

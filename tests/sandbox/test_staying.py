@@ -23,9 +23,9 @@ from launcher.records.documents import report_document
 from launcher.sandbox import processes, staying
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document
-from tests.sandbox.clients import client
+from tests.sandbox.clients import client, slipway
+from tests.sandbox.slurm_cluster import deploy, script_in
 from tests.sandbox.slurm_jobs import jobs_on
-from tests.sandbox.test_sandbox import deploy, script_in
 from tests.waiting import until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-gpt.yaml"
@@ -55,11 +55,6 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield dict(os.environ)
     staying.stop(os.environ)
-
-
-def slipway(*words, folder, environment):
-    words = [sys.executable, "-m", "launcher", *words]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 def left_of(found):

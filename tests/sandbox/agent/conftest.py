@@ -8,34 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from hashlib import sha256
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from launcher.agent.job import CheckpointSpec, JobSpec
-from launcher.agent.manifest import parse
 from launcher.agent.store.objects import Store
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from launcher.sandbox.aws import buckets
+from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX, WRITE_MANIFESTS_ONCE, Checkpoints
 from tests.sandbox.agent.children import ROOT, Nursery
 from tests.sandbox.agent.front import Front
-
-KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
-BUCKET, PREFIX = "checkpoints", "a/run/"
-WRITE_MANIFESTS_ONCE = {
-    "Effect": "Deny",
-    "Principal": {"AWS": "*"},
-    "Action": "s3:PutObject",
-    "Resource": f"arn:aws:s3:::{BUCKET}/*/step-*/manifest.json",
-    "Condition": buckets.UNCONDITIONAL,
-}
-"""As infra/stacks/checkpoints.py has it."""
-BOOKS = ("claim.json", "layout.json", "superseded.json")
-"""What the agent keeps beside the checkpoints."""
+from tests.sandbox.agent.slurm_job import agent, cluster, job  # noqa: F401  fixtures
 
 TRAINER = """
 import hashlib, os, signal, sys, time
@@ -67,86 +51,6 @@ if "crash" in sys.argv:
     (folder / "step-99" / "half").write_text("torn")
 sys.exit(85 if stop else 3 if "crash" in sys.argv else 0)
 """
-
-
-class Checkpoints:
-    """What stands in the bucket, seen without the agent's help."""
-
-    def __init__(self, endpoint):
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-            config=Config(s3={"addressing_style": "path"}),
-        )
-
-    def keys(self):
-        """Every key of a checkpoint, relative to the checkpoint URI."""
-        return [key for key in self.all_keys() if key not in BOOKS]
-
-    def all_keys(self):
-        return list(self._entries())
-
-    def sizes(self):
-        """The size of every object of a checkpoint, by its key."""
-        return {key: entry["Size"] for key, entry in self._entries().items() if key not in BOOKS}
-
-    def _entries(self):
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        return {entry["Key"].removeprefix(PREFIX): entry for page in pages for entry in page.get("Contents", ())}
-
-    def read(self, key):
-        return self.client.get_object(Bucket=BUCKET, Key=PREFIX + key)["Body"].read()
-
-    def write(self, key, body):
-        self.delete(key)
-        self.client.put_object(Bucket=BUCKET, Key=PREFIX + key, Body=body, IfNoneMatch="*")
-
-    def delete(self, key):
-        self.client.delete_object(Bucket=BUCKET, Key=PREFIX + key)
-
-    def manifest(self, step):
-        return parse(self.read(f"step-{step}/manifest.json").decode())
-
-    def whole(self):
-        """Steps of which the manifest and every object are there, by their content."""
-        steps = []
-        for key in self.keys():
-            if key.endswith("/manifest.json"):
-                manifest = parse(self.read(key).decode())
-                if all(sha256(self.read(file.key)).hexdigest() == file.sha256 for file in manifest.files):
-                    steps.append(manifest.step)
-        return sorted(steps)
-
-    def remove(self):
-        """Remove the bucket; what a killed agent had sent may come in meanwhile."""
-        patience = time.monotonic() + 30
-        while True:
-            keys = [{"Key": PREFIX + key} for key in self.all_keys()]
-            for begin in range(0, len(keys), 1000):
-                self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys[begin : begin + 1000]})
-            try:
-                self.client.delete_bucket(Bucket=BUCKET)
-            except self.client.exceptions.ClientError as error:
-                if error.response["Error"]["Code"] != "BucketNotEmpty" or time.monotonic() >= patience:
-                    raise
-            else:
-                return
-
-    def supersede(self, key):
-        tags = [{"Key": "slipway", "Value": "superseded"}]
-        self.client.put_object_tagging(Bucket=BUCKET, Key=PREFIX + key, Tagging={"TagSet": tags})
-
-    def expiring(self):
-        """Keys that the lifecycle rule would expire."""
-        tags = {k: self.client.get_object_tagging(Bucket=BUCKET, Key=PREFIX + k)["TagSet"] for k in self.keys()}
-        return {key for key, tag in tags.items() if {"Key": "slipway", "Value": "superseded"} in tag}
-
-    def staying(self):
-        """Keys that it would leave."""
-        return set(self.keys()) - self.expiring()
 
 
 class Node:
@@ -295,3 +199,22 @@ def front_store(endpoint, monkeypatch, bucket, store):
     with Front(endpoint) as front:
         monkeypatch.setenv("AWS_ENDPOINT_URL", front.endpoint)
         yield front, Store(f"s3://{BUCKET}/{PREFIX}")
+
+
+SAVE = """
+import sys
+import torch
+import torch.distributed.checkpoint as dcp
+
+state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
+writer = dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False)
+dcp.save(state, storage_writer=writer, no_dist=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """A distributed checkpoint as torch writes it."""
+    folder = tmp_path_factory.mktemp("dcp")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(folder)], check=True, timeout=300)
+    return folder

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from launcher.agent.store.stop_watch import StopWatch
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 KEY = ".budget/100.json"
 URI = f"s3://{BUCKET}/{PREFIX}{KEY}"

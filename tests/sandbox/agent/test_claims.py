@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.sandbox.agent.conftest import BUCKET
+from tests.sandbox.agent.checkpoints import BUCKET
 
 
 def owner(bucket):

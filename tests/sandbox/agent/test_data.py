@@ -4,7 +4,7 @@ import json
 import sys
 
 from launcher.agent.job import DataSpec
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 COMMAND = (sys.executable, "-c", "print('READ', open(sys.argv[1]).read()) if (sys := __import__('sys')) else 0")
 

@@ -5,56 +5,15 @@ first, `.metadata` last.
 """
 
 import signal
-import subprocess
-import sys
 
 import pytest
 from moto.backends import get_backend
 
 from launcher.agent.checkpoint.tagging import WORKERS
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
+from tests.sandbox.agent.dcp import TRAINER
 
 pytestmark = pytest.mark.torch
-
-SAVE = """
-import sys
-import torch
-import torch.distributed.checkpoint as dcp
-
-state = {"weight": torch.arange(4096.0), "bias": torch.ones(16), "step": 7}
-writer = dcp.FileSystemWriter(sys.argv[1], single_file_per_rank=False)
-dcp.save(state, storage_writer=writer, no_dist=True)
-"""
-
-TRAINER = """
-import os, signal, sys, time
-from pathlib import Path
-import boto3
-from botocore.config import Config
-steps, pause, sample = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
-stop = []
-signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
-s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
-bucket, _, prefix = os.environ["SLIPWAY_CHECKPOINT_URI"].removeprefix("s3://").partition("/")
-resume = os.environ["SLIPWAY_RESUME_DIR"]
-step = int(resume.rpartition("-")[2]) if resume else 0
-print("start", resume or "anew", flush=True)
-while step < steps and not stop:
-    time.sleep(pause)
-    step += 1
-    for path in sorted(sample.iterdir(), key=lambda path: (path.name == ".metadata", path.name)):
-        s3.put_object(Bucket=bucket, Key=f"{prefix}/step-{step}/{path.name}", Body=path.read_bytes())
-    print("step", step, flush=True)
-sys.exit(85 if stop else 0)
-"""
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory):
-    """A distributed checkpoint as torch writes it."""
-    folder = tmp_path_factory.mktemp("dcp")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(folder)], check=True, timeout=300)
-    return folder
 
 
 @pytest.fixture

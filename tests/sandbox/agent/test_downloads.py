@@ -13,7 +13,7 @@ from urllib3.exceptions import SSLError
 from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 from launcher.agent.store.transfers import PART_BYTES
-from tests.sandbox.agent.conftest import BUCKET, KEYS, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, KEYS, PREFIX
 from tests.sandbox.agent.front import Front
 
 pytestmark = pytest.mark.server

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.sandbox.agent.conftest import PREFIX
+from tests.sandbox.agent.checkpoints import PREFIX
 
 FAULTS = {503: "503", 403: "denied", 507: "full", "cut": "cut off", "cut-body": "cut in the middle", "before": "stalls"}
 

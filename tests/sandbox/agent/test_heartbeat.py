@@ -2,7 +2,7 @@
 
 import json
 
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 FOLDER = ".guard/stack/trouble"
 URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"

@@ -7,7 +7,7 @@ import pytest
 from launcher.agent.output_manifest import parse_outputs
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.run.outputs import fetch_outputs, stored_outputs
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 WRITES = """
 set -e

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.agent.checkpoint.own import place_of
 from launcher.agent.errors import JobSpecError
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 TRAINER = """
 import os, signal, sys, time

@@ -22,7 +22,7 @@ from launcher.agent.manifest import Manifest, StoredFile, commit_key, commit_pla
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from launcher.workflow.run.checkpoints import chosen, superseded, survey
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 MANY = 5000
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from launcher.agent.job import StepSpec
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 PLAN = {"plan_uri": f"s3://{BUCKET}/{PREFIX.rstrip('/')}"}
 WAITS = "while [[ ! -e go ]]; do sleep 0.1; done; "

@@ -6,7 +6,7 @@ import pytest
 
 from launcher.agent.events import NEWER, EventLog
 from launcher.agent.store import word
-from tests.sandbox.agent.conftest import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 
 FOLDER = ".guard/stack/trouble"
 URI = f"s3://{BUCKET}/{PREFIX}{FOLDER}"

@@ -310,3 +310,8 @@ class Far:
     def stored(self):
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return [content["Key"] for page in pages for content in page.get("Contents", ())]
+
+
+RUNUSER = """[ "$1 $2 $3" = "-l ubuntu -c" ] || exit 64
+exec env -i HOME="$HOME" SLURM_CONF="$SLURM_CONF" PATH="$PATH" bash -c "$4"
+"""

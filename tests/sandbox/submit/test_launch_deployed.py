@@ -20,7 +20,7 @@ from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
-from tests.sandbox.submit.test_ssm import RUNUSER
+from tests.sandbox.submit.conftest import RUNUSER
 from tests.stand_ins.run_command import Machine, served
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-launch")]

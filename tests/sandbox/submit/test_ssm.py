@@ -13,14 +13,12 @@ from launcher.submit.session import Person
 from launcher.submit.slurm import Slurm
 from launcher.submit.ssm import SsmShell
 from tests.sandbox.submit.archives import archive_of
+from tests.sandbox.submit.conftest import RUNUSER
 from tests.stand_ins.run_command import Machine, served
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 HEAD_NODE = "i-0123456789abcdef0"
-RUNUSER = """[ "$1 $2 $3" = "-l ubuntu -c" ] || exit 64
-exec env -i HOME="$HOME" SLURM_CONF="$SLURM_CONF" PATH="$PATH" bash -c "$4"
-"""
 AWS = """[ "$1 $2 $3 $5" = "s3 cp --only-show-errors -" ] || exit 64
 cat "$HOME/bucket/${4##*/}"
 """

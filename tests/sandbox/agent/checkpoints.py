@@ -1,0 +1,103 @@
+"""The checkpoint bucket of the tests, read and written without the agent."""
+
+import time
+from hashlib import sha256
+
+import boto3
+from botocore.config import Config
+
+from launcher.agent.manifest import parse
+from launcher.sandbox.aws import buckets
+
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
+BUCKET, PREFIX = "checkpoints", "a/run/"
+WRITE_MANIFESTS_ONCE = {
+    "Effect": "Deny",
+    "Principal": {"AWS": "*"},
+    "Action": "s3:PutObject",
+    "Resource": f"arn:aws:s3:::{BUCKET}/*/step-*/manifest.json",
+    "Condition": buckets.UNCONDITIONAL,
+}
+"""As infra/stacks/checkpoints.py has it."""
+BOOKS = ("claim.json", "layout.json", "superseded.json")
+"""What the agent keeps beside the checkpoints."""
+
+
+class Checkpoints:
+    """What stands in the bucket, seen without the agent's help."""
+
+    def __init__(self, endpoint):
+        self.client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="x",
+            aws_secret_access_key="x",
+            config=Config(s3={"addressing_style": "path"}),
+        )
+
+    def keys(self):
+        """Every key of a checkpoint, relative to the checkpoint URI."""
+        return [key for key in self.all_keys() if key not in BOOKS]
+
+    def all_keys(self):
+        return list(self._entries())
+
+    def sizes(self):
+        """The size of every object of a checkpoint, by its key."""
+        return {key: entry["Size"] for key, entry in self._entries().items() if key not in BOOKS}
+
+    def _entries(self):
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return {entry["Key"].removeprefix(PREFIX): entry for page in pages for entry in page.get("Contents", ())}
+
+    def read(self, key):
+        return self.client.get_object(Bucket=BUCKET, Key=PREFIX + key)["Body"].read()
+
+    def write(self, key, body):
+        self.delete(key)
+        self.client.put_object(Bucket=BUCKET, Key=PREFIX + key, Body=body, IfNoneMatch="*")
+
+    def delete(self, key):
+        self.client.delete_object(Bucket=BUCKET, Key=PREFIX + key)
+
+    def manifest(self, step):
+        return parse(self.read(f"step-{step}/manifest.json").decode())
+
+    def whole(self):
+        """Steps of which the manifest and every object are there, by their content."""
+        steps = []
+        for key in self.keys():
+            if key.endswith("/manifest.json"):
+                manifest = parse(self.read(key).decode())
+                if all(sha256(self.read(file.key)).hexdigest() == file.sha256 for file in manifest.files):
+                    steps.append(manifest.step)
+        return sorted(steps)
+
+    def remove(self):
+        """Remove the bucket; what a killed agent had sent may come in meanwhile."""
+        patience = time.monotonic() + 30
+        while True:
+            keys = [{"Key": PREFIX + key} for key in self.all_keys()]
+            for begin in range(0, len(keys), 1000):
+                self.client.delete_objects(Bucket=BUCKET, Delete={"Objects": keys[begin : begin + 1000]})
+            try:
+                self.client.delete_bucket(Bucket=BUCKET)
+            except self.client.exceptions.ClientError as error:
+                if error.response["Error"]["Code"] != "BucketNotEmpty" or time.monotonic() >= patience:
+                    raise
+            else:
+                return
+
+    def supersede(self, key):
+        tags = [{"Key": "slipway", "Value": "superseded"}]
+        self.client.put_object_tagging(Bucket=BUCKET, Key=PREFIX + key, Tagging={"TagSet": tags})
+
+    def expiring(self):
+        """Keys that the lifecycle rule would expire."""
+        tags = {k: self.client.get_object_tagging(Bucket=BUCKET, Key=PREFIX + k)["TagSet"] for k in self.keys()}
+        return {key for key, tag in tags.items() if {"Key": "slipway", "Value": "superseded"} in tag}
+
+    def staying(self):
+        """Keys that it would leave."""
+        return set(self.keys()) - self.expiring()
