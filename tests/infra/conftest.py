@@ -4,6 +4,7 @@ import copy
 import json
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ from launcher.records.documents import quote_document
 from launcher.rendering.names import stack_name
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from tests.infra.guard_account import NOW as LOOKED_AT
+from tests.infra.guard_account import SlurmAccount, account_of, client
+from tests.infra.guard_modules import guard_module
 from tests.plans import NOW, ROOT
 
 OPEN = {"llama31-8b-sft"}
@@ -189,3 +193,33 @@ def golden_stack(golden):
 @pytest.fixture
 def p5(synthesised):
     return synthesised("p5-spot")
+
+
+# ---------------------------------------------------------------------------------------------------- the guards
+
+
+@pytest.fixture(scope="module")
+def module(request):
+    """The guard that a test module names in GUARD, as Lambda loads it; ParallelCluster's where it names none."""
+    with guard_module(getattr(request.module, "GUARD", "guard")) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def aws(request, monkeypatch):
+    """The account in which that guard runs, of the test module's kind."""
+    with account_of(monkeypatch, getattr(request.module, "ACCOUNT_KIND", SlurmAccount)) as account:
+        yield account
+
+
+@pytest.fixture
+def guard_of(module, aws):
+    """ParallelCluster's guard at a moment, in a cluster deployed `age_h` hours ago."""
+
+    def make(*, age_h=1.0, now=LOOKED_AT, **variables):
+        variables = {"PARALLELCLUSTER": "slipway-tiny", "IDLE_MINUTES": "60", **variables}
+        guard = module.Guard(aws.settings(module, **variables), client, now)
+        guard.deployed_at = lambda: now - timedelta(hours=age_h)
+        return guard
+
+    return make

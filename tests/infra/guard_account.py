@@ -1,4 +1,4 @@
-"""An account as a cluster's guard finds it, and the guard in it: fixtures of the tests of its code."""
+"""AWS accounts as the guards find them."""
 
 import functools
 import json
@@ -6,23 +6,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import boto3
-import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
-
-from tests.infra.guard_modules import guard_module
 
 REGION, ACCOUNT = "us-east-2", "123456789012"
 NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 TABLE = "parallelcluster-slipway-tiny"
+LISTED = {"ClusterName": "slipway-tiny", "InstanceGroupNameContains": "workers"}
 client = functools.cache(boto3.client)
 """moto answers clients that were made before it began, and making them takes longest."""
-
-
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("guard") as loaded:
-        yield loaded
 
 
 @contextmanager
@@ -38,13 +30,6 @@ def account_of(monkeypatch, kind):
             account.stub.assert_no_pending_responses()
 
 
-@pytest.fixture
-def aws(monkeypatch):
-    """An account with the cluster's fleet, a topic with a queue behind it, and the cluster's stack."""
-    with account_of(monkeypatch, SlurmAccount) as account:
-        yield account
-
-
 class Account:
     """What every guard finds: CloudWatch, a topic with a queue behind it, and the stack of what it guards."""
 
@@ -56,6 +41,11 @@ class Account:
         body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         stacks = client("cloudformation")
         self.stack = stacks.create_stack(StackName=stack, TemplateBody=body)["StackId"]
+
+    def settings(self, module, **variables):
+        """The settings of a guard in this account."""
+        own = {"CLUSTER": "tiny", "STACK": self.stack, "TOPICS": self.topic, "AWS_REGION": REGION, "PREPAID": "false"}
+        return module.Settings.of({**own, **variables})
 
     def metric(self, name):
         answer = self.cloudwatch.get_metric_statistics(
@@ -92,16 +82,45 @@ class Account:
 
 
 class ManagedAccount(Account):
-    """One where SageMaker answers through the Stubber."""
+    """One where the service that runs the nodes answers through the Stubber."""
+
+    service = "sagemaker"
 
     def __init__(self, stack="slipway-tiny-training"):
         super().__init__(stack)
-        self.sagemaker = boto3.client("sagemaker")
-        self.stub = Stubber(self.sagemaker)
+        self.managed = boto3.client(self.service)
+        self.stub = Stubber(self.managed)
         self.stub.activate()
 
     def client(self, name):
-        return self.sagemaker if name == "sagemaker" else client(name)
+        return self.managed if name == self.service else client(name)
+
+
+class HyperPodAccount(ManagedAccount):
+    """One with the nodes of a HyperPod cluster."""
+
+    def answers(self, *nodes, times=1):
+        for _ in range(times):
+            self.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": list(nodes)}, LISTED)
+
+
+def hyperpod_node(number, *, group="workers", status="Running", age_h=5.0):
+    return {
+        "InstanceGroupName": group,
+        "InstanceId": f"i-{number:017x}",
+        "InstanceType": "ml.p5.48xlarge",
+        "LaunchTime": NOW - timedelta(hours=age_h),
+        "InstanceStatus": {"Status": status},
+    }
+
+
+def started(count=1, **tags):
+    """Instances with these tags; their ids."""
+    tagged = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+    answer = client("ec2").run_instances(
+        ImageId="ami-12345678", InstanceType="p5.48xlarge", MinCount=count, MaxCount=count, TagSpecifications=[tagged]
+    )
+    return [instance["InstanceId"] for instance in answer["Instances"]]
 
 
 class SlurmAccount(Account):
@@ -129,18 +148,8 @@ class SlurmAccount(Account):
         return item["Data"]["M"]["status"]["S"]
 
     def nodes(self, count, cluster="slipway-tiny", node_type="Compute"):
-        tags = [
-            {"Key": "parallelcluster:cluster-name", "Value": cluster},
-            {"Key": "parallelcluster:node-type", "Value": node_type},
-        ]
-        answer = self.ec2.run_instances(
-            ImageId="ami-03cf127a",
-            InstanceType="p5.48xlarge",
-            MinCount=count,
-            MaxCount=count,
-            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-        )
-        return [instance["InstanceId"] for instance in answer["Instances"]]
+        tags = {"parallelcluster:cluster-name": cluster, "parallelcluster:node-type": node_type}
+        return started(count, **tags)
 
     def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), network=True):
         """EC2's own metrics of an instance, every five minutes until now; megabytes in each."""
@@ -156,25 +165,3 @@ class SlurmAccount(Account):
                 for step in range(int(since / timedelta(minutes=5)))
             ]
             self.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=data)
-
-
-@pytest.fixture
-def guard_of(module, aws):
-    """The guard at a moment, in a cluster that was deployed so many hours ago."""
-
-    def make(*, age_h=1.0, now=NOW, **variables):
-        settings = {
-            "CLUSTER": "tiny",
-            "PARALLELCLUSTER": "slipway-tiny",
-            "STACK": aws.stack,
-            "TOPICS": aws.topic,
-            "AWS_REGION": REGION,
-            "PREPAID": "false",
-            "IDLE_MINUTES": "60",
-            **variables,
-        }
-        guard = module.Guard(module.Settings.of(settings), client, now)
-        guard.deployed_at = lambda: now - timedelta(hours=age_h)
-        return guard
-
-    return make

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import json
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
-from launcher.catalog.permissions import HANDLERS, load_permissions
+from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.tables import SNAPSHOT, read_cells
 from launcher.model.enums import TargetKind
 from launcher.model.target import TARGETS
@@ -20,36 +19,20 @@ from launcher.rendering.policies import (
     MOST_POLICIES,
     PERSON,
     STORE,
-    TARGET_POLICIES,
     Account,
     execution_policies,
     render_policy,
 )
 from tests.infra import registry
 from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES
+from tests.infra.deployer import FREE, PERMISSIONS, allowed_types, policy, refused, types
 from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknown_actions
 from tests.infra.iam_names import PROVIDER, made, nested
 
-PERMISSIONS = load_permissions()
-NAMED = {
-    "store": ("arn:aws:s3:::weights",),
-    "objects": ("arn:aws:s3:::weights/team/*",),
-    "key": (f"arn:aws:kms:us-east-2:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab",),
-}
-"""What a plan names that whoever launches it has to reach."""
-FREE = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None, data_buckets=("corpus-of-the-team",), lists=NAMED)
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
 BOUND = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=OWN)
 PERSONAL = tuple(name for target in TARGETS.values() for name in target.person)
 NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, *PERSONAL, BOUNDARY)
-
-
-def policy(name, account=FREE):
-    return json.loads(render_policy(PERMISSIONS, name, account).text)
-
-
-def policies(target, account=FREE):
-    return [policy(name, account) for name in execution_policies([target])]
 
 
 class TestRegistry:
@@ -173,17 +156,6 @@ def pods(synthesised, plan_at):
     return [synthesised(plan_at(path)) for path in HYPERPOD_FILES.values()]
 
 
-def refused(target, resources, account=FREE):
-    """What a target's policies refuse of what its stacks make: (action, ARN)."""
-    documents, bound = policies(target, account), account.boundary_arn
-    context = {"PermissionsBoundary": bound} if bound else {}
-    return [
-        (action, arn, more)
-        for action, arn, more in resources
-        if not allows(documents, action, arn, **{**context, **more})
-    ]
-
-
 @pytest.mark.parametrize("account", [FREE, BOUND], ids=["free", "bounded"])
 class TestStacks:
     """What every example's stacks make, under the names that CloudFormation gives it."""
@@ -248,14 +220,6 @@ class TestTypes:
                 assert any(fnmatchcase(action, pattern) for pattern in actions(limit)), action
         for service in PROVIDER["services"]:
             assert f"{service}:*" in actions(limit)
-
-
-def types(assembly):
-    return {resource["Type"] for template in assembly.templates.values() for resource in template["Resources"].values()}
-
-
-def allowed_types(target):
-    return {type_ for name in TARGET_POLICIES[target] for type_ in PERMISSIONS.policy(name).types}
 
 
 def role_actions(assembly):

@@ -9,11 +9,9 @@ import boto3
 import pytest
 from botocore.response import StreamingBody
 from botocore.stub import Stubber
-from moto import mock_aws
 
 from launcher.model.monitoring import IDLE_METRICS
-from tests.infra.guard_account import NOW, REGION, client
-from tests.infra.guard_modules import guard_module
+from tests.infra.guard_account import NOW, REGION, ManagedAccount, client, started
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -21,43 +19,21 @@ NAME = "slipway-tiny"
 GROUP = {"clusterName": NAME, "nodegroupName": "workers"}
 
 
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("eks") as found:
-        yield found
+class EksAccount(ManagedAccount):
+    service = "eks"
 
 
+GUARD, ACCOUNT_KIND = "eks", EksAccount
 OF_TIME = {"PREPAID": "false", "TTL_HOURS": "2"}
 UNTIL = (NOW - timedelta(minutes=15)).isoformat()
 BLOCK = {"PREPAID": "true", "RESERVED_NODES": "4", "RESERVED_UNTIL": UNTIL}
 
 
 @pytest.fixture
-def guard(request, module, monkeypatch):
+def guard(request, module, aws):
     """A guard of a cluster whose time is over; its node group has `desired` of 4 nodes."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        topic = client("sns").create_topic(Name="slipway-tiny")["TopicArn"]
-        settings = module.Settings.of(
-            {
-                "CLUSTER": "tiny",
-                "EKS": NAME,
-                "STACK": "s",
-                "TOPICS": topic,
-                "AWS_REGION": REGION,
-                **getattr(request, "param", OF_TIME),
-                "IDLE_MINUTES": "5",
-                "HUNG_MINUTES": "30",
-            }
-        )
-        eks = boto3.client("eks", region_name=REGION)
-        stub = Stubber(eks)
-        stub.activate()
-        made = module.EksGuard(settings, lambda service: eks if service == "eks" else client(service), NOW)
-        yield made, stub
-        stub.assert_no_pending_responses()
+    limits = {"EKS": NAME, "IDLE_MINUTES": "5", "HUNG_MINUTES": "30", **getattr(request, "param", OF_TIME)}
+    return module.EksGuard(aws.settings(module, **limits), aws.client, NOW), aws.stub
 
 
 def group(*, desired, status="ACTIVE"):
@@ -65,31 +41,16 @@ def group(*, desired, status="ACTIVE"):
     return {"nodegroup": {**GROUP, "status": status, "scalingConfig": sizes}}
 
 
-def machine(ec2, *, name=NAME, of="workers"):
-    (made,) = ec2.run_instances(
-        ImageId="ami-12345678",
-        InstanceType="p5.48xlarge",
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=[
-            {
-                "ResourceType": "instance",
-                "Tags": [
-                    {"Key": "eks:cluster-name", "Value": name},
-                    {"Key": "eks:nodegroup-name", "Value": of},
-                ],
-            }
-        ],
-    )["Instances"]
-    return made["InstanceId"]
+def machine(*, name=NAME, of="workers"):
+    return started(**{"eks:cluster-name": name, "eks:nodegroup-name": of})[0]
 
 
 class TestNodes:
     def test_they_are_the_machines_of_the_jobs(self, guard):
         made, _ = guard
-        wanted = machine(made.ec2)
-        machine(made.ec2, of="system")
-        machine(made.ec2, name="slipway-other")
+        wanted = machine()
+        machine(of="system")
+        machine(name="slipway-other")
         assert [node["InstanceId"] for node in made.nodes()] == [wanted]
 
     def test_a_notice_is_passed_on_for_its_own_alone(self, guard, monkeypatch):
@@ -99,7 +60,7 @@ class TestNodes:
         for name in (NAME, "slipway-other"):
             event = {
                 "detail-type": "EC2 Spot Instance Interruption Warning",
-                "detail": {"instance-id": machine(made.ec2, name=name)},
+                "detail": {"instance-id": machine(name=name)},
             }
             made.pass_on(event)
         assert told == ["interruption notice"]
@@ -141,7 +102,7 @@ class TestWhatStays:
         made, stub = guard
         told = []
         monkeypatch.setattr(made, "tell", lambda subject, text: told.append((subject, text)))
-        stays = machine(made.ec2)
+        stays = machine()
         for step, count in ((0, 0), (3, 1), (5, 1), (16, 2)):
             made.now = NOW + timedelta(minutes=5 * step)
             state = group(desired=0, status="DEGRADED")
@@ -178,7 +139,7 @@ class TestPods:
             "provide-client-params.cloudwatch.GetMetricData",
             lambda params, **_: read.extend(params["MetricDataQueries"]),
         )
-        instance, steps = machine(made.ec2), 24
+        instance, steps = machine(), 24
         client("s3").create_bucket(Bucket="words", CreateBucketConfiguration={"LocationConstraint": REGION})
 
         def once(*, quiet_minutes, counted, stops, still=None, stuck=()):

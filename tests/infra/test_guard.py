@@ -9,11 +9,10 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.aws.stacks import StackState, changed_at
-from tests.infra.guard_account import NOW, REGION, TABLE, aws, client, guard_of, module
+from tests.infra.guard_account import NOW, REGION, TABLE, client
 
 # It needs no synthesis.
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module"]
 
 SPOT = "EC2 Spot Instance Interruption Warning"
 

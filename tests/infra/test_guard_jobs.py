@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.infra.guard_account import NOW, aws, client, guard_of, module
+from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module"]
 
 BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.infra.guard_account import NOW, aws, guard_of, module
+from tests.infra.guard_account import NOW
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module"]
 
 LOOK = timedelta(minutes=5)
 SUM = {

@@ -6,10 +6,9 @@ from datetime import timedelta
 import boto3
 import pytest
 
-from tests.infra.guard_account import NOW, aws, client, guard_of, module
+from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module"]
 
 BUCKET = "slipway-tiny-checkpoints"
 LOOK = timedelta(minutes=5)

@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from botocore.stub import Stubber
 
-from tests.infra.guard_account import NOW, REGION, SlurmAccount, account_of, client
+from tests.infra.guard_account import NOW, REGION, SlurmAccount, account_of, client, hyperpod_node
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -91,16 +91,10 @@ class Workers:
 
     @staticmethod
     def play(account, state, *, stops, refused):
-        worker = {
-            "InstanceGroupName": "workers",
-            "InstanceId": "i-1",
-            "InstanceType": "ml.p5.48xlarge",
-            "LaunchTime": NOW - timedelta(hours=5),
-            "InstanceStatus": {"Status": state},
-        }
+        worker = hyperpod_node(1, status=state)
         listed = ("list_cluster_nodes", {"ClusterNodeSummaries": [worker]})
         calls = [listed] * (2 if stops is not None else 1)
-        calls += [("batch_delete_cluster_nodes", refused or {"Successful": ["i-1"]})] if stops else []
+        calls += [("batch_delete_cluster_nodes", refused or {"Successful": [worker["InstanceId"]]})] if stops else []
         return answers(account, "sagemaker", *calls)
 
 
@@ -142,21 +136,12 @@ def look(monkeypatch):
             stops = reason != "none" and not (reason == "idle" and target in NEVER_IDLE)
             wanted = (state not in target.gone) if stops else None
             own = target.play(account, state, stops=wanted, refused=refused)
-            variables = {
-                "CLUSTER": "tiny",
-                target.variable: NAME,
-                "STACK": account.stack,
-                "TOPICS": account.topic,
-                "AWS_REGION": REGION,
-                "PREPAID": "false",
-                "IDLE_MINUTES": "0",
-                **REASONS[reason],
-            }
+            variables = {target.variable: NAME, "IDLE_MINUTES": "0", **REASONS[reason]}
             if target is Endpoint:
                 variables.pop("STOP_URI", None)
             with guard_module(target.module) as module:
                 clients = {target.service: own}
-                settings = module.Settings.of(variables)
+                settings = account.settings(module, **variables)
                 made = getattr(module, target.kind)(settings, lambda name: clients.get(name) or client(name), now)
                 made.deployed_at = lambda: NOW - timedelta(hours=3)
                 made.made_at = made.deployed_at

@@ -9,10 +9,9 @@ import pytest
 from launcher.agent.events import EventLog
 from launcher.agent.node.forecast_watch import watch
 from launcher.agent.store import word
-from tests.infra.guard_account import NOW, aws, client, guard_of, module
+from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module"]
 
 BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 LOOK = timedelta(minutes=5)

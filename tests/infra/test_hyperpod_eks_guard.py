@@ -8,44 +8,23 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import ANY, Stubber
 
-from tests.infra.guard_account import client
-from tests.infra.guard_modules import guard_module
-from tests.infra.test_hyperpod_guard import LISTED, NOW, Account, aws, node  # noqa: F401 - `aws` is a fixture
+from tests.infra.guard_account import LISTED, NOW, HyperPodAccount
+from tests.infra.guard_account import hyperpod_node as node
 
 pytestmark = pytest.mark.xdist_group("guard")
+GUARD, ACCOUNT_KIND = "hyperpod_eks", HyperPodAccount
 FUNCTION = "arn:aws:lambda:us-east-2:123456789012:function:slipway-tiny-chart"
 
 
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("hyperpod_eks") as found:
-        yield found
-
-
-def guard(module, account: Account, **limits):
-    function = getattr(account, "function", None)
-    told = {
-        "CLUSTER": "tiny",
-        "HYPERPOD_EKS": "slipway-tiny",
-        "STACK": "s",
-        "TOPICS": account.topic,
-        "AWS_REGION": account.cloudwatch.meta.region_name,
-        "PREPAID": "false",
-        "IDLE_MINUTES": "5",
-        **limits,
-    }
-    clients = {"sagemaker": account.sagemaker, "cloudwatch": account.cloudwatch, "lambda": function}
-    return module.HyperPodEksGuard(
-        module.Settings.of(told),
-        lambda service: clients.get(service) or client(service),
-        NOW,
-        asks=FUNCTION,
-        workers=2,
-    )
+def guard(module, account, **limits):
+    settings = account.settings(module, **{"HYPERPOD_EKS": "slipway-tiny", "IDLE_MINUTES": "5", **limits})
+    clients = {"cloudwatch": account.cloudwatch, "lambda": getattr(account, "function", None)}
+    made = lambda service: clients.get(service) or account.client(service)  # noqa: E731
+    return module.HyperPodEksGuard(settings, made, NOW, asks=FUNCTION, workers=2)
 
 
 @pytest.fixture
-def counts(aws):  # noqa: F811 - the fixture
+def counts(aws):
     """Have the function in the cluster's network answer; None: it fails."""
     aws.function = boto3.client("lambda")
     with Stubber(aws.function) as stub:
@@ -63,7 +42,7 @@ def counts(aws):  # noqa: F811 - the fixture
         stub.assert_no_pending_responses()
 
 
-def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
+def test_its_name_is_its_own_variable(module, aws):
     assert guard(module, aws).settings.name == LISTED["ClusterName"]
 
 
@@ -77,20 +56,20 @@ def test_its_name_is_its_own_variable(module, aws):  # noqa: F811 - the fixture
         ((), 0, False),
     ],
 )
-def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: F811, PLR0917
+def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: PLR0917
     aws.earlier("WorkingPods", *before)
     counts(now)
     assert guard(module, aws).all_idle([node(1)]) is idle
 
 
-def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):  # noqa: F811 - the fixture
+def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0)
     counts(None)
     with pytest.raises(Exception, match="timed out"):
         guard(module, aws).all_idle([node(1)])
 
 
-def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):  # noqa: F811 - the fixture
+def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0)
     words = "default/train-0: ImagePullBackOff: container fetch: not found"
     counts(0, words, asked=b'{"hung_minutes": 30.0, "whole": false}')
@@ -103,24 +82,24 @@ def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):  # noq
     assert len(aws.messages) == 1
 
 
-def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):  # noqa: F811 - the fixture
+def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):
     aws.earlier("QueuedJobs", *[0] * 12)
     counts(0)
     assert not guard(module, aws).all_idle([node(1)])
 
 
-def test_young_nodes_are_not_idle(module, aws, counts):  # noqa: F811 - the fixture
+def test_young_nodes_are_not_idle(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0, 0)
     counts(0)
     assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
 
 
-def test_without_nodes_or_an_idle_time_nobody_is_asked(module, aws, counts):  # noqa: F811 - the fixture
+def test_without_nodes_or_an_idle_time_nobody_is_asked(module, aws, counts):
     assert not guard(module, aws).all_idle([])
     assert not guard(module, aws, IDLE_MINUTES="0").all_idle([node(1)])
 
 
-def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):  # noqa: F811 - the fixture
+def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):
     aws.answers(node(1), node(2))
     ids = [node(number)["InstanceId"] for number in (1, 2)]
     asked = {"ClusterName": "slipway-tiny", "NodeIds": ids}

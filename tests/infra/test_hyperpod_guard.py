@@ -6,41 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.infra.guard_account import NOW, REGION, ManagedAccount, account_of
-from tests.infra.guard_modules import guard_module
+from tests.infra.guard_account import NOW, HyperPodAccount
+from tests.infra.guard_account import hyperpod_node as node
 
 pytestmark = pytest.mark.xdist_group("guard")
-
+GUARD, ACCOUNT_KIND = "hyperpod", HyperPodAccount
 NAME = "slipway-tiny"
-LISTED = {"ClusterName": NAME, "InstanceGroupNameContains": "workers"}
-
-
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("hyperpod") as found:
-        yield found
-
-
-class Account(ManagedAccount):
-    def answers(self, *nodes, times=1):
-        for _ in range(times):
-            self.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": list(nodes)}, LISTED)
-
-
-@pytest.fixture
-def aws(monkeypatch):
-    with account_of(monkeypatch, Account) as account:
-        yield account
-
-
-def node(number, *, group="workers", status="Running", age_h=5.0):
-    return {
-        "InstanceGroupName": group,
-        "InstanceId": f"i-{number:017x}",
-        "InstanceType": "ml.p5.48xlarge",
-        "LaunchTime": NOW - timedelta(hours=age_h),
-        "InstanceStatus": {"Status": status},
-    }
 
 
 @pytest.fixture
@@ -48,8 +19,7 @@ def watch(module, aws):
     """Watch a cluster that was deployed so many hours ago."""
 
     def start(age_h=5.0, *, fails=None, **variables):
-        told = {"CLUSTER": "tiny", "HYPERPOD": NAME, "STACK": "x", "TOPICS": aws.topic, "AWS_REGION": REGION}
-        settings = module.Settings.of({**told, "PREPAID": "false", "IDLE_MINUTES": "0", **variables})
+        settings = aws.settings(module, **{"HYPERPOD": NAME, "IDLE_MINUTES": "0", **variables})
         guard = module.HyperPodGuard(settings, aws.client, NOW)
         guard.deployed_at = lambda: NOW - timedelta(hours=age_h)
         with nullcontext() if fails is None else pytest.raises(Exception, match=fails):

@@ -8,14 +8,12 @@ import pytest
 from launcher.records.measurements import FILE, load_measurements, parse_measurement
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.measurement import IN_RUN, keep_measurement
-from tests.infra.guard_account import REGION, account_of, aws, client, guard_of, module
+from tests.infra.guard_account import HyperPodAccount, account_of, client, started
+from tests.infra.guard_account import hyperpod_node as node
 from tests.infra.guard_modules import guard_module
-from tests.infra.test_hyperpod_guard import Account as HyperPodAccount
-from tests.infra.test_hyperpod_guard import node
-from tests.unit.workflow.history.test_measure import CATALOG, PLAN, lines, run
+from tests.measured_runs import CATALOG, PLAN, lines, written_run
 
 pytestmark = pytest.mark.xdist_group("guard")
-__all__ = ["aws", "guard_of", "module", "run"]
 
 ENDED = datetime(2026, 11, 20, 23, 5, tzinfo=UTC)
 """Of the run in the folder."""
@@ -42,11 +40,12 @@ def looks(aws, guard_of):
 
 
 @pytest.fixture
-def measured(run, tmp_path):
+def measured(tmp_path, monkeypatch):
     """The folder of a run that was just measured, as `launch` leaves it."""
 
     def measured(plan=PLAN):
-        folder = run(lines(100_000), plan=plan)
+        monkeypatch.chdir(tmp_path)
+        folder = written_run(tmp_path, lines(100_000), plan=plan)
         keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None)
         return folder
 
@@ -102,9 +101,7 @@ class OnEksMachines:
         if len(there) > count:
             self.ec2.terminate_instances(InstanceIds=there[count:])
         if len(there) < count:
-            tagged = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": tags[key]} for key in tags]}
-            wanted = count - len(there)
-            self.ec2.run_instances(ImageId="ami-12345678", MinCount=wanted, MaxCount=wanted, TagSpecifications=[tagged])
+            started(count - len(there), **tags)
 
 
 class InHyperPod:
@@ -129,19 +126,19 @@ class InHyperPodWithEks(InHyperPod):
 
 
 @pytest.mark.parametrize("place", [OnEksMachines, InHyperPod, InHyperPodWithEks])
-def test_every_targets_guard_counts_in_the_same_way(run, tmp_path, monkeypatch, place):
-    folder = run(lines(100_000), plan={**PLAN, "target": {**PLAN["target"], "kind": place.target}})
+def test_every_targets_guard_counts_in_the_same_way(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    folder = written_run(tmp_path, lines(100_000), plan={**PLAN, "target": {**PLAN["target"], "kind": place.target}})
     folder.write_json("quote.json", folder.read_json("quote.json") | {"target": place.target})
     keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None)
     (before,), _ = load_measurements(tmp_path / FILE)
     with account_of(monkeypatch, HyperPodAccount) as account, guard_module(place.name) as module:
         there = place(account)
-        told = {"CLUSTER": "tiny", "STACK": account.stack, "TOPICS": account.topic, "AWS_REGION": REGION}
-        told |= {place.name.upper(): "slipway-tiny", "PREPAID": "false", "IDLE_MINUTES": "60"}
+        settings = account.settings(module, **{place.name.upper(): "slipway-tiny", "IDLE_MINUTES": "60"})
         for number, count in enumerate((2, 2, 1, 0)):
             there.set(count)
             now = ENDED - timedelta(minutes=3) + number * LOOK
-            module.__dict__[place.kind](module.Settings.of(told), there.client, now).watch()
+            module.__dict__[place.kind](settings, there.client, now).watch()
         assert "stayed 7 minutes" in learn(tmp_path)[0]
     (one,), _ = load_measurements(tmp_path / FILE)
     assert (one.target, one.idle_tail_h) == (place.target, pytest.approx(7 / 60))

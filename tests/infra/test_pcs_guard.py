@@ -2,13 +2,9 @@
 
 from datetime import timedelta
 
-import boto3
 import pytest
-from botocore.stub import Stubber
-from moto import mock_aws
 
-from tests.infra.guard_account import NOW, REGION, client
-from tests.infra.guard_modules import guard_module
+from tests.infra.guard_account import NOW, ManagedAccount, client, started
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -17,41 +13,20 @@ IDS = {"login": "pcs_login00000", "p5-48xlarge": "pcs_nodes00000", "g5-xlarge": 
 ARN = "arn:aws:pcs:us-east-2:123456789012:cluster/pcs_a/computenodegroup"
 
 
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("pcs") as found:
-        yield found
+class PcsAccount(ManagedAccount):
+    service = "pcs"
+
+
+GUARD, ACCOUNT_KIND = "pcs", PcsAccount
 
 
 @pytest.fixture
-def guard(module, monkeypatch):
-    """A guard of a cluster, with the stub that answers for PCS."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        topic = client("sns").create_topic(Name="slipway-tiny")["TopicArn"]
-        settings = module.Settings.of(
-            {
-                "CLUSTER": "tiny",
-                "PCS": NAME,
-                "STACK": "s",
-                "TOPICS": topic,
-                "AWS_REGION": REGION,
-                "PREPAID": "false",
-                "TTL_HOURS": "2",
-                "IDLE_MINUTES": "5",
-                "HUNG_MINUTES": "30",
-            }
-        )
-        pcs = boto3.client("pcs", region_name=REGION)
-        stub = Stubber(pcs)
-        stub.activate()
-        made = module.PcsGuard(settings, lambda service: pcs if service == "pcs" else client(service), NOW)
-        said = []
-        made.tell = lambda subject, text: said.append((subject, text))
-        yield made, stub, said
-        stub.assert_no_pending_responses()
+def guard(module, aws):
+    """A guard of a cluster, the stub that answers for PCS, and the messages that it sends."""
+    limits = {"PCS": NAME, "TTL_HOURS": "2", "IDLE_MINUTES": "5", "HUNG_MINUTES": "30"}
+    made, messages = module.PcsGuard(aws.settings(module, **limits), aws.client, NOW), []
+    made.tell = lambda subject, text: messages.append((subject, text))
+    return made, aws.stub, messages
 
 
 def summary(name):
@@ -95,15 +70,7 @@ def expects_stop(stub, name):
 
 
 def machine(kind="node", cluster="tiny"):
-    tags = [{"Key": "slipway:cluster", "Value": cluster}, {"Key": "slipway:machine", "Value": kind}]
-    (made,) = client("ec2").run_instances(
-        ImageId="ami-12345678",
-        InstanceType="p5.48xlarge",
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-    )["Instances"]
-    return made["InstanceId"]
+    return started(**{"slipway:cluster": cluster, "slipway:machine": kind})[0]
 
 
 def test_nodes_are_counted_and_the_login_node_is_not(guard):
@@ -117,26 +84,26 @@ def test_nodes_are_counted_and_the_login_node_is_not(guard):
 
 
 def test_a_stop_sets_every_group_of_jobs_to_none(guard):
-    made, stub, said = guard
+    made, stub, messages = guard
     lists(stub, ("p5-48xlarge", {"most": 4}), ("g5-xlarge", {"most": 4}))
     expects_stop(stub, "p5-48xlarge")
     expects_stop(stub, "g5-xlarge")
     made.stop("its 2 hours have ended", 4)
-    ((subject, text),) = said
+    ((subject, text),) = messages
     assert subject == "nodes stopped"
     assert "its 2 hours have ended" in text
     assert "StartFleet" in text
 
 
 def test_what_is_stopped_is_not_stopped_again(guard):
-    made, stub, said = guard
+    made, stub, messages = guard
     lists(stub, ("p5-48xlarge", {"most": 0}), ("g5-xlarge", {"most": 4, "status": "DELETING"}))
     made.stop("its 2 hours have ended", 0)
-    assert said == []
+    assert messages == []
 
 
 def test_nodes_that_stay_are_ended(guard):
-    made, stub, said = guard
+    made, stub, messages = guard
     stays, login = machine(), machine("login")
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
     made.stop("its 2 hours have ended", 1)
@@ -147,7 +114,7 @@ def test_nodes_that_stay_are_ended(guard):
     }
     assert states[stays] == "terminated"
     assert states[login] == "running"
-    assert [subject for subject, _ in said] == ["nodes still run after the stop"]
+    assert [subject for subject, _ in messages] == ["nodes still run after the stop"]
 
 
 def test_a_refusal_is_not_swallowed(guard):
@@ -159,7 +126,7 @@ def test_a_refusal_is_not_swallowed(guard):
 
 
 def test_a_cluster_that_is_gone_has_nothing_to_stop(guard):
-    made, stub, said = guard
+    made, stub, messages = guard
     stub.add_client_error("list_compute_node_groups", "ResourceNotFoundException", "no such cluster")
     made.stop("its 2 hours have ended", None)
-    assert said == []
+    assert messages == []

@@ -11,10 +11,11 @@ from moto import mock_aws
 from launcher.model.enums import TargetKind
 from tests.infra.accepted import CLUSTERS, TRAINING_JOBS, accepted
 from tests.infra.conftest import TRAINING_JOB_FILES
+from tests.infra.deployer import FREE, allowed_types, refused, types
 from tests.infra.guard_modules import guard_module
+from tests.infra.iam_names import made
 from tests.infra.linting import complaints
 from tests.infra.reading import variables
-from tests.infra.test_deployer_policy import FREE, allowed_types, made, refused, types
 
 IN_VPC = """
 slipway: 1

@@ -4,19 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.infra.guard_account import ACCOUNT, NOW, REGION, ManagedAccount, account_of
-from tests.infra.guard_modules import guard_module
+from tests.infra.guard_account import ACCOUNT, NOW, REGION, ManagedAccount
 
 pytestmark = pytest.mark.xdist_group("guard")
 
 NAME = "slipway-tiny"
 ARN = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}"
-
-
-@pytest.fixture(scope="module")
-def module():
-    with guard_module("endpoint") as found:
-        yield found
 
 
 class Account(ManagedAccount):
@@ -55,10 +48,7 @@ class Account(ManagedAccount):
         self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})
 
 
-@pytest.fixture
-def aws(monkeypatch):
-    with account_of(monkeypatch, Account) as account:
-        yield account
+GUARD, ACCOUNT_KIND = "endpoint", Account
 
 
 @pytest.fixture
@@ -66,19 +56,8 @@ def guard(aws, module):
     """The guard of an endpoint at a moment; its stack was made just now by moto's clock."""
 
     def make(*, ttl_h=None, later=timedelta(0), **more):
-        variables = {
-            "CLUSTER": "tiny",
-            "HYPERPOD": NAME,
-            "STACK": aws.stack,
-            "TOPICS": aws.topic,
-            "AWS_REGION": REGION,
-            "PREPAID": "false",
-            "IDLE_MINUTES": "60",
-            "USD_PER_NODE_HOUR": "15.58",
-            **({"TTL_HOURS": ttl_h} if ttl_h else {}),
-            **more,
-        }
-        settings = module.Settings.of(variables)
+        variables = {"HYPERPOD": NAME, "IDLE_MINUTES": "60", "USD_PER_NODE_HOUR": "15.58", **more}
+        settings = aws.settings(module, **variables, **({"TTL_HOURS": ttl_h} if ttl_h else {}))
         now = datetime.now(UTC) + later if ttl_h else NOW
         return module.EndpointGuard(settings, aws.client, now)
 

@@ -5,8 +5,11 @@ from hashlib import sha256
 
 import boto3
 from botocore.config import Config
+from moto.backends import get_backend
 
-from launcher.agent.manifest import parse
+from launcher.agent.checkpoint import commit, retention
+from launcher.agent.checkpoint.retention import Retention
+from launcher.agent.manifest import Manifest, StoredFile, commit_places, parse
 from launcher.sandbox.aws import buckets
 
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
@@ -101,3 +104,41 @@ class Checkpoints:
     def staying(self):
         """Keys that it would leave."""
         return set(self.keys()) - self.expiring()
+
+
+def fill(step, number):
+    """Objects of a step, put where moto keeps them: through its server they would take half a minute."""
+    backend = get_backend("s3")["123456789012"]["aws"]
+    for each in range(number):
+        backend.put_object(BUCKET, f"{PREFIX}step-{step}/r0.a1/0-cafe/{each:05}", b"x")
+
+
+def tagged(front):
+    """The positions of the requests that tag, among all that began."""
+    return [at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith("?tagging")]
+
+
+def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
+    """Put a whole checkpoint with one file of its own into the bucket; it also needs `keys`."""
+    own = f"step-{step}/{session}/0-beef/data"
+    bucket.write(own, b"x")
+    files = [StoredFile(path=key.replace("/", "_"), bytes=1, sha256="2d" * 32, key=key, part=0) for key in (own, *keys)]
+    manifest = Manifest(
+        run="r1",
+        attempt=1,
+        step=step,
+        folder=f"step-{step}",
+        part=None,
+        parts=1,
+        files=tuple(files),
+        written_at="2026-11-20T00:00:00.000Z",
+        seconds=1.0,
+        layout=layout,
+    )
+    bucket.write(commit_places(step, session)[again], manifest.to_json().encode())
+    return manifest
+
+
+def keeping(store, *, keep=1, newest=None):
+    found = None if newest is None else retention.retained(newest)
+    return Retention(store, keep=keep, judge=commit.judge(store), newest=found)

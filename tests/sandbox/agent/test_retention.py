@@ -9,7 +9,6 @@ from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
-from moto.backends import get_backend
 
 from launcher.agent.checkpoint import commit, dcp, retention
 from launcher.agent.checkpoint.claim import Claim
@@ -18,25 +17,13 @@ from launcher.agent.checkpoint.retention import Retention
 from launcher.agent.checkpoint.tagging import WORKERS, Tagging, protect
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
-from launcher.agent.manifest import Manifest, StoredFile, commit_key, commit_places
+from launcher.agent.manifest import commit_key, commit_places
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from launcher.workflow.run.checkpoints import chosen, superseded, survey
-from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import fill, keeping, tagged, whole
 
 MANY = 5000
-
-
-def fill(step, number):
-    """Objects of a step, put where moto keeps them: through its server they would take half a minute."""
-    backend = get_backend("s3")["123456789012"]["aws"]
-    for each in range(number):
-        backend.put_object(BUCKET, f"{PREFIX}step-{step}/r0.a1/0-cafe/{each:05}", b"x")
-
-
-def tagged(front):
-    """The positions of the requests that tag, among all that began."""
-    return [at for at, (method, path) in enumerate(front.begun) if method == "PUT" and path.endswith("?tagging")]
 
 
 class TestNotice:
@@ -80,27 +67,6 @@ class TestNotice:
         assert tagged(front) == []
 
 
-def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
-    """Put a whole checkpoint with one file of its own into the bucket; it also needs `keys`."""
-    own = f"step-{step}/{session}/0-beef/data"
-    bucket.write(own, b"x")
-    files = [StoredFile(path=key.replace("/", "_"), bytes=1, sha256="2d" * 32, key=key, part=0) for key in (own, *keys)]
-    manifest = Manifest(
-        run="r1",
-        attempt=1,
-        step=step,
-        folder=f"step-{step}",
-        part=None,
-        parts=1,
-        files=tuple(files),
-        written_at="2026-11-20T00:00:00.000Z",
-        seconds=1.0,
-        layout=layout,
-    )
-    bucket.write(commit_places(step, session)[again], manifest.to_json().encode())
-    return manifest
-
-
 def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucket, store, objects):
     """Whatever the clocks of their nodes said; for the agent that restores, and for who lists and restores by hand."""
     late = whole(bucket, 3)
@@ -128,11 +94,6 @@ def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, obje
     (seen,) = survey(objects)
     assert newest.run == seen.run == "r1"
     assert chosen((seen,), 3) is seen
-
-
-def keeping(store, *, keep=1, newest=None):
-    found = None if newest is None else retention.retained(newest)
-    return Retention(store, keep=keep, judge=commit.judge(store), newest=found)
 
 
 def found(policy):

@@ -14,9 +14,8 @@ from launcher.agent.node import peers as peers_module
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement
 from launcher.agent.store.objects import Store
-from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
+from tests.sandbox.agent.checkpoints import BUCKET, PREFIX, fill, keeping, tagged, whole
 from tests.sandbox.agent.front import Front
-from tests.sandbox.agent.test_retention import fill, keeping, tagged, whole
 
 OLD = 60
 FOREIGN = TagPart(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()

@@ -7,7 +7,6 @@ from launcher.agent.checkpoint.confirmation import Answers, Question
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError
-from tests.unit.agent.test_peers import fast, node  # noqa: F401  fixtures
 from tests.waiting import until
 
 
@@ -22,7 +21,7 @@ def sent(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(node):  # noqa: F811  the fixture
+def asked(node):
     """A question of the first node of two; it is asked until something comes of it."""
     first, second = node(0), node(1)
     question = Question(first)

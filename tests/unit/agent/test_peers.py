@@ -10,43 +10,8 @@ import pytest
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
 from launcher.agent.events import ROUTINE, EventLog
-from launcher.agent.node import peers as peers_module
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
-from launcher.agent.node.peers import Peers, in_folder
-from launcher.agent.node.placement import Placement
 from tests.waiting import until
-
-
-def place(part, parts=2, session="r1.a1.7.0"):
-    return Placement(attempt=1, part=part, parts=parts, node=f"vn{part}", session=session)
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch):
-    monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
-    monkeypatch.setattr(peers_module, "_LOST_LOOK_S", 0.02)
-    monkeypatch.setattr(peers_module, "_GATHER_S", 0.02)
-    monkeypatch.setattr(peers_module, "BEAT_S", 0.05)
-
-
-@pytest.fixture
-def node(tmp_path):
-    """Makes the peers of one node; `heard` has the notices that was added."""
-    made = []
-
-    def make(part, parts=2, *, opened=True):
-        heard = []
-        log = EventLog(tmp_path / f"events-{part}.jsonl")
-        peers = Peers(in_folder(tmp_path, place(part, parts)), place(part, parts), log, on_notice=heard.append)
-        peers.heard = heard  # type: ignore[attr-defined]
-        if opened:
-            peers.open()
-        made.append(peers)
-        return peers
-
-    yield make
-    for peers in made:
-        peers.close()
 
 
 class TestNotices:

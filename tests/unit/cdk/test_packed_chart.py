@@ -20,8 +20,7 @@ from launcher.sandbox.kubernetes.hyperpod_chart import HelmFailedError, own_obje
 from launcher.sandbox.kubernetes.judge import refusals
 from launcher.targets.hyperpod_eks.render import chart_values
 from tests.plans import EXAMPLES
-from tests.unit.cdk import test_chart
-from tests.unit.cdk.test_chart import archive_of, files_of
+from tests.unit.conftest import archive_of, files_of
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not runs_here(), reason="the layer's helm is made for Lambda")]
 PLANS = sorted((EXAMPLES / "hyperpod-eks").glob("*.yaml"))
@@ -46,7 +45,6 @@ CHART = f"""\
     version: "1.0.0"
     repository: oci://registry.example
 """
-pins = test_chart.pins
 
 
 def zipped(files):

@@ -12,7 +12,6 @@ from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
 from launcher.workflow.deploy.chart import NAMED, chart_and_layer, kept_in, there
 from tests.stand_ins.loopback import listening
-from tests.unit.cdk.test_chart import content, pins  # noqa: F401 - fixtures
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -21,7 +20,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def publisher(tmp_path, content):  # noqa: F811 - the fixture
+def publisher(tmp_path, content):
     """A server with the files, and what was asked of it."""
     folder = tmp_path / "published"
     folder.mkdir()
@@ -32,7 +31,7 @@ def publisher(tmp_path, content):  # noqa: F811 - the fixture
 
 
 @pytest.fixture
-def own(publisher, pins, monkeypatch):  # noqa: F811 - the fixture
+def own(publisher, pins, monkeypatch):
     """Pins whose files that server has."""
     files = tuple(replace(file, url=f"{publisher[0]}/{file.name}") for file in pins.files)
     made = replace(pins, files=files)

@@ -1,7 +1,8 @@
 """An account to examine: moto behind canned answers, and plans for it."""
 
 import dataclasses
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -137,3 +138,67 @@ def examined(account):
 
 def session(state):
     return Session(environment=state.environment, region=REGION)
+
+
+def stack(account, part, resources, outputs=None, tags=None):
+    body = {"Resources": resources, "Outputs": outputs or {}}
+    client(account, "cloudformation").create_stack(
+        StackName=f"slipway-probe-{part}",
+        TemplateBody=json.dumps(body),
+        Tags=[
+            {"Key": "slipway:cluster", "Value": "probe"},
+            *({"Key": key, "Value": value} for key, value in (tags or {"owner": "ada"}).items()),
+        ],
+    )
+
+
+PLAN = (
+    "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
+    "target: {instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
+)
+BEGINS = datetime(2026, 11, 25, 11, 30, tzinfo=UTC)
+
+
+def block(number, days, fee, begins=BEGINS, **more):
+    return {
+        "CapacityBlockOfferingId": f"cb-{number:017d}",
+        "InstanceType": "p5.48xlarge",
+        "AvailabilityZone": "us-east-2a",
+        "InstanceCount": 2,
+        "StartDate": begins,
+        "EndDate": begins + timedelta(days=days),
+        "CapacityBlockDurationHours": 24 * days,
+        "UpfrontFee": fee,
+        "CurrencyCode": "USD",
+        "Tenancy": "default",
+        **more,
+    }
+
+
+def blocks(sent):
+    """As EC2: offerings of the length that was asked for, that lie in the window."""
+    offers = [block(1, 1, "2500.00"), block(2, 2, "4000.00", NOW + timedelta(hours=7))]
+    hours, first = int(sent["CapacityDurationHours"]), datetime.fromisoformat(sent["StartDateRange"])
+    last = datetime.fromisoformat(sent["EndDateRange"])
+    found = [
+        offer
+        for offer in offers
+        if offer["CapacityBlockDurationHours"] == hours and first <= offer["StartDate"] and offer["EndDate"] <= last
+    ]
+    return {"CapacityBlockOfferings": found[:1]}
+
+
+@pytest.fixture
+def offering(account):
+    """An account in which everything is on offer."""
+    account.canned.update(
+        {
+            "ec2.DescribeCapacityBlockOfferings": blocks,
+            "ec2.DescribeCapacityReservations": {"CapacityReservations": []},
+            "sagemaker.SearchTrainingPlanOfferings": {"TrainingPlanOfferings": []},
+            "ec2.GetSpotPlacementScores": {
+                "SpotPlacementScores": [{"Region": "us-east-2", "AvailabilityZoneId": "use2-az1", "Score": 3}]
+            },
+        }
+    )
+    return account

@@ -1,6 +1,5 @@
 """What exists in an account and what it costs, against moto; nodes as the guard counts them."""
 
-import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -11,7 +10,7 @@ from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
 from launcher.workflow.doctor.running_costs import survey
 from tests.stand_ins.aws_account import Refused
-from tests.unit.workflow.doctor.conftest import NOW, REGION, client
+from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 
 pytestmark = pytest.mark.server
 
@@ -72,18 +71,6 @@ def started(account, role, type_, count):
         MaxCount=count,
         TagSpecifications=[
             {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-        ],
-    )
-
-
-def stack(account, part, resources, outputs=None, tags=None):
-    body = {"Resources": resources, "Outputs": outputs or {}}
-    client(account, "cloudformation").create_stack(
-        StackName=f"slipway-probe-{part}",
-        TemplateBody=json.dumps(body),
-        Tags=[
-            {"Key": "slipway:cluster", "Value": "probe"},
-            *({"Key": key, "Value": value} for key, value in (tags or {"owner": "ada"}).items()),
         ],
     )
 

@@ -7,8 +7,7 @@ import pytest
 
 from launcher.model.diagnosis import Outcome
 from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
-from tests.unit.workflow.doctor.reservations import BLOCK, HELD
-from tests.unit.workflow.doctor.test_quotas import HYPERPOD
+from tests.unit.workflow.doctor.reservations import BLOCK, HELD, HYPERPOD
 
 pytestmark = pytest.mark.server
 

@@ -9,8 +9,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import DeclinedError, DeploymentFailedError, InterruptedAtQuestionError
 from launcher.workflow.doctor.left_running import left_running, telling_of_earlier, telling_what_is_left
 from tests.stand_ins.aws_account import Refused
-from tests.unit.workflow.doctor.conftest import NOW, REGION, client
-from tests.unit.workflow.doctor.test_cost import stack
+from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 
 pytestmark = pytest.mark.server
 

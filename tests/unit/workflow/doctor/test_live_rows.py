@@ -13,15 +13,14 @@ from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.stand_ins.aws_account import EC2_DENIED
-from tests.unit.workflow.doctor.conftest import NOW
-from tests.unit.workflow.doctor.test_offers import BEGINS, PLAN, block, offering  # noqa: F401 - a fixture
+from tests.unit.workflow.doctor.conftest import BEGINS, NOW, PLAN, block
 
 pytestmark = pytest.mark.server
 OPTIONS = PriceOptions(any_age=True)
 
 
 @pytest.fixture
-def asked(offering, tmp_path):  # noqa: F811
+def asked(offering, tmp_path):
     def ask(text=PLAN, story=price, live=with_live_offers):
         path = tmp_path / "plan.yaml"
         path.write_text(text, encoding="utf-8")
@@ -61,7 +60,7 @@ def test_a_block_on_offer_is_a_row_at_its_fee(asked):
     assert "nothing was spent" in text
 
 
-def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(asked, offering):  # noqa: F811
+def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(asked, offering):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {
         "CapacityBlockOfferings": [block(9, 1, "1.00", NOW, EndDate=NOW + timedelta(minutes=30))]
     }

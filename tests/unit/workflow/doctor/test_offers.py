@@ -1,6 +1,6 @@
 """What AWS has for a plan at this moment, with the total of each and the command that buys it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -9,60 +9,9 @@ from launcher.model.capacity import OfferKind
 from launcher.workflow.doctor.offers import capacity
 from launcher.workflow.quote.options import PriceOptions
 from tests.stand_ins.aws_account import EC2_DENIED
-from tests.unit.workflow.doctor.conftest import NOW
+from tests.unit.workflow.doctor.conftest import NOW, PLAN, block
 
 pytestmark = pytest.mark.server
-
-PLAN = (
-    "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
-    "target: {instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
-)
-BEGINS = datetime(2026, 11, 25, 11, 30, tzinfo=UTC)
-
-
-def block(number, days, fee, begins=BEGINS, **more):
-    return {
-        "CapacityBlockOfferingId": f"cb-{number:017d}",
-        "InstanceType": "p5.48xlarge",
-        "AvailabilityZone": "us-east-2a",
-        "InstanceCount": 2,
-        "StartDate": begins,
-        "EndDate": begins + timedelta(days=days),
-        "CapacityBlockDurationHours": 24 * days,
-        "UpfrontFee": fee,
-        "CurrencyCode": "USD",
-        "Tenancy": "default",
-        **more,
-    }
-
-
-def blocks(sent):
-    """As EC2: offerings of the length that was asked for, that lie in the window."""
-    offers = [block(1, 1, "2500.00"), block(2, 2, "4000.00", NOW + timedelta(hours=7))]
-    hours, first = int(sent["CapacityDurationHours"]), datetime.fromisoformat(sent["StartDateRange"])
-    last = datetime.fromisoformat(sent["EndDateRange"])
-    found = [
-        offer
-        for offer in offers
-        if offer["CapacityBlockDurationHours"] == hours and first <= offer["StartDate"] and offer["EndDate"] <= last
-    ]
-    return {"CapacityBlockOfferings": found[:1]}
-
-
-@pytest.fixture
-def offering(account):
-    """An account in which everything is on offer."""
-    account.canned.update(
-        {
-            "ec2.DescribeCapacityBlockOfferings": blocks,
-            "ec2.DescribeCapacityReservations": {"CapacityReservations": []},
-            "sagemaker.SearchTrainingPlanOfferings": {"TrainingPlanOfferings": []},
-            "ec2.GetSpotPlacementScores": {
-                "SpotPlacementScores": [{"Region": "us-east-2", "AvailabilityZoneId": "use2-az1", "Score": 3}]
-            },
-        }
-    )
-    return account
 
 
 @pytest.fixture

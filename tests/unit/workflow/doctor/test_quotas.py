@@ -11,14 +11,10 @@ from launcher.model.diagnosis import Outcome
 from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
 from launcher.workflow.doctor.quotas import matching
 from tests.unit.workflow.doctor.conftest import METRIC, NOW, client, quotas
+from tests.unit.workflow.doctor.reservations import HYPERPOD
 
 pytestmark = pytest.mark.server
 
-HYPERPOD = (
-    "slipway: 1\nname: pod\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
-    "target: {kind: hyperpod-slurm, instance_type: p5.48xlarge, nodes: 4, region: us-east-2}\n"
-    "purchase: {option: on-demand}\n"
-)
 CLUSTER = (
     "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
     "target: {kind: parallelcluster, instance_type: TYPE, nodes: 2, region: us-east-2}\n"

@@ -1,19 +1,17 @@
 """What runs are measured at, where that is kept, what quotes make of it, and `slipway accuracy`."""
 
+import functools
 import json
 import sys
-from datetime import UTC, datetime
 
 import pytest
 
 from launcher.answers import spike as answer
 from launcher.answers.spike import page
-from launcher.catalog.load import load
 from launcher.cli.app import main
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
-from launcher.records import run_folder
 from launcher.records.measurements import (
     FILE,
     add_measurement,
@@ -22,90 +20,13 @@ from launcher.records.measurements import (
 )
 from launcher.workflow.history.measurement import UnmeasuredError, keep_measurement, measurement_of
 from tests.documents import read_document
-from tests.measured_runs import measurement
-
-CATALOG = load()
-PLAN = {
-    "slipway": 1,
-    "name": "tiny",
-    "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2.0, "sequence_length": 8192}},
-    "target": {"instance_type": "p5.48xlarge", "nodes": 2, "region": "us-east-2"},
-    "purchase": {"option": "on-demand"},
-}
-SPAN = {"low": 8.0, "mid": 10.0, "high": 12.0}
-QUOTE = {
-    **dict.fromkeys(("target",), "parallelcluster"),
-    "instance_type": "p5.48xlarge",
-    "accelerator": "H100",
-    "accelerators": 16,
-    "nodes": 2,
-    "region": "us-east-2",
-    "purchase_option": "on-demand",
-    "usd_per_hour": "110",
-    "serving": None,
-    "hours": SPAN,
-    "usd": {"low": "900", "mid": "1100", "high": "1300"},
-    "training": {"tokens_per_s": {"low": 90_000.0, "mid": 110_000.0, "high": 130_000.0}},
-}
-REPORT = {
-    "name": "tiny",
-    "status": "succeeded",
-    "scheduler": "slurm",
-    "simulated": False,
-    "attempts": [
-        {
-            "started_at": "2026-11-20T12:05:00+00:00",
-            "ended_at": "2026-11-20T23:05:00+00:00",
-            "exit_code": 0,
-            "ended_by": "completed",
-            "resumed_from_step": 0,
-            "last_step": 9,
-        }
-    ],
-    "quoted": {"usd": "1100", "hours": 10.0, "usd_per_hour": "110", "prices_as_of": "2026-11-20"},
-    "stacks": [],
-    "verified_resources": [],
-    "not_emulated": [],
-}
-EVENTS = [
-    {"at": "2026-11-20T12:00:00+00:00", "event": "submitted", "job": "1"},
-    {"time": "2026-11-20T12:05:00Z", "event": "attempt-started", "attempt": 1},
-    {"time": "2026-11-20T18:05:00Z", "event": "restored", "attempt": 1, "step": 5, "seconds": 40.5},
-    {"time": "2026-11-20T23:05:00Z", "event": "completed", "attempt": 1, "exit_code": 0, "ended_by": "completed"},
-]
-
-
-def lines(rate: float, *, tokens: bool = True) -> list[dict[str, float]]:
-    """Two attempts that each begin to count their seconds anew, their first steps slow; a million tokens a step."""
-    found = []
-    for first in (0, 10):
-        seconds = 100.0
-        for number in range(1, 11):
-            step = first + number
-            found.append({"step": step, "seconds": round(seconds, 3)} | ({"tokens": step * 10**6} if tokens else {}))
-            seconds += 1e6 / rate * (1.1 if number % 2 else 1 / 1.1)
-    return [*found, {"checkpoint_step": 10, "checkpoint_seconds": 12.0}]
+from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement, written_run
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Makes the folder of a run with such lines of metrics."""
     monkeypatch.chdir(tmp_path)
-
-    def make(metrics, *, plan=PLAN, simulated=False):
-        folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
-        for name, document in (
-            ("plan.json", plan),
-            ("quote.json", QUOTE),
-            ("report.json", REPORT | {"simulated": simulated}),
-        ):
-            folder.write_json(name, document)
-        folder.events.write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
-        (folder.path / "job").mkdir()
-        (folder.path / "job" / "metrics.jsonl").write_text("".join(json.dumps(metric) + "\n" for metric in metrics))
-        return folder
-
-    return make
+    return functools.partial(written_run, tmp_path)
 
 
 @pytest.fixture
