@@ -146,7 +146,6 @@ class TestNames:
         assert [name(p) for p in SOURCES if VAGUE_NAMES & set(p.relative_to(ROOT).with_suffix("").parts)] == []
 
     def test_no_module_imports_a_test_module(self):
-        """Neither under its own name nor through its package; what tests share is in conftest.py or a module beside them."""
         tests = {name(path).removesuffix(".py").replace("/", ".") for path in EVERYTHING if path.match("test_*.py")}
         assert len(tests) > 300
         imports = {

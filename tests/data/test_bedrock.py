@@ -10,12 +10,13 @@ from launcher.catalog.bedrock import DATA, BedrockCatalog
 from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving, model_of
 from launcher.model.enums import Basis, BedrockProfile
+from tests.checks import some
 
 CATALOG = BedrockCatalog()
 
 
 def test_prices_are_dated_and_sourced():
-    for rows in CATALOG.rows.values():
+    for rows in some(CATALOG.rows.values()):
         for row in rows:
             assert row.as_of == date(2026, 11, 12)
             assert row.input_usd >= 0
@@ -31,7 +32,7 @@ def test_a_key_stands_once():
 
 
 def test_same_weights_are_models_of_both():
-    for model_id, model in CATALOG.same_weights.items():
+    for model_id, model in some(CATALOG.same_weights.items()):
         assert model_id in CATALOG.rows
         assert model in load().models
         assert CATALOG.of_model(model) == model_id

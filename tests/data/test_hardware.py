@@ -6,6 +6,7 @@ import pytest
 from botocore.loaders import Loader
 
 from launcher.catalog.load import Catalog
+from tests.checks import some
 
 GIB_PER_S = 1.073741824
 """GB/s in a GiB/s."""
@@ -119,7 +120,7 @@ def _botocore_enum(shape: str) -> frozenset[str]:
 
 def test_sagemaker_flags_are_those_of_its_api(catalog: Catalog):
     """One way only: a newer botocore may know more types."""
-    for instance_type in catalog.instance_types.values():
+    for instance_type in some(catalog.instance_types.values()):
         if instance_type.ml:
             assert f"ml.{instance_type.name}" in _botocore_enum("ClusterInstanceType")
         if instance_type.training_plans:

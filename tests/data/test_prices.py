@@ -15,6 +15,7 @@ from launcher.catalog.selector import Key
 from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT
 from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
+from tests.checks import some
 
 SHIPPED = [table for table in tables.PRICE_TABLES if (tables.SNAPSHOT / table.path).is_file()]
 TODAY = datetime.now(UTC).date()
@@ -39,7 +40,7 @@ def test_files_are_sorted_valid_and_hold_no_row_twice(table: tables.Table):
 
 @pytest.mark.parametrize("table", SHIPPED, ids=ids)
 def test_every_row_has_a_date_that_is_past_and_a_source_that_resolves(catalog: Catalog, table: tables.Table):
-    for row in cells(table):
+    for row in some(cells(table)):
         assert date(2023, 1, 1) <= date.fromisoformat(row["as_of"]) <= TODAY, row
         assert row["source"] in catalog.store.sources, row
 
@@ -63,7 +64,7 @@ def test_every_source_is_used(catalog: Catalog):
 
 @pytest.mark.parametrize("table", SHIPPED, ids=ids)
 def test_every_row_is_of_a_known_thing_in_a_known_place(catalog: Catalog, table: tables.Table):
-    for row in cells(table):
+    for row in some(cells(table)):
         if "instance_type" in row:
             assert row["instance_type"].removeprefix("ml.") in catalog.instance_types, row
         else:
@@ -75,7 +76,7 @@ def test_every_row_is_of_a_known_thing_in_a_known_place(catalog: Catalog, table:
 
 
 def test_rows_without_a_price_say_why_and_rows_without_a_region_price_nothing():
-    for table in SHIPPED:
+    for table in some(SHIPPED):
         for row in cells(table):
             if "usd" in row and not row["usd"]:
                 assert row["note"], row
@@ -85,14 +86,14 @@ def test_rows_without_a_price_say_why_and_rows_without_a_region_price_nothing():
 
 
 def test_only_the_rest_of_the_bill_rests_on_memory():
-    for table in SHIPPED:
+    for table in some(SHIPPED):
         for row in cells(table):
             assert table is tables.BILL_ITEMS or row.get("basis") != "memory", row
 
 
 def test_derived_and_unverified_rows_say_what_they_are():
     for table in (tables.ON_DEMAND, tables.CAPACITY_BLOCKS, tables.SAGEMAKER, tables.SPOT_RANGES):
-        for row in cells(table):
+        for row in some(cells(table)):
             assert row["basis"] == "listed" or row["note"], row
 
 
@@ -113,19 +114,19 @@ def test_spot_is_not_above_on_demand(catalog: Catalog):
 
 
 def test_spot_ranges_are_in_order():
-    for row in cells(tables.SPOT_RANGES):
+    for row in some(cells(tables.SPOT_RANGES)):
         found = [float(row[name]) for name in ("usd_min", "usd_avg", "usd_max") if row[name]]
         assert found == sorted(found), row
 
 
 def test_reserved_is_cheaper_the_more_is_paid_upfront():
-    for row in cells(tables.RESERVED):
+    for row in some(cells(tables.RESERVED)):
         rates = [float(row[name]) for name in ("all_upfront", "partial_upfront", "no_upfront") if row[name]]
         assert rates == sorted(rates), row
 
 
 def test_reserved_is_below_on_demand(catalog: Catalog):
-    for row in cells(tables.RESERVED):
+    for row in some(cells(tables.RESERVED)):
         listed = catalog.on_demand(row["instance_type"], row["region"])
         if isinstance(listed, Price):
             assert float(row["no_upfront"]) < float(listed.usd), row
@@ -270,7 +271,7 @@ def test_bill_items_have_one_unit_each():
     units: dict[str, set[str]] = {}
     for row in cells(tables.BILL_ITEMS):
         units.setdefault(row["item"], set()).add(row["unit"])
-    assert all(len(found) == 1 for found in units.values())
+    assert all(len(found) == 1 for found in some(units.values()))
 
 
 def test_what_is_free_is_said_to_be():
@@ -294,7 +295,7 @@ def test_every_row_that_costs_has_a_live_source():
 
 
 def test_tiers_are_without_gaps(catalog: Catalog):
-    for item in {item for item, _region in catalog.store.bill_items}:
+    for item in some({item for item, _region in catalog.store.bill_items}):
         for region in catalog.regions:
             price = catalog.bill_item(item, region)
             if isinstance(price, Price) and price.tiers:
@@ -306,7 +307,7 @@ def test_tiers_are_without_gaps(catalog: Catalog):
 
 def test_sagemaker_costs_no_less_than_ec2(catalog: Catalog):
     """The managed surcharge is 15 % or more wherever both prices are current; some rates are rounded to the cent."""
-    for name, region in catalog.store.sagemaker:
+    for name, region in some(catalog.store.sagemaker):
         listed = catalog.on_demand(name.removeprefix("ml."), region)
         managed = catalog.sagemaker(name, region, "hosting")
         if isinstance(listed, Price) and isinstance(managed, Price):

@@ -35,6 +35,15 @@ HYPERPOD_EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "h
 TRAINING_JOB_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
 PCS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "pcs").glob("*.yaml"))}
+FILES = {
+    "parallelcluster": PLAN_FILES,
+    "eks": EKS_FILES,
+    "hyperpod-slurm": HYPERPOD_FILES,
+    "hyperpod-eks": HYPERPOD_EKS_FILES,
+    "pcs": PCS_FILES,
+    "sagemaker-training": TRAINING_JOB_FILES,
+}
+"""The examples of each target by name."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,30 @@ def both_sides(synthesised, catalog):
 def assembly(request, synthesised):
     """Every plan file of the project in turn."""
     return synthesised(request.param)
+
+
+@pytest.fixture(params=[(kind, name) for kind, files in FILES.items() for name in sorted(files)], ids="-".join)
+def example_of_kind(request, synthesised, plan_at):
+    """The kind and the stacks of every example in turn."""
+    kind, name = request.param
+    return kind, synthesised(plan_at(FILES[kind][name]))
+
+
+@pytest.fixture
+def named(request, synthesised, plan_at):
+    """The stacks of an example of the test module's KIND by its name."""
+    return lambda name, **more: synthesised(plan_at(FILES[request.module.KIND][name]), **more)
+
+
+def pytest_generate_tests(metafunc):
+    if "example" in metafunc.fixturenames and hasattr(metafunc.module, "KIND"):
+        metafunc.parametrize("example", sorted(FILES[metafunc.module.KIND]), indirect=True)
+
+
+@pytest.fixture
+def example(request, named):
+    """The stacks of every example of the test module's KIND in turn."""
+    return named(request.param)
 
 
 class AppRun(NamedTuple):

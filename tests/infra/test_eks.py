@@ -16,11 +16,11 @@ from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.names import symbolic_names
 from launcher.workflow.deploy.steps import WITH_MACHINES
-from tests.infra.accepted import CLUSTERS, EKS, accepted
+from tests.checks import some
 from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES
-from tests.infra.linting import complaints
-from tests.infra.reading import PARTS, rules, variables
+from tests.infra.reading import rules, variables
 
+KIND = "eks"
 BASE = """
 slipway: 1
 name: small
@@ -43,19 +43,14 @@ def last(value):
     return value if isinstance(value, str) else value["Fn::Join"][1][-1]
 
 
-@pytest.fixture(params=sorted(EKS_FILES))
-def cluster(request, synthesised, plan_at):
-    return synthesised(plan_at(EKS_FILES[request.param]))
+@pytest.fixture
+def block(named):
+    return named("p5-capacity-block")
 
 
 @pytest.fixture
-def block(synthesised, plan_at):
-    return synthesised(plan_at(EKS_FILES["p5-capacity-block"]))
-
-
-@pytest.fixture
-def spot(synthesised, plan_at):
-    return synthesised(plan_at(EKS_FILES["trn1-spot"]), usd_per_hour="5.9")
+def spot(named):
+    return named("trn1-spot", usd_per_hour="5.9")
 
 
 def groups(assembly):
@@ -125,28 +120,28 @@ class TestControlPlane:
         for other in set(part.stacks) - {name}:
             assert part.templates[other].read_bytes() == whole.templates[other].read_bytes()
 
-    def test_its_interfaces_are_in_two_zones(self, cluster):
-        made = cluster.resources("training", "AWS::EC2::Subnet").values()
+    def test_its_interfaces_are_in_two_zones(self, example):
+        made = example.resources("training", "AWS::EC2::Subnet").values()
         zones = [each["AvailabilityZoneId"] for each in made]
         assert len(set(zones)) == 2
-        assert cluster.plan.place.az_id in zones
+        assert example.plan.place.az_id in zones
         assert all(each["CidrBlock"].endswith("/28") for each in made)
 
-    def test_every_addon_has_its_version(self, cluster):
-        made = cluster.resources("training", "AWS::EKS::Addon").values()
+    def test_every_addon_has_its_version(self, example):
+        made = example.resources("training", "AWS::EKS::Addon").values()
         assert {each["AddonName"] for each in made} >= {"vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent"}
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", each["AddonVersion"]) for each in made)
 
-    def test_what_is_shown_is_what_is_deployed(self, cluster, catalog):
-        file = shown(cluster, catalog)
-        made, told = cluster.only("training", "AWS::EKS::Cluster"), file["Cluster"]
+    def test_what_is_shown_is_what_is_deployed(self, example, catalog):
+        file = shown(example, catalog)
+        made, told = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
         assert (told["Name"], told["Version"]) == (made["Name"], made["Version"])
-        addons = cluster.resources("training", "AWS::EKS::Addon").values()
+        addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {(addon["AddonName"], addon["AddonVersion"]) for addon in file["Addons"]} == {
             (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
         for told in file["NodeGroups"]:
-            group, data = groups(cluster)[told["NodegroupName"]], templates_of(cluster)[told["NodegroupName"]]
+            group, data = groups(example)[told["NodegroupName"]], templates_of(example)[told["NodegroupName"]]
             for key in ("AmiType", "CapacityType", "ScalingConfig"):
                 assert told[key] == group[key]
             assert told["InstanceType"] == data["InstanceType"]
@@ -161,8 +156,8 @@ class TestControlPlane:
 class TestOrder:
     """Nodes come after what they cannot do without, and pods after nodes."""
 
-    def test_nodes_wait_for_their_network_and_its_addons(self, cluster):
-        made = cluster.template("training")["Resources"]
+    def test_nodes_wait_for_their_network_and_its_addons(self, example):
+        made = example.template("training")["Resources"]
         names = {
             each["Properties"]["AddonName"]: key for key, each in made.items() if each["Type"] == "AWS::EKS::Addon"
         }
@@ -173,8 +168,8 @@ class TestOrder:
                 assert any("ToItself" in other for other in each["DependsOn"])
         assert kinds["AWS::EKS::Nodegroup"] == 2
 
-    def test_names_wait_for_the_system_node_and_not_for_the_jobs(self, cluster):
-        made = cluster.template("training")["Resources"]
+    def test_names_wait_for_the_system_node_and_not_for_the_jobs(self, example):
+        made = example.template("training")["Resources"]
         (coredns,) = (
             each
             for each in made.values()
@@ -235,20 +230,20 @@ class TestNodes:
         assert "strategy: RAID0" in data["UserData"]["Fn::Base64"]
         assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
 
-    def test_a_new_plan_replaces_no_node(self, cluster):
+    def test_a_new_plan_replaces_no_node(self, example):
         """A tag that changes with every plan would be a new launch template, which EKS rolls out."""
-        for data in templates_of(cluster).values():
-            assert cluster.plan.digest not in json.dumps(data)
+        for data in some(templates_of(example).values()):
+            assert example.plan.digest not in json.dumps(data)
 
 
 class TestRights:
-    def test_pods_have_a_role_of_their_own(self, cluster):
-        associations = cluster.resources("training", ASSOCIATION).values()
+    def test_pods_have_a_role_of_their_own(self, example):
+        associations = example.resources("training", ASSOCIATION).values()
         assert {(each["Namespace"], each["ServiceAccount"]) for each in associations} == {
-            ("slipway", cluster.plan.name),
-            ("hyperpod-slipway", cluster.plan.name),
+            ("slipway", example.plan.name),
+            ("hyperpod-slipway", example.plan.name),
         }
-        roles = cluster.resources("training", "AWS::IAM::Role")
+        roles = example.resources("training", "AWS::IAM::Role")
         (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in associations}
         (trust,) = roles[name]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
@@ -264,44 +259,44 @@ class TestRights:
             (trust,) = access["AssumeRolePolicyDocument"]["Statement"]
             assert trust["Principal"] == {"AWS": arns}
 
-    def test_the_launcher_comes_in_by_an_access_entry(self, cluster):
-        entries = cluster.resources("training", "AWS::EKS::AccessEntry").values()
+    def test_the_launcher_comes_in_by_an_access_entry(self, example):
+        entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [each for each in entries if "ClusterAdmin" in json.dumps(each["AccessPolicies"])]
-        role = cluster.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
+        role = example.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
         assert "Policies" not in role
         assert "ManagedPolicyArns" not in role
-        assert cluster.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
+        assert example.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
 
-    def test_what_counts_pods_for_the_guard_reads_the_cluster_and_changes_nothing(self, cluster):
-        entries = cluster.resources("training", "AWS::EKS::AccessEntry").values()
+    def test_what_counts_pods_for_the_guard_reads_the_cluster_and_changes_nothing(self, example):
+        entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [each for each in entries if "ClusterAdmin" not in json.dumps(each["AccessPolicies"])]
         assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])
-        made = cluster.resources("training", "AWS::Lambda::Function")
+        made = example.resources("training", "AWS::Lambda::Function")
         ((key, counter),) = [item for item in made.items() if item[1]["Handler"] == "chart.handler"]
         assert counter["Role"] == entry["PrincipalArn"]
         assert all(len(counter["VpcConfig"][each]) == 1 for each in ("SubnetIds", "SecurityGroupIds"))
-        assert counter["MemorySize"] == guard_of(cluster.plan).asks_mb, "the bill counts it"
-        assert variables(cluster)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
+        assert counter["MemorySize"] == guard_of(example.plan).asks_mb, "the bill counts it"
+        assert variables(example)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
 
-    def test_whoever_puts_jobs_there_lends_the_pods_role_in_this_cluster_and_does_nothing_else(self, cluster):
-        outputs = cluster.template("training")["Outputs"]
+    def test_whoever_puts_jobs_there_lends_the_pods_role_in_this_cluster_and_does_nothing_else(self, example):
+        outputs = example.template("training")["Outputs"]
         (access,) = outputs["AccessRoleArn"]["Value"]["Fn::GetAtt"][:1]
         (lends,) = (
             resource["PolicyDocument"]
-            for resource in cluster.resources("training", "AWS::IAM::Policy").values()
+            for resource in example.resources("training", "AWS::IAM::Policy").values()
             if {"Ref": access} in resource["Roles"]
         )
-        (key,) = cluster.resources("training", "AWS::EKS::Cluster")
+        (key,) = example.resources("training", "AWS::EKS::Cluster")
         found = {each["Sid"]: each for each in lends["Statement"]}
         assert set(found) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
         assert found["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
-        name = cluster.resources("training", "AWS::EKS::Cluster")[key]["Name"]
+        name = example.resources("training", "AWS::EKS::Cluster")[key]["Name"]
         assert found["TakeBack"]["Resource"]["Fn::Join"][1][-1] == f":podidentityassociation/{name}/*"
         assert found["LookAtRole"]["Resource"] == found["GiveRole"]["Resource"] == outputs["PodRoleArn"]["Value"]
         assert found["GiveRole"]["Condition"] == {"StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}}
 
-    def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, cluster):
-        found = statements(cluster)
+    def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, example):
+        found = statements(example)
         own, words = "/jobs/${aws:PrincipalTag/kubernetes-service-account}", "/jobs/.guard/*/trouble/*"
         writing = {
             each["Sid"]: last(each["Resource"])
@@ -317,7 +312,7 @@ class TestRights:
             **compiled,
         }
         assert last(found["ReadCheckpoints"]["Resource"]) == "/jobs/*"
-        tags = {resource.get("DisableSessionTags") for resource in cluster.resources("training", ASSOCIATION).values()}
+        tags = {resource.get("DisableSessionTags") for resource in example.resources("training", ASSOCIATION).values()}
         assert tags == {None}, "without session tags nothing could be written"
 
     def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
@@ -352,19 +347,6 @@ class TestRights:
         assert "nodegroup/slipway-trn1-eks/workers/*" in text
 
 
-class TestOthersRules:
-    def test_every_finding_is_accepted_for_a_reason(self, cluster):
-        found = [violation for violation in cluster.violations if accepted(CLUSTERS, *violation) is None]
-        assert [each for each in found if accepted(EKS, *each) is None] == []
-
-    def test_nothing_is_accepted_that_does_not_occur(self, block, spot):
-        found = {accepted(EKS, *violation) for made in (block, spot) for violation in made.violations}
-        assert found - {None} == set(range(len(EKS)))
-
-    def test_cfn_lint_finds_nothing(self, cluster):
-        assert complaints(cluster.folder, cluster.plan.place.region) == []
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         "extra,code",
@@ -384,8 +366,3 @@ class TestRefusals:
         made = synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + shared)
         assert made.resources("training", "AWS::EC2::Subnet") == {}
         assert len(made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["SubnetIds"]) == 2
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_golden(golden_stack, block, part):
-    golden_stack("eks-p5-block", part, block.template(part))

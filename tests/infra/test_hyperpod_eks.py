@@ -12,28 +12,22 @@ from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.model import eks
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from tests.infra.accepted import CLUSTERS, HYPERPOD_EKS, accepted
-from tests.infra.conftest import HYPERPOD_EKS_FILES
-from tests.infra.linting import complaints
-from tests.infra.reading import PARTS, behind, garbage, key_of, rules, shown, variables, with_words
+from tests.checks import some
+from tests.infra.reading import behind, garbage, key_of, rules, shown, variables, with_words
 from tests.plans import request_of
 
+KIND = "hyperpod-eks"
 CLUSTER, CHART = "AWS::SageMaker::Cluster", "Custom::HyperPodChart"
 
 
-@pytest.fixture(params=sorted(HYPERPOD_EKS_FILES))
-def pod(request, synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES[request.param]))
+@pytest.fixture
+def spot(named):
+    return named("p5en-spot", usd_per_hour="151.91")
 
 
 @pytest.fixture
-def spot(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5en-spot"]), usd_per_hour="151.91")
-
-
-@pytest.fixture
-def planned(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES["trn2-training-plan"]))
+def planned(named):
+    return named("trn2-training-plan")
 
 
 def groups(assembly):
@@ -47,44 +41,47 @@ def functions(assembly):
 
 
 class TestShown:
-    def test_the_nodes_are_those_that_were_shown(self, pod, catalog):
-        told, made = yaml.safe_load(shown(pod, catalog)["hyperpod.yaml"]), pod.only("training", CLUSTER)
+    def test_the_nodes_are_those_that_were_shown(self, example, catalog):
+        told, made = yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]), example.only("training", CLUSTER)
         tags = [{tag["Key"]: tag["Value"] for tag in side.pop("Tags")} for side in (told, made)]
         assert tags[0].items() <= {**tags[1], "SageMaker": "true"}.items()
         assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
         assert with_words(made, told) == told
 
-    def test_so_is_the_control_plane(self, pod, catalog):
-        told, made = yaml.safe_load(shown(pod, catalog)["cluster.yaml"]), pod.only("training", "AWS::EKS::Cluster")
+    def test_so_is_the_control_plane(self, example, catalog):
+        told, made = (
+            yaml.safe_load(shown(example, catalog)["cluster.yaml"]),
+            example.only("training", "AWS::EKS::Cluster"),
+        )
         assert (told["Cluster"]["Name"], told["Cluster"]["Version"]) == (made["Name"], made["Version"])
-        addons = pod.resources("training", "AWS::EKS::Addon").values()
+        addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {(addon["AddonName"], addon["AddonVersion"]) for addon in told["Addons"]} == {
             (addon["AddonName"], addon["AddonVersion"]) for addon in addons
         }
         assert "NodeGroups" not in told
-        assert pod.resources("training", "AWS::EKS::Nodegroup") == {}
+        assert example.resources("training", "AWS::EKS::Nodegroup") == {}
 
-    def test_so_are_the_charts_values_and_the_script(self, pod, catalog):
-        files = shown(pod, catalog)
-        assert pod.only("training", CHART)["Values"] == files["chart-values.yaml"]
-        (script,) = pod.folder.glob("lifecycle.*/on_create.sh")
+    def test_so_are_the_charts_values_and_the_script(self, example, catalog):
+        files = shown(example, catalog)
+        assert example.only("training", CHART)["Values"] == files["chart-values.yaml"]
+        (script,) = example.folder.glob("lifecycle.*/on_create.sh")
         assert script.read_text() == files["lifecycle/on_create.sh"]
 
 
 class TestNodes:
-    def test_one_machine_is_there_for_the_clusters_own_pods_before_anything_runs(self, pod):
-        system = groups(pod)["system"]
+    def test_one_machine_is_there_for_the_clusters_own_pods_before_anything_runs(self, example):
+        system = groups(example)["system"]
         assert (system["InstanceType"], system["InstanceCount"], system["MinInstanceCount"]) == ("ml.m6i.xlarge", 1, 1)
         assert "OnStartDeepHealthChecks" not in system
         assert "CapacityRequirements" not in system
 
-    def test_faulty_ones_are_found_and_replaced_one_by_one(self, pod):
-        made = pod.only("training", CLUSTER)
+    def test_faulty_ones_are_found_and_replaced_one_by_one(self, example):
+        made = example.only("training", CLUSTER)
         assert (made["NodeRecovery"], made["NodeProvisioningMode"]) == ("Automatic", "Continuous")
-        assert groups(pod)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
+        assert groups(example)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
 
-    def test_each_group_stands_in_one_zone_with_a_script(self, pod):
-        for group in groups(pod).values():
+    def test_each_group_stands_in_one_zone_with_a_script(self, example):
+        for group in some(groups(example).values()):
             assert len(group["OverrideVpcConfig"]["Subnets"]) == 1
             assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
             assert group["KubernetesConfig"]["Labels"] == {"slipway/group": group["InstanceGroupName"]}
@@ -104,56 +101,58 @@ class TestNodes:
         assert workers["OnStartDeepHealthChecks"] == ["InstanceStress"], "the other one needs a second instance"
         assert made.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
 
-    def test_garbage_collection_leaves_their_scripts(self, pod):
-        assert garbage(pod) == []
+    def test_garbage_collection_leaves_their_scripts(self, example):
+        assert garbage(example) == []
 
 
 class TestOrder:
     """Control plane, chart, nodes, and then what runs on them: anything else deadlocks or is not monitored."""
 
-    def test_the_chart_is_there_before_any_node(self, pod):
-        chart, nodes = key_of(pod, CHART), key_of(pod, CLUSTER)
-        assert chart in behind(pod, nodes)
-        assert nodes not in behind(pod, chart)
-        assert key_of(pod, "AWS::EKS::Cluster") in behind(pod, chart)
+    def test_the_chart_is_there_before_any_node(self, example):
+        chart, nodes = key_of(example, CHART), key_of(example, CLUSTER)
+        assert chart in behind(example, nodes)
+        assert nodes not in behind(example, chart)
+        assert key_of(example, "AWS::EKS::Cluster") in behind(example, chart)
 
-    def test_the_chart_waits_for_what_its_function_needs(self, pod):
-        before = behind(pod, key_of(pod, CHART))
-        made = pod.template("training")["Resources"]
+    def test_the_chart_waits_for_what_its_function_needs(self, example):
+        before = behind(example, key_of(example, CHART))
+        made = example.template("training")["Resources"]
         kinds = {made[each]["Type"] for each in before}
         assert {"AWS::EKS::AccessEntry", "AWS::Lambda::LayerVersion", "AWS::EC2::SecurityGroupEgress"} <= kinds
 
-    def test_nodes_wait_for_the_addons_of_every_node_and_for_their_rules(self, pod):
-        before = behind(pod, key_of(pod, CLUSTER))
+    def test_nodes_wait_for_the_addons_of_every_node_and_for_their_rules(self, example):
+        before = behind(example, key_of(example, CLUSTER))
         for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent"):
-            assert key_of(pod, "AWS::EKS::Addon", AddonName=name) in before
-        assert set(pod.resources("training", "AWS::EC2::SecurityGroupIngress")) <= before
+            assert key_of(example, "AWS::EKS::Addon", AddonName=name) in before
+        assert set(example.resources("training", "AWS::EC2::SecurityGroupIngress")) <= before
 
-    def test_what_runs_on_nodes_waits_for_them(self, pod):
-        nodes = key_of(pod, CLUSTER)
+    def test_what_runs_on_nodes_waits_for_them(self, example):
+        nodes = key_of(example, CLUSTER)
         for name in ("coredns", eks.CERTIFICATES[0], eks.OPERATOR[0]):
-            key = key_of(pod, "AWS::EKS::Addon", AddonName=name)
-            assert nodes in behind(pod, key)
-            assert key not in behind(pod, nodes)
+            key = key_of(example, "AWS::EKS::Addon", AddonName=name)
+            assert nodes in behind(example, key)
+            assert key not in behind(example, nodes)
 
-    def test_the_operator_waits_for_certificates_and_for_its_role(self, pod):
-        before = behind(pod, key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0]))
-        assert key_of(pod, "AWS::EKS::Addon", AddonName=eks.CERTIFICATES[0]) in before
-        key = key_of(pod, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
+    def test_the_operator_waits_for_certificates_and_for_its_role(self, example):
+        before = behind(example, key_of(example, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0]))
+        assert key_of(example, "AWS::EKS::Addon", AddonName=eks.CERTIFICATES[0]) in before
+        key = key_of(example, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
         assert key in before
-        association = pod.resources("training", "AWS::EKS::PodIdentityAssociation")[key]
+        association = example.resources("training", "AWS::EKS::PodIdentityAssociation")[key]
         assert association["ServiceAccount"] == "hp-training-operator-controller-manager"
-        addon = pod.resources("training", "AWS::EKS::Addon")[key_of(pod, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0])]
+        addon = example.resources("training", "AWS::EKS::Addon")[
+            key_of(example, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0])
+        ]
         assert "PodIdentityAssociations" not in addon, "the add-on refuses it inside"
 
 
 class TestChart:
-    def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, pod):
-        pins, file = chart_pins(), f"slipway-{pod.plan.cluster_name}-training.assets.json"
-        assets = json.loads((pod.folder / file).read_text())["files"]
+    def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, example):
+        pins, file = chart_pins(), f"slipway-{example.plan.cluster_name}-training.assets.json"
+        assets = json.loads((example.folder / file).read_text())["files"]
         paths = {asset["source"]["path"] for asset in assets.values()}
         assert {pins.chart_name, pins.layer_name} <= paths
-        assert not (pod.folder / pins.chart_name).exists()
+        assert not (example.folder / pins.chart_name).exists()
         keys = {
             place["objectKey"]: asset["source"]["path"]
             for asset in assets.values()
@@ -162,18 +161,18 @@ class TestChart:
         assert keys[f"{pins.sha256}.zip"] == pins.chart_name
         assert keys[f"{pins.layer_sha256}.zip"] == pins.layer_name
 
-    def test_the_function_holds_it_to_its_digest_and_fetches_nothing_else(self, pod):
-        made = pod.only("training", CHART)
+    def test_the_function_holds_it_to_its_digest_and_fetches_nothing_else(self, example):
+        made = example.only("training", CHART)
         assert (made["Sha256"], made["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
-        roles = pod.resources("training", "AWS::IAM::Role")
+        roles = example.resources("training", "AWS::IAM::Role")
         (role,) = (each for key, each in roles.items() if key.startswith("Chart"))
         found = {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
         assert set(found) == {"FetchChart", "StandInSubnet", "Log"}
         assert json.dumps(found["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
-    def test_it_stands_in_the_nodes_subnet_where_a_private_api_answers(self, pod):
-        function = functions(pod)["Chart"]
-        network = pod.only("training", CLUSTER)["VpcConfig"]
+    def test_it_stands_in_the_nodes_subnet_where_a_private_api_answers(self, example):
+        function = functions(example)["Chart"]
+        network = example.only("training", CLUSTER)["VpcConfig"]
         assert function["VpcConfig"] == {
             "SecurityGroupIds": network["SecurityGroupIds"],
             "SubnetIds": network["Subnets"],
@@ -196,8 +195,8 @@ class TestChart:
 
 
 class TestRights:
-    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, pod):
-        for role in pod.resources("training", "AWS::IAM::Role").values():
+    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, example):
+        for role in some(example.resources("training", "AWS::IAM::Role").values()):
             for document in role.get("Policies", ()):
                 for statement in document["PolicyDocument"]["Statement"]:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
@@ -206,13 +205,13 @@ class TestRights:
                         known = ("Look", "LookAtNetwork", "LookAtMachines", "Report", "StandInSubnet")
                         assert statement["Sid"] in known
 
-    def test_addresses_of_pods_are_the_clusters_subnets(self, pod):
-        roles = pod.resources("training", "AWS::IAM::Role")
+    def test_addresses_of_pods_are_the_clusters_subnets(self, example):
+        roles = example.resources("training", "AWS::IAM::Role")
         (machine,) = (each for key, each in roles.items() if key.startswith("MachineRole"))
         found = {each["Sid"]: each for each in machine["Policies"][0]["PolicyDocument"]["Statement"]}
         (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
         assert found["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
-        assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(pod, "AWS::EKS::Cluster"), "Arn"]}
+        assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
@@ -243,19 +242,6 @@ class TestRights:
         assert variables(planned)["PREPAID"] == "true"
 
 
-class TestOthersRules:
-    def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [violation for violation in pod.violations if accepted(CLUSTERS, *violation) is None]
-        assert [each for each in found if accepted(HYPERPOD_EKS, *each) is None] == []
-
-    def test_nothing_is_accepted_that_does_not_occur(self, spot, planned):
-        found = {accepted(HYPERPOD_EKS, *violation) for made in (spot, planned) for violation in made.violations}
-        assert found - {None} == set(range(len(HYPERPOD_EKS)))
-
-    def test_cfn_lint_finds_nothing(self, pod):
-        assert complaints(pod.folder, pod.plan.place.region) == []
-
-
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])
 def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
     commands = start_commands("us-west-2", "slipway-x", nodes)
@@ -282,8 +268,3 @@ def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path
         build_app(pinned_plan(request_of(plan), catalog), outdir=tmp_path)
     assert code in {finding.code for finding in refusal.value.findings}
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_golden(golden_stack, spot, part):
-    golden_stack("hyperpod-eks-p5en-spot", part, spot.template(part))

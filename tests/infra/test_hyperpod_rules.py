@@ -1,49 +1,29 @@
-"""The rules of others for HyperPod's stacks, what watches them, and their templates as files to review."""
+"""What watches HyperPod's stacks."""
 
 import json
-import re
 
 import pytest
 
-from tests.infra.accepted import CLUSTERS, HYPERPOD, accepted
-from tests.infra.conftest import HYPERPOD_FILES
-from tests.infra.linting import complaints
-from tests.infra.reading import PARTS, alarms, rules, variables
+from tests.infra.reading import alarms, rules, variables
 
-
-@pytest.fixture(params=sorted(HYPERPOD_FILES))
-def pod(request, synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_FILES[request.param]))
+KIND = "hyperpod-slurm"
 
 
 @pytest.fixture
-def trn2(synthesised, plan_at):
+def trn2(named):
     """On demand, with a budget, limits and the quoted rate of all four nodes."""
-    return synthesised(plan_at(HYPERPOD_FILES["trn2-on-demand"]), usd_per_hour="200")
+    return named("trn2-on-demand", usd_per_hour="200")
 
 
 @pytest.fixture
-def planned(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_FILES["p5-training-plan"]))
-
-
-class TestRules:
-    def test_every_finding_is_accepted_for_a_reason(self, pod):
-        found = [violation for violation in pod.violations if accepted(CLUSTERS, *violation) is None]
-        assert [each for each in found if accepted(HYPERPOD, *each) is None] == []
-        assert {accepted(HYPERPOD, *each) for each in found} == set(range(len(HYPERPOD)))
-        assert len(HYPERPOD) + len(CLUSTERS) <= 12
-
-    def test_cfn_lint_finds_nothing(self, pod):
-        assert complaints(pod.folder, pod.plan.place.region) == []
-
-    def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(self, pod, trn2):
-        text = json.dumps([template["Resources"] for template in pod.templates.values()])
-        assert not re.search(r"(?i)price|usd_per", text)
-        assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
+def planned(named):
+    return named("p5-training-plan")
 
 
 class TestGuard:
+    def test_it_gets_the_rate_of_one_node(self, trn2):
+        assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
+
     def test_it_is_hyperpods_and_told_the_plans_limits(self, trn2):
         function, told = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
         assert function["Handler"] == "hyperpod.handler"
@@ -69,10 +49,10 @@ class TestGuard:
         tags = {tag["Key"]: tag["Value"] for tag in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
         assert tags["slipway:cluster"] == "trn2-pod"
 
-    def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, pod):
-        found = rules(pod)
+    def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, example):
+        found = rules(example)
         assert set(found) == {"Schedule", "NodeHealth", "State"}
-        name = f"slipway-{pod.plan.cluster_name}"
+        name = f"slipway-{example.plan.cluster_name}"
         for rule in ("NodeHealth", "State"):
             assert found[rule]["EventPattern"]["detail"]["ClusterName"] == [name]
             assert [target["Id"] for target in found[rule]["Targets"]] == ["Guard"]
@@ -89,8 +69,3 @@ class TestGuard:
             assert metric in text
         assert "AWS/EC2" not in text
         assert "pcluster" not in text
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_golden(golden_stack, planned, part):
-    golden_stack("hyperpod-p5-plan", part, planned.template(part))

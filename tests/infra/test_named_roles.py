@@ -24,6 +24,7 @@ from launcher.rendering.policies import (
 )
 from launcher.rendering.role_policies import needed_actions, render_role
 from launcher.targets.parallelcluster.render import cluster_yaml
+from tests.checks import some
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
 from tests.infra.pcluster_driver import ask
 from tests.infra.registry import schemas
@@ -143,7 +144,7 @@ def policy(name, account=GIVEN):
 def test_cloudformation_may_give_the_named_roles_to_their_services_and_to_no_other(kind):
     documents = [policy(name) for name in TARGET_POLICIES[TargetKind(kind)]]
     without = [policy(name, FREE) for name in TARGET_POLICIES[TargetKind(kind)]]
-    for use in TARGETS[TargetKind(kind)].roles:
+    for use in some(TARGETS[TargetKind(kind)].roles):
         arn = ROLES[use.key]
         assert allows(documents, "iam:PassRole", arn, PassedToService=use.service)
         assert not allows(without, "iam:PassRole", arn, PassedToService=use.service)
@@ -278,7 +279,7 @@ def test_each_policy_is_one_that_iam_takes(kind):
     asked = request_of(
         request(kind, run={"command": ["x"], "secrets": {"A": f"arn:aws:secretsmanager:us-east-2:{ACCOUNT}:secret:a"}})
     )
-    for role in named_roles(asked, TARGETS[TargetKind(kind)]):
+    for role in some(named_roles(asked, TARGETS[TargetKind(kind)])):
         made = render_role(PERMISSIONS, asked, role, FREE)
         document = json.loads(made.text)
         sids = [each["Sid"] for each in document["Statement"]]

@@ -13,11 +13,9 @@ from launcher.rendering.batch import JobSettings
 from launcher.rendering.bundle import render
 from launcher.rendering.efa_rules import stack_findings
 from launcher.rendering.names import symbolic_names
-from tests.infra.accepted import CLUSTERS, PCS, accepted
-from tests.infra.conftest import PCS_FILES
-from tests.infra.linting import complaints
-from tests.infra.reading import PARTS
+from tests.checks import some
 
+KIND = "pcs"
 GROUP, TEMPLATE, QUEUE = "AWS::PCS::ComputeNodeGroup", "AWS::EC2::LaunchTemplate", "AWS::PCS::Queue"
 WITH_FALLBACK = """
 slipway: 1
@@ -43,24 +41,14 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(params=sorted(PCS_FILES))
-def cluster(request, synthesised, plan_at):
-    return synthesised(plan_at(PCS_FILES[request.param]))
+@pytest.fixture
+def block(named):
+    return named("p5en-capacity-block")
 
 
 @pytest.fixture
-def block(synthesised, plan_at):
-    return synthesised(plan_at(PCS_FILES["p5en-capacity-block"]))
-
-
-@pytest.fixture
-def spot(synthesised, plan_at):
-    return synthesised(plan_at(PCS_FILES["p5-spot"]))
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_golden(golden_stack, block, part):
-    golden_stack("pcs-p5en-block", part, block.template(part))
+def spot(named):
+    return named("p5-spot")
 
 
 def groups(made):
@@ -77,16 +65,6 @@ def groups(made):
 
 def user_data(data):
     return data["UserData"]["Fn::Base64"]
-
-
-class TestRules:
-    def test_every_finding_is_accepted_for_a_reason(self, cluster):
-        found = [violation for violation in cluster.violations if accepted(CLUSTERS, *violation) is None]
-        assert [each for each in found if accepted(PCS, *each) is None] == []
-        assert {accepted(PCS, *each) for each in found} == set(range(len(PCS)))
-
-    def test_cfn_lint_finds_nothing(self, cluster):
-        assert complaints(cluster.folder, cluster.plan.place.region) == []
 
 
 class TestInterfaces:
@@ -112,8 +90,8 @@ class TestInterfaces:
 
 
 class TestMachines:
-    def test_user_data_has_several_parts_and_fits(self, cluster):
-        for _, data in groups(cluster).values():
+    def test_user_data_has_several_parts_and_fits(self, example):
+        for _, data in some(groups(example).values()):
             text = user_data(data)
             parts = message_from_string(text).get_payload()
             assert [part.get_content_type() for part in parts] == ["text/cloud-config"]
@@ -121,34 +99,34 @@ class TestMachines:
             assert any("qr(^slurmd) => 0" in command for command in commands)
             assert len(base64.b64encode(text.encode())) <= 16_384
 
-    def test_they_answer_tokens_alone_and_their_volumes_are_encrypted(self, cluster):
-        for _, data in groups(cluster).values():
+    def test_they_answer_tokens_alone_and_their_volumes_are_encrypted(self, example):
+        for _, data in some(groups(example).values()):
             assert data["MetadataOptions"]["HttpTokens"] == "required"
             (root,) = data["BlockDeviceMappings"]
             assert (root["DeviceName"], root["Ebs"]["Encrypted"]) == ("/dev/sda1", True)
 
-    def test_a_new_version_of_a_template_reaches_them(self, cluster):
-        for group, _ in groups(cluster).values():
+    def test_a_new_version_of_a_template_reaches_them(self, example):
+        for group, _ in some(groups(example).values()):
             assert group["CustomLaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
 
-    def test_their_profile_and_role_have_the_path_that_pcs_takes(self, cluster):
-        profile = cluster.only("training", "AWS::IAM::InstanceProfile")
-        roles = cluster.resources("training", "AWS::IAM::Role")
+    def test_their_profile_and_role_have_the_path_that_pcs_takes(self, example):
+        profile = example.only("training", "AWS::IAM::InstanceProfile")
+        roles = example.resources("training", "AWS::IAM::Role")
         role = roles[profile["Roles"][0]["Ref"]]
         assert profile["Path"] == role["Path"] == pcs.ROLE_PATH
         assert "AWSPCSComputeNodePolicy" in json.dumps(role["ManagedPolicyArns"])
 
-    def test_scripts_are_pinned_by_their_digest(self, cluster):
+    def test_scripts_are_pinned_by_their_digest(self, example):
         files = {
-            hashlib.sha256(path.read_bytes()).hexdigest() for path in cluster.folder.glob("asset.*") if path.is_file()
+            hashlib.sha256(path.read_bytes()).hexdigest() for path in example.folder.glob("asset.*") if path.is_file()
         }
-        for group, _ in groups(cluster).values():
+        for group, _ in some(groups(example).values()):
             for script in group["NodeLifecycleActions"]["Stages"]["NodeBootstrapped"]:
                 assert script["ScriptSource"]["Checksum"] in files
                 assert len(script["Arguments"]) <= 20
 
-    def test_tags_that_change_with_every_plan_are_no_part_of_a_template(self, cluster):
-        for _, data in groups(cluster).values():
+    def test_tags_that_change_with_every_plan_are_no_part_of_a_template(self, example):
+        for _, data in some(groups(example).values()):
             keys = {tag["Key"] for specification in data["TagSpecifications"] for tag in specification["Tags"]}
             assert {"slipway:cluster", "slipway:machine"} <= keys
             assert not {"slipway:plan", "slipway:digest"} & keys
@@ -181,8 +159,8 @@ class TestCapacity:
 
 
 class TestCluster:
-    def test_its_settings_are_ones_that_pcs_takes(self, cluster):
-        made = cluster.only("training", "AWS::PCS::Cluster")
+    def test_its_settings_are_ones_that_pcs_takes(self, example):
+        made = example.only("training", "AWS::PCS::Cluster")
         slurm = made["SlurmConfiguration"]
         found = {setting["ParameterName"]: setting["ParameterValue"] for setting in slurm["SlurmCustomSettings"]}
         assert found == dict(pcs.SETTINGS)
@@ -190,9 +168,9 @@ class TestCluster:
         assert (made["Size"], made["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
         assert len(made["Networking"]["SubnetIds"]) == 1
 
-    def test_the_login_node_is_in_no_queue(self, cluster):
-        named = {each["Name"]: key for key, each in cluster.resources("training", GROUP).items()}
-        queues = cluster.resources("training", QUEUE).values()
+    def test_the_login_node_is_in_no_queue(self, example):
+        named = {each["Name"]: key for key, each in example.resources("training", GROUP).items()}
+        queues = example.resources("training", QUEUE).values()
         held = [
             one["ComputeNodeGroupId"]["Fn::GetAtt"][0]
             for queue in queues
@@ -201,33 +179,33 @@ class TestCluster:
         assert named["login"] not in held
         assert sorted(held) == sorted(key for name, key in named.items() if name != "login")
 
-    def test_the_image_is_an_input_unless_the_plan_names_one(self, cluster, synthesised):
-        assert {json.dumps(group["AmiId"]) for group, _ in groups(cluster).values()} == {'{"Ref": "ImageId"}'}
+    def test_the_image_is_an_input_unless_the_plan_names_one(self, example, synthesised):
+        assert {json.dumps(group["AmiId"]) for group, _ in groups(example).values()} == {'{"Ref": "ImageId"}'}
         own = synthesised(WITH_FALLBACK)
         assert {group["AmiId"] for group, _ in groups(own).values()} == {"ami-0123456789abcdef0"}
         assert "ImageId" not in own.template("training").get("Parameters", {})
 
-    def test_logs_go_where_cloudwatch_lets_the_service_write(self, cluster):
+    def test_logs_go_where_cloudwatch_lets_the_service_write(self, example):
         names = [
             resource.get("LogGroupName", "")
-            for resource in cluster.resources("training", "AWS::Logs::LogGroup").values()
+            for resource in example.resources("training", "AWS::Logs::LogGroup").values()
         ]
         vended = [name for name in names if name]
-        assert len(vended) == len(cluster.resources("training", "AWS::Logs::Delivery")) == 3
+        assert len(vended) == len(example.resources("training", "AWS::Logs::Delivery")) == 3
         assert all(each.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for each in vended)
 
     def test_each_fallback_type_has_a_queue(self, synthesised):
         queues = synthesised(WITH_FALLBACK).resources("training", QUEUE).values()
         assert {queue["Name"] for queue in queues} == {"p6-b200-48xlarge", "g5-xlarge"}
 
-    def test_what_is_shown_is_deployed(self, cluster, catalog):
-        plan = cluster.plan
+    def test_what_is_shown_is_deployed(self, example, catalog):
+        plan = example.plan
         job = JobSettings(run="r", checkpoint_interval_s=600.0)
         files = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
         shown = yaml.safe_load(files.file("cluster.yaml").text)
-        assert shown["Cluster"]["Size"] == cluster.only("training", "AWS::PCS::Cluster")["Size"]
+        assert shown["Cluster"]["Size"] == example.only("training", "AWS::PCS::Cluster")["Size"]
         for node_group in shown["ComputeNodeGroups"]:
-            group, data = groups(cluster)[node_group["Name"]]
+            group, data = groups(example)[node_group["Name"]]
             assert group["ScalingConfiguration"] == node_group["ScalingConfiguration"]
             assert group["PurchaseOption"] == node_group["PurchaseOption"]
             assert group["InstanceConfigs"] == [{"InstanceType": node_group["InstanceType"]}]

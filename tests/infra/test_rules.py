@@ -5,33 +5,47 @@ import re
 
 import pytest
 
-from tests.infra.accepted import CLUSTERS, accepted
-from tests.infra.conftest import (
-    EKS_FILES,
-    HYPERPOD_EKS_FILES,
-    HYPERPOD_FILES,
-    PCS_FILES,
-    PLAN_FILES,
-    TRAINING_JOB_FILES,
-)
+from tests.checks import some
+from tests.infra.accepted import CLUSTERS, EKS, HYPERPOD, HYPERPOD_EKS, PCS, TRAINING_JOBS, accepted
+from tests.infra.conftest import FILES
 from tests.infra.linting import complaints
 from tests.infra.serving.conftest import FILES as ENDPOINTS
 from tests.infra.template_policies import policy_complaints
 from tests.plans import ROOT
 
+OWN = {
+    "parallelcluster": (),
+    "eks": EKS,
+    "hyperpod-slurm": HYPERPOD,
+    "hyperpod-eks": HYPERPOD_EKS,
+    "pcs": PCS,
+    "sagemaker-training": TRAINING_JOBS,
+}
+"""What is accepted on one target alone."""
 
-def test_every_finding_is_accepted_for_a_reason(assembly):
-    assert [violation for violation in assembly.violations if accepted(CLUSTERS, *violation) is None] == []
+
+def test_every_finding_is_accepted_for_a_reason(example_of_kind):
+    kind, made = example_of_kind
+    rules = (*CLUSTERS, *OWN[kind])
+    assert [violation for violation in made.violations if accepted(rules, *violation) is None] == []
 
 
-def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_names):
-    used = {accepted(CLUSTERS, *violation) for name in plan_names for violation in synthesised(name).violations}
-    assert used == set(range(len(CLUSTERS)))
-    assert len(CLUSTERS) <= 12
+@pytest.mark.parametrize("kind", FILES)
+def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_at, kind):
+    violations = [violation for path in FILES[kind].values() for violation in synthesised(plan_at(path)).violations]
+    own = [violation for violation in violations if accepted(CLUSTERS, *violation) is None]
+    assert {accepted(OWN[kind], *violation) for violation in own} == set(range(len(OWN[kind])))
+    if kind == "parallelcluster":
+        assert {accepted(CLUSTERS, *violation) for violation in violations} == set(range(len(CLUSTERS)))
 
 
-def test_cfn_lint_finds_no_error(assembly):
-    assert complaints(assembly.folder, assembly.plan.place.region) == []
+def test_few_findings_are_accepted():
+    assert len(CLUSTERS) + len(HYPERPOD) <= 12
+
+
+def test_cfn_lint_finds_no_error(example_of_kind):
+    _, made = example_of_kind
+    assert complaints(made.folder, made.plan.place.region) == []
 
 
 def test_cfn_lint_finds_what_is_wrong(tmp_path):
@@ -99,23 +113,24 @@ WITHOUT_STACKS = {
 
 def test_every_example_is_held_to_them_or_has_no_stack():
     folder = ROOT / "examples"
-    held = {*PLAN_FILES.values(), *EKS_FILES.values(), *HYPERPOD_FILES.values(), *HYPERPOD_EKS_FILES.values()}
-    held |= {*FURTHER.values(), *ENDPOINTS.values(), *TRAINING_JOB_FILES.values(), *PCS_FILES.values()}
-    for path in folder.rglob("*.yaml"):
+    held = {path for files in (*FILES.values(), FURTHER, ENDPOINTS) for path in files.values()}
+    for path in some(folder.rglob("*.yaml")):
         reasons = [stack for stack in WITHOUT_STACKS if str(path.relative_to(folder)).startswith(stack)]
         assert path in held or reasons, path
 
 
-def test_templates_stay_far_from_the_limits(assembly):
-    for path in assembly.folder.glob("*.template.json"):
+def test_templates_stay_far_from_the_limits(example_of_kind):
+    for path in some(example_of_kind[1].folder.glob("*.template.json")):
         assert path.stat().st_size < 1_000_000
         assert len(json.loads(path.read_text())["Resources"]) < 500
 
 
-def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(assembly, synthesised):
+def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(example_of_kind):
     """The plan's own budget is not a price."""
-    text = json.dumps([template["Resources"] for template in assembly.templates.values()])
+    text = json.dumps([template["Resources"] for template in example_of_kind[1].templates.values()])
     assert not re.search(r"(?i)price|usd_per", text)
+
+
+def test_the_rate_that_was_passed_stands_in_the_templates(synthesised):
     rated = synthesised("p5-spot", usd_per_hour="98.32")
-    amounts = set(re.findall(r"98\.32\d*", json.dumps(rated.templates)))
-    assert amounts == {"98.320000"}
+    assert set(re.findall(r"98\.32\d*", json.dumps(rated.templates))) == {"98.320000"}

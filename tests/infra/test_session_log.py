@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.checks import some
 from tests.infra.registry import schemas
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/00000000-0000-0000-0000-000000000000"
@@ -113,7 +114,7 @@ def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
 
 def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
     made = synthesised(on_eks(key="null", logged="false"))
-    for template in made.resources("training", "AWS::EC2::LaunchTemplate").values():
+    for template in some(made.resources("training", "AWS::EC2::LaunchTemplate").values()):
         data = template["LaunchTemplateData"]
         lists = [interface["Groups"] for interface in data.get("NetworkInterfaces", ())] or [data["SecurityGroupIds"]]
         assert {len(each) for each in lists} == {3}

@@ -7,26 +7,27 @@ import yaml
 
 from launcher.model import eks
 from launcher.targets.hyperpod_eks.rules import GOVERNANCE_REGIONS
-from tests.infra.conftest import HYPERPOD_EKS_FILES
+from tests.checks import some
 from tests.infra.reading import behind, key_of, shown
 from tests.infra.registry import regions, types_in
 
+KIND = "hyperpod-eks"
 CLUSTER = "AWS::SageMaker::Cluster"
 
 
 @pytest.fixture
-def governed(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5-queue"]))
+def governed(named):
+    return named("p5-queue")
 
 
 @pytest.fixture
-def spot(synthesised, plan_at):
-    return synthesised(plan_at(HYPERPOD_EKS_FILES["p5en-spot"]), usd_per_hour="151.91")
+def spot(named):
+    return named("p5en-spot", usd_per_hour="151.91")
 
 
 def test_so_is_task_governance(governed, catalog):
     told = yaml.safe_load(shown(governed, catalog)["governance.yaml"])
-    for kind, request in told.items():
+    for kind, request in some(told.items()):
         made = governed.only("training", f"AWS::SageMaker::{kind}")
         own = key_of(governed, CLUSTER)
         assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}

@@ -7,6 +7,7 @@ import yaml
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
 from launcher.targets.parallelcluster.render import cluster_yaml
+from tests.checks import some
 from tests.infra.reading import garbage, with_words
 
 
@@ -55,7 +56,7 @@ class TestSecurityGroup:
         assert set(rules) <= set(cluster["DependsOn"])
 
     def test_nobody_is_let_in_from_outside(self, assembly):
-        for template in assembly.templates.values():
+        for template in some(assembly.templates.values()):
             for resource in template["Resources"].values():
                 if resource["Type"] in ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
                     ranges = json.dumps(resource).replace("10.0.0.0/16", "")
@@ -112,7 +113,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         assert found["MarkSuperseded"]["Resource"] == found["KeepCheckpoints"]["Resource"]
 
     def test_nodes_delete_no_checkpoint(self, assembly):
-        for sid, statement in node_statements(assembly).items():
+        for sid, statement in some(node_statements(assembly).items()):
             if "s3:DeleteObject" in statement["Action"]:
                 assert sid == "UnlockCompileCache"
                 assert statement["Resource"]["Fn::Join"][1][-1] == "/jobs/.compile-cache/*"
@@ -137,7 +138,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         assert all({"Ref": policy} in attached for policy in own)
 
     def test_no_action_is_a_wildcard(self, assembly):
-        for template in assembly.templates.values():
+        for template in some(assembly.templates.values()):
             for resource in template["Resources"].values():
                 properties = resource.get("Properties", {})
                 documents = [
@@ -218,9 +219,9 @@ class TestAccount:
         assert any("CustomLambdaRole" in parameter for parameter in parameters)
 
     def test_the_qualifier_names_the_bootstrap(self, synthesised, p5):
-        for stack in synthesised("p5en-capacity-block").manifest.values():
+        for stack in some(synthesised("p5en-capacity-block").manifest.values()):
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/mlteam/version"
-        for stack in p5.manifest.values():
+        for stack in some(p5.manifest.values()):
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/hnb659fds/version"
 
     def test_linking_data_gives_the_provider_what_that_takes(self, synthesised):
@@ -251,7 +252,7 @@ class TestOutputs:
     def test_every_stack_carries_its_cluster_and_the_training_stack_its_plan(self, assembly):
         cluster = {"slipway:cluster": assembly.plan.cluster_name}
         whole = cluster | {"slipway:plan": assembly.plan.name, "slipway:digest": assembly.plan.digest}
-        for name, stack in assembly.manifest.items():
+        for name, stack in some(assembly.manifest.items()):
             if not name.endswith("-shared-network"):
                 assert stack["properties"]["tags"] == (whole if name.endswith("-training") else cluster)
 

@@ -9,14 +9,13 @@ import pytest
 from moto import mock_aws
 
 from launcher.model.enums import TargetKind
-from tests.infra.accepted import CLUSTERS, TRAINING_JOBS, accepted
-from tests.infra.conftest import TRAINING_JOB_FILES
+from tests.checks import some
 from tests.infra.deployer import FREE, allowed_types, refused, types
 from tests.infra.guard_modules import guard_module
 from tests.infra.iam_names import made
-from tests.infra.linting import complaints
 from tests.infra.reading import variables
 
+KIND = "sagemaker-training"
 IN_VPC = """
 slipway: 1
 name: small
@@ -26,38 +25,20 @@ purchase: {option: on-demand}
 """
 
 
-@pytest.fixture(params=sorted(TRAINING_JOB_FILES))
-def jobs(request, synthesised, plan_at):
-    return synthesised(plan_at(TRAINING_JOB_FILES[request.param]))
-
-
 @pytest.fixture
 def in_vpc(synthesised):
     return synthesised(IN_VPC)
 
 
-def test_the_rules_of_others_are_kept(jobs):
-    found = [violation for violation in jobs.violations if accepted(CLUSTERS, *violation) is None]
-    assert [each for each in found if accepted(TRAINING_JOBS, *each) is None] == []
-    assert complaints(jobs.folder, jobs.plan.place.region) == []
+def test_a_deployment_in_a_network_may_make_all_of_it(in_vpc):
+    assert refused(TargetKind.SAGEMAKER_TRAINING, made(in_vpc), FREE) == []
+    assert types(in_vpc) <= allowed_types(TargetKind.SAGEMAKER_TRAINING)
 
 
-def test_golden(golden_stack, synthesised, plan_at):
-    made = synthesised(plan_at(TRAINING_JOB_FILES["p5-spot"]))
-    for part in ("checkpoints", "training"):
-        golden_stack("sagemaker-p5-spot", part, made.template(part))
-
-
-def test_a_deployment_may_make_all_of_it(jobs, in_vpc):
-    for each in (jobs, in_vpc):
-        assert refused(TargetKind.SAGEMAKER_TRAINING, made(each), FREE) == []
-        assert types(each) <= allowed_types(TargetKind.SAGEMAKER_TRAINING)
-
-
-def test_there_is_no_machine_and_no_network(jobs):
-    assert not {type_ for type_ in types(jobs) if type_.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
-    assert set(jobs.templates) == {
-        f"slipway-{jobs.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
+def test_there_is_no_machine_and_no_network(example):
+    assert not {type_ for type_ in types(example) if type_.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
+    assert set(example.templates) == {
+        f"slipway-{example.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
     }
 
 
@@ -70,23 +51,23 @@ def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
     assert outputs["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
 
 
-def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(jobs):
-    roles = jobs.resources("training", "AWS::IAM::Role")
+def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(example):
+    roles = example.resources("training", "AWS::IAM::Role")
     (role,) = [each for key, each in roles.items() if key.startswith("MachineRole")]
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
-    policy = jobs.only("training", "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
+    policy = example.only("training", "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
     deletes = [each["Resource"] for each in policy if "s3:DeleteObject" in json.dumps(each["Action"])]
     assert all("/.runs/*" in json.dumps(each) or "/.compile-cache/*" in json.dumps(each) for each in deletes)
     assert deletes
 
 
-def test_a_job_that_fails_is_announced_by_its_tag(jobs):
-    rules = jobs.resources("training", "AWS::Events::Rule").values()
+def test_a_job_that_fails_is_announced_by_its_tag(example):
+    rules = example.resources("training", "AWS::Events::Rule").values()
     (pattern,) = [rule["EventPattern"] for rule in rules if "EventPattern" in rule]
-    assert pattern["detail"] == {"TrainingJobStatus": ["Failed"], "Tags": {"slipway:cluster": [jobs.plan.name]}}
-    assert variables(jobs)["TRAINING_JOBS"] == f"slipway-{jobs.plan.name}"
+    assert pattern["detail"] == {"TrainingJobStatus": ["Failed"], "Tags": {"slipway:cluster": [example.plan.name]}}
+    assert variables(example)["TRAINING_JOBS"] == f"slipway-{example.plan.name}"
 
 
 class SageMaker:
@@ -138,9 +119,9 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
 
 @pytest.mark.parametrize("days_later, before, after", [(0, None, 30), (29, None, 30), (31, None, None), (0, 400, 400)])
 def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
-    monkeypatch, jobs, days_later, before, after
+    monkeypatch, example, days_later, before, after
 ):
-    told = {name: variables(jobs)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
+    told = {name: variables(example)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
     assert told == {"LOG_GROUP": "/aws/sagemaker/TrainingJobs", "LOG_RETENTION_DAYS": "30"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -161,8 +142,8 @@ def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
     assert found == {group: after, f"{group}-of-others": None}
 
 
-def test_the_guard_may_set_the_retention_of_that_group_alone(jobs):
-    (role,) = [each for key, each in jobs.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
+def test_the_guard_may_set_the_retention_of_that_group_alone(example):
+    (role,) = [each for key, each in example.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
     statements = role["Policies"][0]["PolicyDocument"]["Statement"]
     (keep,) = [statement for statement in statements if statement["Action"] == "logs:PutRetentionPolicy"]
-    assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(each) for each in keep["Resource"])
+    assert all("log-group:/aws/sagemaker/TrainingJobs" in json.dumps(each) for each in some(keep["Resource"]))

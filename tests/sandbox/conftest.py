@@ -14,6 +14,7 @@ from moto.server import ThreadedMotoServer
 
 from launcher.sandbox.aws import buckets
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from tests.plans import EXAMPLES
 from tests.sandbox.example_plans import TRAINER_WORDS
@@ -95,6 +96,13 @@ def local_slurm(nodes):
     yield made
     made.stop()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def sandbox(request):
+    """A sandbox in the test module's REGION, us-east-2 where it has none, with the local scheduler and no cluster."""
+    with Sandbox(region=getattr(request.module, "REGION", "us-east-2"), scheduler="local") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

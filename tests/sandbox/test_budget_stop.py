@@ -14,7 +14,6 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
 from launcher.records.documents import parse_report
 from launcher.records.run_folder import RunFolder
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
@@ -78,18 +77,12 @@ TARGETS = {
 }
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(region="us-east-2", scheduler="local") as running:
-        yield running
-
-
-def launch(root, box, kind, usd):
+def launch(root, sandbox, kind, usd):
     """One launch; what it told, and its error."""
     target, billed, more = TARGETS[kind]
     python = "python3" if kind.endswith("eks") else json.dumps(sys.executable)
     name = f"stop-{kind}"
-    people = queue(box)["QueueArn"]
+    people = queue(sandbox)["QueueArn"]
     text = PLAN.format(name=name, target=target, billed=billed, usd=usd, more=more, python=python, people=people)
     (root / "plan.yaml").write_text(text)
     (root / "work").mkdir(exist_ok=True)
@@ -98,38 +91,38 @@ def launch(root, box, kind, usd):
     rank, quoted = pick(priced, None)
     told = []
     options = LaunchOptions(
-        root=root, sandbox=True, tell=told.append, progress=lambda _: None, scheduler="local", box=box
+        root=root, sandbox=True, tell=told.append, progress=lambda _: None, scheduler="local", box=sandbox
     )
     with pytest.raises(DeploymentFailedError) as caught:
         launch_quote(priced, rank, quoted, options)
     return name, told, caught.value
 
 
-def session_of(box):
-    return Session(environment=box.process_environment({}), region="us-east-2")
+def session_of(sandbox):
+    return Session(environment=sandbox.process_environment({}), region="us-east-2")
 
 
-def queue(box):
+def queue(sandbox):
     """Where people hear what is announced; it is there when its cluster is made."""
-    sqs = session_of(box).client("sqs")
+    sqs = session_of(sandbox).client("sqs")
     url = sqs.create_queue(QueueName="people")["QueueUrl"]
     return {**sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"], "url": url}
 
 
-def told_people(box):
+def told_people(sandbox):
     """What was announced since the last call: subjects with their words."""
-    sqs, found = session_of(box).client("sqs"), {}
-    while got := sqs.receive_message(QueueUrl=queue(box)["url"], MaxNumberOfMessages=10).get("Messages"):
+    sqs, found = session_of(sandbox).client("sqs"), {}
+    while got := sqs.receive_message(QueueUrl=queue(sandbox)["url"], MaxNumberOfMessages=10).get("Messages"):
         for each in got:
             body = json.loads(each["Body"])
             found.setdefault(body["Subject"], []).append(body["Message"])
-            sqs.delete_message(QueueUrl=queue(box)["url"], ReceiptHandle=each["ReceiptHandle"])
+            sqs.delete_message(QueueUrl=queue(sandbox)["url"], ReceiptHandle=each["ReceiptHandle"])
     return found
 
 
-def dollars(box, cluster):
+def dollars(sandbox, cluster):
     """What the guard has counted, in dollars: the clock of the meter."""
-    session = session_of(box)
+    session = session_of(sandbox)
     now = datetime.now(UTC)
     answer = session.client("cloudwatch").get_metric_statistics(
         Namespace="Slipway",
@@ -146,8 +139,8 @@ def dollars(box, cluster):
 @pytest.mark.parametrize(
     "kind", ["parallelcluster", *(pytest.param(target, marks=pytest.mark.slow) for target in list(TARGETS)[1:])]
 )
-def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, box, kind):
-    name, told, ended = launch(tmp_path, box, kind, 60)
+def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, sandbox, kind):
+    name, told, ended = launch(tmp_path, sandbox, kind, 60)
     assert ended.exit_code == 6
     assert "stopped at the budget: $" in ended.message
     assert " of $60, checkpoint of step " in ended.message
@@ -161,18 +154,18 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     saved = report.stopped.checkpoint_step
     assert saved == attempt.last_step > 0
     assert any("stopped at the budget" in line for line in report_page.page(report, 100))
-    assert 0 < dollars(box, name) < 60
+    assert 0 < dollars(sandbox, name) < 60
     # Nodes have no right to publish: their guard has told what one could not store.
-    (dropped,) = told_people(box)[f"slipway {name}: checkpoint dropped"]
+    (dropped,) = told_people(sandbox)[f"slipway {name}: checkpoint dropped"]
     assert f"job {name}, attempt 1, step 1: step-1 holds 'pipe', a FIFO" in dropped
-    assert box.nodes(f"slipway-{name}") == () or all(
-        node.partition == "system" for node in box.nodes(f"slipway-{name}")
+    assert sandbox.nodes(f"slipway-{name}") == () or all(
+        node.partition == "system" for node in sandbox.nodes(f"slipway-{name}")
     )
 
     # A higher sum goes on counting, and on training.
-    _, told, ended = launch(tmp_path, box, kind, 120)
+    _, told, ended = launch(tmp_path, sandbox, kind, 120)
     again = parse_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))
     assert again.attempts[0].resumed_from_step == saved
     assert again.stopped.checkpoint_step > saved
-    assert 60 - 20 < dollars(box, name) < 120
+    assert 60 - 20 < dollars(sandbox, name) < 120
     assert Decimal(again.stopped.reason.split()[0].strip("$")) > 60

@@ -9,7 +9,6 @@ import pytest
 
 from launcher.cdk import toolchain
 from launcher.sandbox.environment import ACCOUNT
-from launcher.sandbox.sandbox import Sandbox
 from tests.sandbox import clients
 
 REGION = "us-east-2"
@@ -62,12 +61,6 @@ cluster = cdk.CustomResource(train, "Cluster", resource_type="Custom::PclusterCl
 cdk.CfnOutput(train, "Head", value=cluster.get_att_string("headNode.instanceId"))
 app.synth()
 """
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(region=REGION, scheduler="local") as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from launcher.aws.endpoints import bearer_token
 from launcher.aws.session import Session
 from launcher.sandbox.endpoint.model_server import Behaviour
-from launcher.sandbox.sandbox import Sandbox
 
 REGION = "us-east-1"
 NAME = "small"
@@ -68,14 +67,8 @@ TEMPLATE = {
 
 
 @pytest.fixture(scope="module")
-def box():
-    with Sandbox(region=REGION, scheduler="local") as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="module")
-def session(box):
-    return Session(environment=box.process_environment({}), region=REGION)
+def session(sandbox):
+    return Session(environment=sandbox.process_environment({}), region=REGION)
 
 
 @pytest.fixture
@@ -186,22 +179,22 @@ def test_an_alarm_takes_an_update_back_and_nobody_is_told(stack, session):
     assert state == "InService"
 
 
-def test_a_container_that_does_not_start_brings_the_stack_back(stack, session, box):
+def test_a_container_that_does_not_start_brings_the_stack_back(stack, session, sandbox):
     stack(TEMPLATE)
     before = made(session)
-    box.behave(Behaviour(starts=False))
+    sandbox.behave(Behaviour(starts=False))
     try:
         status, why = stack(with_image(2), update=True)
     finally:
-        box.behave(Behaviour())
+        sandbox.behave(Behaviour())
     assert status == "UPDATE_ROLLBACK_COMPLETE"
     assert any("did not pass the ping health check" in each for each in why)
     assert made(session) == before
 
 
-def ask(box, path, body, token):
+def ask(sandbox, path, body, token):
     """One request with a token; status and answer."""
-    connection = HTTPConnection(urlsplit(box.endpoint).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(sandbox.endpoint).netloc, timeout=20)
     try:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body), headers)
@@ -211,24 +204,24 @@ def ask(box, path, body, token):
         connection.close()
 
 
-def test_who_may_ask_what(stack, session, box):
+def test_who_may_ask_what(stack, session, sandbox):
     stack(TEMPLATE)
     path, token = f"/endpoints/{NAME}/openai/v1/chat/completions", bearer_token(session, 60)
     hello = {"model": "", "messages": [{"role": "user", "content": "one two three"}], "max_tokens": 5}
-    status, text = ask(box, path, hello, token)
+    status, text = ask(sandbox, path, hello, token)
     assert status == 200
     assert json.loads(text)["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
-    assert ask(box, path, {**hello, "model": "little"}, token)[0] == 200
-    assert ask(box, path, {**hello, "model": "large"}, token)[0] == 404
-    status, text = ask(box, path, {**hello, "max_tokens": 98}, token)
+    assert ask(sandbox, path, {**hello, "model": "little"}, token)[0] == 200
+    assert ask(sandbox, path, {**hello, "model": "large"}, token)[0] == 404
+    status, text = ask(sandbox, path, {**hello, "max_tokens": 98}, token)
     assert (status, "maximum context length is 100" in text) == (400, True)
-    assert ask(box, path.replace(NAME, "nobody"), hello, token)[0] == 400
-    assert ask(box, path, hello, "sagemaker-api-key-bm8=")[0] == 403
+    assert ask(sandbox, path.replace(NAME, "nobody"), hello, token)[0] == 400
+    assert ask(sandbox, path, hello, "sagemaker-api-key-bm8=")[0] == 403
     elsewhere = bearer_token(Session(environment=session.environment, region="eu-west-1"), 60)
-    assert ask(box, path, hello, elsewhere)[0] == 400
+    assert ask(sandbox, path, hello, elsewhere)[0] == 400
     short = bearer_token(session, 1)
     time.sleep(2.1)
-    status, text = ask(box, path, hello, short)
+    status, text = ask(sandbox, path, hello, short)
     assert (status, "has expired" in text) == (403, True)
 
 

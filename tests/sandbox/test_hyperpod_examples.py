@@ -8,7 +8,6 @@ import pytest
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox.cluster.training_plan import TrainingPlan
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -27,12 +26,6 @@ NAMES = {"p5en-lustre": "p5en-pod", "trn2-on-demand": "trn2-pod", "p5-training-p
 pytestmark = pytest.mark.xdist_group("hyperpod")
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(region=REGION, scheduler="local") as started:
-        yield started
-
-
 def test_there_are_no_others():
     assert {path.stem for path in (EXAMPLES / "hyperpod").glob("*.yaml")} == set(NAMES)
 
@@ -46,18 +39,18 @@ def test_there_are_no_others():
         pytest.param("p5-training-plan", marks=pytest.mark.slow),
     ],
 )
-def test_it_deploys_is_read_back_and_goes_away(name, box, tmp_path):
-    before = remains(box)
-    world = World(example(name, tmp_path), box, tmp_path)
+def test_it_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
+    before = remains(sandbox)
+    world = World(example(name, tmp_path), sandbox, tmp_path)
     assert_read_back(world)
     if name == "p5en-lustre":
         assert_what_is_changed_is_found(world)
 
-    document = down(world.path, box, tmp_path)
+    document = down(world.path, sandbox, tmp_path)
 
     assert {instance["instance_type"]: instance["count"] for instance in document["instances"]} == MACHINES[name]
     assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
-    found = remains(box)
+    found = remains(sandbox)
     assert set(found.pop("stacks")) - set(before["stacks"]) == {f"slipway-{NAMES[name]}-checkpoints"}
     assert set(map(len, found.values())) == {0}, found
 
@@ -76,12 +69,12 @@ def assert_what_is_changed_is_found(world):
 
 
 @pytest.fixture(scope="module")
-def plan_in(box, tmp_path_factory):
+def plan_in(sandbox, tmp_path_factory):
     """A plan whose training plan AWS knows as a test says, and the session that asks there."""
     now = datetime.now(UTC)
     path = example("p5-training-plan", tmp_path_factory.mktemp("bought"))
     _, quote = pick(price(path, now, PriceOptions(any_age=True)), None)
-    session = Session(environment=box.process_environment({}), region=REGION)
+    session = Session(environment=sandbox.process_environment({}), region=REGION)
 
     def made(name, **changes):
         arn = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
@@ -89,7 +82,7 @@ def plan_in(box, tmp_path_factory):
         ahead = {"starts_at": now + timedelta(days=2), "ends_at": now + timedelta(days=9)}
         window = ahead | changes.pop("said", {})
         if changes.pop("bought", True):
-            box.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
+            sandbox.make_stand_ins(training_plans=[TrainingPlan(**{**known, **window, **changes})])
         request = quote.plan.request
         held = replace(request.purchase.training_plan, arn=arn, **window)
         named = replace(request.purchase, training_plan=held)

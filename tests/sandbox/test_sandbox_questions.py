@@ -15,13 +15,6 @@ from launcher.sandbox.slurm import daemons
 REGION = "us-east-1"
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    """One without a cluster."""
-    with Sandbox(region=REGION, scheduler="local") as started:
-        yield started
-
-
 class TestQuestions:
     def test_a_cluster_that_is_not_there(self, sandbox):
         with pytest.raises(ImpossibleError, match="no cluster 'demo' in this sandbox, there are: none"):

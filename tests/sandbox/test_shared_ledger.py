@@ -15,7 +15,6 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.ledger import Ledger, LedgerEntry
 from launcher.records.ledger_document import entry_document
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.history.ledger_shared import ENTRIES, send, shared_ledger
 
 NOW = datetime.now(UTC)
@@ -65,12 +64,6 @@ def entry(**changes) -> LedgerEntry:
         tags={},
     )
     return made._replace(**changes)
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(region="us-east-1", scheduler="local") as started:
-        yield started
 
 
 @pytest.fixture

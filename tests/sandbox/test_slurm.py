@@ -17,6 +17,7 @@ from launcher.sandbox import processes
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError, client_environment
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
+from tests.checks import some
 from tests.sandbox.slurm_cluster import GROUP, SPEC
 from tests.sandbox.slurm_jobs import SlurmJobs
 from tests.waiting import until
@@ -117,7 +118,7 @@ class TestCluster:
         found = running.run("scontrol", "show", "config")
         own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
 
-        for line in found.splitlines():
+        for line in some(found.splitlines()):
             name, _, value = line.partition("=")
             if name.strip() in own:
                 assert value.strip().startswith(str(folder))

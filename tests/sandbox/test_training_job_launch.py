@@ -14,7 +14,6 @@ from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.submission import FILE
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
@@ -134,9 +133,9 @@ def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tm
 class Heard(list):
     """What a launch says; at a message it acts on the sandbox, with the request that the launch has written."""
 
-    def __init__(self, box, folder, beginning, act):
+    def __init__(self, sandbox, folder, beginning, act):
         super().__init__()
-        self.session = Session(environment=box.process_environment(os.environ), region="us-east-2")
+        self.session = Session(environment=sandbox.process_environment(os.environ), region="us-east-2")
         self.folder, self.beginning, self.act = folder, beginning, act
 
     def append(self, words):
@@ -146,129 +145,123 @@ class Heard(list):
             self.act(self.session, json.loads(path.read_text()))
 
 
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(region="us-east-2", scheduler="local") as started:
-        yield started
-
-
 @pytest.mark.slow
 class TestEndings:
     """What else a job comes to, in one sandbox that stays for all of them."""
 
     @pytest.mark.torch
-    def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, box):
+    def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
         words = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
         text = plan(words, type_="g5.xlarge", option="on-demand", mode=", mode: none")
-        run, report = launched(tmp_path, text, GLOO, told=[], box=box)
+        run, report = launched(tmp_path, text, GLOO, told=[], box=sandbox)
         assert report.status is RunStatus.SUCCEEDED
         log = (run.logs / "attempt-1.log").read_text()
         assert "rank 0 of 2 sums to 3\n" in log
         assert "rank 1 of 2 sums to 3\n" in log
 
-    def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, box):
+    def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, sandbox):
         told = []
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", told=told, box=box)
+            launched(tmp_path, small(["python3", "train.py"]), "raise SystemExit(3)", told=told, box=sandbox)
         assert refused.value.exit_code == 6
         (said,) = [each for each in told if "failed: AlgorithmError" in each]
         assert "exit code 3" in said
 
-    def test_a_quota_is_refused_with_its_name(self, tmp_path, box):
-        box.limit_training(quotas={"ml.p5.48xlarge": 1})
+    def test_a_quota_is_refused_with_its_name(self, tmp_path, sandbox):
+        sandbox.limit_training(quotas={"ml.p5.48xlarge": 1})
         try:
             with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
-                launched(tmp_path, plan(["true"]), "", told=[], box=box)
+                launched(tmp_path, plan(["true"]), "", told=[], box=sandbox)
         finally:
-            box.limit_training()
+            sandbox.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
 
-    def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, box):
-        box.limit_training(lacking=("spot", "on-demand"))
+    def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, sandbox):
+        sandbox.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
-                launched(tmp_path, plan(["true"], wait=0.05), "", told=[], box=box, give_up=lambda: True)
+                launched(tmp_path, plan(["true"], wait=0.05), "", told=[], box=sandbox, give_up=lambda: True)
         finally:
-            box.limit_training()
+            sandbox.limit_training()
         assert refused.value.exit_code == 6
 
-    def test_the_job_goes_on_demand_where_managed_spot_has_no_capacity(self, tmp_path, box):
+    def test_the_job_goes_on_demand_where_managed_spot_has_no_capacity(self, tmp_path, sandbox):
         told = []
         text = plan(["python3", "train.py", "20"], type_="g5.xlarge", nodes=1, option="[spot, on-demand]", wait=0.05)
         path = written(tmp_path, text, TRAINER)
-        options = launching(tmp_path, told, box=box)
+        options = launching(tmp_path, told, box=sandbox)
         fallback = Fallback(
             options=options,
             candidates=lambda: price(path, datetime.now(UTC), PRICED),
             requote=lambda digest: gated_quote(path, datetime.now(UTC), PRICED, wanted=digest, say=told.append),
             asking=lambda _: options,
-            obstacle=partial(update_obstacle, base=tmp_path, environment=box.process_environment({})),
+            obstacle=partial(update_obstacle, base=tmp_path, environment=sandbox.process_environment({})),
         )
         priced = fallback.candidates()
         (rank,) = [at for at, each in enumerate(priced.candidates, start=1) if each.place.option == "spot"]
         first = Picked(priced, rank, priced.quote(rank))
-        box.limit_training(lacking=["spot"])
+        sandbox.limit_training(lacking=["spot"])
         try:
             run, report = fallback.launch(first)
         finally:
-            box.limit_training()
+            sandbox.limit_training()
         assert report.status is RunStatus.SUCCEEDED
         assert "no capacity yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in told
         assert json.loads((run.path / "plan.json").read_text())["purchase"]["option"] == "on-demand"
 
-    def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, box):
+    def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, sandbox):
         told = []
         image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", told=told, box=box)
+            launched(tmp_path, small(["true"], run=f", image: '{image}'"), "", told=told, box=sandbox)
         assert refused.value.exit_code == 6
         assert f"Cannot pull container image {image}" in "\n".join([*told, str(refused.value)])
 
-    def test_a_time_limit_fails_the_launch_and_says_how_to_go_on(self, tmp_path, box):
+    def test_a_time_limit_fails_the_launch_and_says_how_to_go_on(self, tmp_path, sandbox):
         told = []
         text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
         with pytest.raises(DeploymentFailedError) as refused:
-            launched(tmp_path, text, "import time; time.sleep(60)", told=told, box=box)
+            launched(tmp_path, text, "import time; time.sleep(60)", told=told, box=sandbox)
         assert refused.value.exit_code == 6
         assert any("the job reached its time limit (run.time_limit_h): launch it again" in each for each in told)
 
-    def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, box):
+    def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, sandbox):
         told = []
         # It says its step, and the launch cancels it then.
         script = TRAINER.replace("0.05", "0.2")
         text = plan(["python3", "train.py", "600"], nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
-            launched(tmp_path, text, script, told=told, box=box, enough=lambda _: True)
+            launched(tmp_path, text, script, told=told, box=sandbox, enough=lambda _: True)
         assert refused.value.exit_code == 6
         (report,) = tmp_path.glob(".slipway/runs/jobbed/2*/report.json")
         found = json.loads(report.read_text())
         assert (found["status"], found["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
 
-    def test_a_training_plan_that_is_over_is_refused(self, tmp_path, box):
+    def test_a_training_plan_that_is_over_is_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
-            launched(tmp_path, text, "", told=[], box=box)
+            launched(tmp_path, text, "", told=[], box=sandbox)
         said = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in said) == (5, True)
 
-    def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, box):
+    def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, sandbox):
         def stop(session, request):
             # By then a job on demand would have been given up.
             Timer(8, partial(training_jobs.stop, session, request["TrainingJobName"])).start()
 
-        told = Heard(box, tmp_path, "created: training job", stop)
+        told = Heard(sandbox, tmp_path, "created: training job", stop)
         bought = window("later", 86400, 172800)
         text = plan(["true"], option="training-plan", wait=0.05, mode=", mode: none", bought=bought)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as ended:
-            launched(tmp_path, text, "", told=told, box=box, give_up=lambda: True)
+            launched(tmp_path, text, "", told=told, box=sandbox, give_up=lambda: True)
         assert not isinstance(ended.value, NoCapacityError)
         assert "the nodes come in 24 h, when the reservation starts: following until then" in told
 
-    def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, box):
+    def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, sandbox):
         def create(session, request):
             training_jobs.create(session, {**request, "Tags": []})
 
-        told = Heard(box, tmp_path, "run.workdir: ", create)
+        told = Heard(sandbox, tmp_path, "run.workdir: ", create)
         with pytest.raises(DeploymentFailedError, match="exists already and belongs to another submission") as refused:
-            launched(tmp_path, small(["true"]), "", told=told, box=box)
+            launched(tmp_path, small(["true"]), "", told=told, box=sandbox)
         assert (refused.value.exit_code, refused.value.hint) == (6, "launch again: each launch has its own name")

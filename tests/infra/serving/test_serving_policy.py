@@ -12,6 +12,7 @@ from launcher.model.request import RoleRequest
 from launcher.model.target import TARGETS
 from launcher.rendering.policies import PERSON, Account, execution_policies, render_policy
 from launcher.rendering.role_policies import needed_actions
+from tests.checks import some
 from tests.infra.iam import ACCOUNT, actions, allows
 from tests.infra.iam_names import made
 
@@ -75,5 +76,5 @@ def test_such_a_role_needs_what_the_stacks_own_has(example):
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     asked = {each for found, _ in needed_actions(PERMISSIONS, request, role, account) for each in found}
     (own,) = containers(example)
-    for policy in own["Policies"]:
+    for policy in some(own["Policies"]):
         assert actions(policy["PolicyDocument"]) <= asked

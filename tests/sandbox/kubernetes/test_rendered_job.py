@@ -25,6 +25,7 @@ from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.workflow.cluster.shipping import job_archive, ship_work
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
+from tests.checks import some
 from tests.plans import request_of
 from tests.stand_ins.loopback import listening
 
@@ -161,7 +162,7 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submitted, until, 
     for code in ("78", "126", "127"):
         command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
         made[code] = submitted(operator, FAILS, nodes=1, submission=f"{RUN}-{code}", command=command, retries=3)
-    for code, (jobs, job, log) in made.items():
+    for code, (jobs, job, log) in some(made.items()):
         facts = until(lambda jobs=jobs, job=job: (found := jobs.facts(job)).state.final and found)
         assert facts.state is JobState.FAILED, log()
         assert facts.reason.startswith("a retry would not help: ")

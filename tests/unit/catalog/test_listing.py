@@ -11,6 +11,7 @@ from launcher.catalog.listing import KINDS, difference, rows
 from launcher.catalog.load import Catalog, load
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.money import Price
+from tests.checks import some
 
 NOW = date(2026, 11, 20)
 
@@ -34,12 +35,12 @@ def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
 def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: str):
-    for row in rows(catalog, region=region, option="on-demand"):
+    for row in some(rows(catalog, region=region, option="on-demand")):
         if row.current and not row.zone:
             price = catalog.on_demand(row.name, region)
             assert isinstance(price, Price)
             assert price.usd == row.usd
-    for row in rows(catalog, region=region, option="spot"):
+    for row in some(rows(catalog, region=region, option="spot")):
         price = catalog.spot(row.name, region)[row.zone]
         assert price.market is row.market or not row.current
         assert row.current == ((price.usd, price.as_of, price.basis) == (row.usd, row.as_of, row.basis))

@@ -11,6 +11,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.catalog.selector import Key, zoned_rows
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Unpriced
+from tests.checks import some
 
 PLACE = ("p5.48xlarge", "us-east-1")
 PLAN = Key("savings-plan", *PLACE, "", "compute", 3, "no-upfront")
@@ -118,7 +119,7 @@ def test_the_listing_marks_the_row_that_prices(catalog: Catalog):
 def test_every_price_is_a_row_that_may_price_on_that_day(day: date | None):
     catalog = load(prices_as_of=day)
     for kind in ("on-demand", "capacity-block"):
-        for name, region in zoned_rows(catalog.store, kind):
+        for name, region in some(zoned_rows(catalog.store, kind)):
             price = catalog.price(Key(kind, name, region))
             row = catalog.selector.row(Key(kind, name, region))
             assert (row is None) == isinstance(price, Unpriced)

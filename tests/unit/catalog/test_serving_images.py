@@ -9,6 +9,7 @@ from launcher.catalog.load import load
 from launcher.catalog.serving_images import load_images
 from launcher.model.enums import ServingTask, TargetKind
 from launcher.planning.endpoint_checks import FIRST_WITHOUT_INFERENTIA
+from tests.checks import some
 
 IMAGES = load_images()
 
@@ -35,7 +36,7 @@ class TestEveryImage:
 
 def test_every_chip_of_the_estimate_has_an_engine_on_both_platforms():
     for target in (TargetKind.SAGEMAKER_ENDPOINT, TargetKind.EKS):
-        for chip in (accelerator.name for accelerator in load().accelerators.values() if accelerator.serves):
+        for chip in some(accelerator.name for accelerator in load().accelerators.values() if accelerator.serves):
             assert IMAGES.engine(target, chip, ServingTask.CHAT) is not None
             assert IMAGES.engine(target, chip, ServingTask.EMBEDDING) is not None
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import app
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 
@@ -41,17 +40,6 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def slipway(monkeypatch, capsys):
-    def typed(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", *words])
-        with pytest.raises(SystemExit) as left:
-            app.main()
-        return (left.value.code, *capsys.readouterr())
-
-    return typed
 
 
 SMALL_FILES = (

@@ -10,6 +10,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.planning import duration, flops, goodput
 from launcher.planning.shape import TrainingShape
+from tests.checks import some
 from tests.measured_runs import HARDWARE, job_shape
 
 FACTS = load_training()
@@ -56,9 +57,9 @@ def test_every_number_is_finite_and_expected_hours_are_no_less_than_steady(shape
 @given(shapes(), st.floats(1.0, 1e15), st.floats(1.0, 1e15))
 def test_more_tokens_never_take_less_time(shape, tokens, more):
     few, many = duration.numbers(shape, tokens, FACTS), duration.numbers(shape, tokens + more, FACTS)
-    for less, greater in zip(ends(few.steady_hours), ends(many.steady_hours), strict=True):
+    for less, greater in some(zip(ends(few.steady_hours), ends(many.steady_hours), strict=True)):
         assert greater >= less
-    for less, greater in zip(ends(few.expected_hours), ends(many.expected_hours), strict=True):
+    for less, greater in some(zip(ends(few.expected_hours), ends(many.expected_hours), strict=True)):
         assert greater >= less
 
 
@@ -66,7 +67,7 @@ def test_more_tokens_never_take_less_time(shape, tokens, more):
 def test_more_chips_never_take_more_steady_hours_at_a_constant_batch(shape, more):
     few = duration.numbers(shape, 1e12, FACTS)
     many = duration.numbers(dataclasses.replace(shape, chips=shape.chips + more), 1e12, FACTS)
-    for greater, less in zip(ends(few.steady_hours), ends(many.steady_hours), strict=True):
+    for greater, less in some(zip(ends(few.steady_hours), ends(many.steady_hours), strict=True)):
         assert less <= greater * (1 + 1e-12)
 
 

@@ -8,6 +8,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
+from tests.checks import some
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -38,4 +39,4 @@ def test_nothing_is_computed_on_it(priced):
 def test_it_is_never_searched(priced):
     found = priced("{}", "{region: us-east-2}")
     types = load().instance_types
-    assert all(types[candidate.place.instance_type].accelerator for candidate in found.candidates)
+    assert all(types[candidate.place.instance_type].accelerator for candidate in some(found.candidates))

@@ -12,6 +12,7 @@ from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
 from launcher.pricing import bill
 from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
+from tests.checks import some
 from tests.unit.pricing.conftest import price_over
 
 TIERS = (
@@ -188,7 +189,7 @@ def test_a_job_that_never_saves_stores_nothing(priced):
 
 
 def test_every_line_says_where_its_price_is_from(priced):
-    for each in priced().quote(1).components:
+    for each in some(priced().quote(1).components):
         assert each.source
         assert each.basis in {"listed", "derived", "memory"}
         assert each.as_of

@@ -7,6 +7,7 @@ import yaml
 from launcher import plan_file
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
+from tests.checks import some
 from tests.unit.rendering.conftest import ROOT
 
 FILES = sorted((ROOT / "examples" / "eks").glob("*.yaml"))
@@ -56,7 +57,7 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
 
 def test_plugins_run_on_nodes_of_the_plan_alone(eks_plan, bundle_of):
     text = bundle_of(eks_plan).file("kubernetes/plugins.yaml").text
-    for each in filter(None, yaml.safe_load_all(text)):
+    for each in some(filter(None, yaml.safe_load_all(text))):
         affinity = each["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert term["matchExpressions"][0]["values"] == [eks_plan.place.instance_type]

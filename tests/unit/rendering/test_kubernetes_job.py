@@ -24,6 +24,7 @@ from launcher.rendering.kubernetes_job import (
 )
 from launcher.rendering.names import symbolic_names
 from launcher.rendering.slurm_job import JOB_FILE
+from tests.checks import some
 from tests.unit.rendering.conftest import JOB
 
 OLDEST, NEWEST = "1.31", "1.36"
@@ -98,7 +99,7 @@ class TestSchemas:
     def test_the_volumes_of_a_plan_are_in_every_pod(self, context_of, on_kubernetes, operator):
         volumes = [{"claim": "fsx-claim", "path": "/fsx"}, {"claim": "data", "path": "/data"}]
         made = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
-        for template in pods(documents(made)[-1]):
+        for template in some(pods(documents(made)[-1])):
             kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **template}, NEWEST, strict=True)
             named = {mount["name"]: mount["mountPath"] for mount in container(template)["volumeMounts"]}
             claims = [volume for volume in template["spec"]["volumes"] if "persistentVolumeClaim" in volume]
@@ -149,7 +150,7 @@ class TestRequests:
     def test_a_pod_takes_all_chips_and_interfaces_of_its_node(self, catalog, context_of, on_kubernetes, name, operator):
         facts = catalog.instance_types[name]
         plan = on_kubernetes(target={"instance_type": name}, run={"image": "team/trainer:1"})
-        for pod in pods(documents(context_of(plan, operator))[-1]):
+        for pod in some(pods(documents(context_of(plan, operator))[-1])):
             asked = container(pod)["resources"]
             chips = "aws.amazon.com/neuron" if facts.neuron else "nvidia.com/gpu"
             for part in ("requests", "limits"):
@@ -164,7 +165,7 @@ class TestRequests:
 
     @pytest.mark.parametrize("operator", Operator)
     def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):
-        for pod in pods(documents(context_of(on_kubernetes(), operator))[-1]):
+        for pod in some(pods(documents(context_of(on_kubernetes(), operator))[-1])):
             found = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
             assert ("SIGUSR1" in found) is (operator is Operator.HYPERPOD_PYTORCHJOB)
 

@@ -14,6 +14,7 @@ from launcher.catalog.assets import asset
 from launcher.model.errors import ImpossibleError
 from launcher.submit import work_archive
 from launcher.submit.work_archive import pack
+from tests.checks import some
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -203,7 +204,7 @@ class TestSameBytes:
         assert packed(work, tmp_path).sha256 != first.sha256
 
     def test_nobody_stands_in_it(self, work, tmp_path):
-        for member in members(packed(work, tmp_path)).values():
+        for member in some(members(packed(work, tmp_path)).values()):
             assert (member.uid, member.gid, member.uname, member.gname, member.mtime) == (0, 0, "", "", 0)
 
 

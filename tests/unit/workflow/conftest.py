@@ -9,3 +9,11 @@ from tests.stand_ins import aws_account
 def one_account():
     with aws_account.served() as state:
         yield state
+
+
+@pytest.fixture
+def account(one_account, monkeypatch):
+    """That account, empty again; botocore does not wait before it tries again."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
+    aws_account.reset(one_account)
+    return one_account

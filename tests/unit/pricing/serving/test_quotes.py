@@ -17,6 +17,7 @@ from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
 from launcher.workflow.quote.serving import price_serving
+from tests.checks import some
 from tests.plans import NOW
 
 INF2 = {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "on-demand"}}
@@ -25,7 +26,7 @@ DAY = [1.0] * 12 + [8.0] * 12
 
 
 def test_the_lines_add_up_to_the_month(priced):
-    for quoted in priced().quotes:
+    for quoted in some(priced().quotes):
         if quoted.usd is not None:
             assert sum(component.usd for component in quoted.components if component.usd is not None) == quoted.usd.mid
             assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
@@ -195,7 +196,7 @@ def test_the_place_that_is_shown_has_the_image(priced):
 
 def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
     found = priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
-    for rank, first in enumerate(found.quotes, start=1):
+    for rank, first in some(enumerate(found.quotes, start=1)):
         again = plan_file.loads(json.dumps(document(first.plan.request)))
         assert again.workload.serve == first.plan.request.workload.serve
         second = price_serving(Path("plan.json"), again, found.catalog, NOW, PriceOptions()).quote(1)

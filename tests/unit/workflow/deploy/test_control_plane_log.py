@@ -11,7 +11,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.steps import remove_left_log
 from launcher.workflow.doctor import leftovers
-from tests.stand_ins import aws_account
 from tests.stand_ins.aws_account import Refused
 
 pytestmark = pytest.mark.server
@@ -28,12 +27,10 @@ purchase: {option: on-demand}
 
 
 @pytest.fixture
-def account(one_account, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
-    aws_account.reset(one_account)
+def account(account):
     for name in (NAME, f"{NAME}-of-another"):
-        client(one_account, "logs").create_log_group(logGroupName=name)
-    return one_account
+        client(account, "logs").create_log_group(logGroupName=name)
+    return account
 
 
 def client(account, service):

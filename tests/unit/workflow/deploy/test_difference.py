@@ -42,12 +42,6 @@ purchase: {option: on-demand, price_overrides: {p5.48xlarge/on-demand: "50"}}
 
 
 @pytest.fixture
-def account(one_account):
-    aws_account.reset(one_account)
-    return one_account
-
-
-@pytest.fixture
 def session(account):
     return Session(environment=account.environment, region=REGION)
 

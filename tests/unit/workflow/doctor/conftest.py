@@ -14,7 +14,6 @@ from launcher.catalog.load import load
 from launcher.workflow.doctor.diagnosis import diagnose, subject_of
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from tests.stand_ins import aws_account
 
 REGION = "us-east-2"
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -27,11 +26,9 @@ METRIC: dict[str, Any] = {
 
 
 @pytest.fixture
-def account(one_account, monkeypatch):
-    """An account that is ready: bootstrapped, with quotas of 10,000 and rights; botocore does not wait."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
-    aws_account.reset(one_account)
-    one_account.canned.update(
+def account(account):
+    """An account that is ready: bootstrapped, with quotas of 10,000 and rights."""
+    account.canned.update(
         {
             "service-quotas.ListServiceQuotas": lambda sent: {"Quotas": quotas(sent["ServiceCode"])},
             "service-quotas.ListAWSDefaultServiceQuotas": lambda sent: {"Quotas": []},
@@ -39,16 +36,16 @@ def account(one_account, monkeypatch):
             "ec2.GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},
         }
     )
-    ssm = client(one_account, "ssm")
+    ssm = client(account, "ssm")
     ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
     where = {"LocationConstraint": REGION}
-    s3 = client(one_account, "s3")
+    s3 = client(account, "s3")
     s3.create_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}", CreateBucketConfiguration=where)
-    iam = client(one_account, "iam")
+    iam = client(account, "iam")
     for name in ("AWSServiceRoleForEC2Spot", "AWSServiceRoleForAmazonFSx"):
         iam.create_role(RoleName=name, Path="/aws-service-role/x/", AssumeRolePolicyDocument="{}")
     iam.create_role(RoleName=f"cdk-hnb659fds-cfn-exec-role-123456789012-{REGION}", AssumeRolePolicyDocument="{}")
-    return one_account
+    return account
 
 
 def client(state, service):

@@ -7,7 +7,6 @@ from launcher.records.documents import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.plans import NOW
-from tests.stand_ins import aws_account
 from tests.unit.workflow.history.billing import ENDED, MADE
 
 PLAN = """
@@ -72,12 +71,10 @@ def billed_run(tmp_path, monkeypatch, quotes):
 
 
 @pytest.fixture
-def account(one_account, monkeypatch):
-    """An account whose credentials the command has; botocore does not wait before it tries again."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
-    aws_account.reset(one_account)
+def account(account, monkeypatch):
+    """An account whose credentials the command has."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in one_account.environment.items():
+    for name, value in account.environment.items():
         monkeypatch.setenv(name, value)
-    return one_account
+    return account

@@ -3,14 +3,12 @@
 import csv
 import io
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from launcher.answers.report import page
-from launcher.cli.app import main
 from launcher.model.enums import COMMITTED, PREPAID
 from launcher.model.ledger import total
 from launcher.model.report import RunStatus
@@ -101,14 +99,8 @@ def run(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def slipway(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", "ledger", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
+def slipway(slipway):
+    return lambda *words: slipway("ledger", *words)
 
 
 class TestEntries:

@@ -2,13 +2,11 @@
 
 import functools
 import json
-import sys
 
 import pytest
 
 from launcher.answers import spike as answer
 from launcher.answers.spike import page
-from launcher.cli.app import main
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
@@ -27,17 +25,6 @@ from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return functools.partial(written_run, tmp_path)
-
-
-@pytest.fixture
-def slipway(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["slipway", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 def measured(**changes) -> Measurement:

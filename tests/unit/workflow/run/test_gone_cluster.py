@@ -16,7 +16,6 @@ from launcher.submit.jobs import GoneError
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 from tests.plans import EXAMPLES
-from tests.stand_ins import aws_account
 from tests.stand_ins.aws_account import THROTTLED, Refused
 from tests.unit.cli.reports import REPORT
 from tests.unit.records.reports import ENDPOINT
@@ -31,12 +30,10 @@ NO_STACK = "cluster x is gone: this is the last known state"
 
 
 @pytest.fixture
-def account(one_account, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
-    aws_account.reset(one_account)
+def account(account):
     # The machine of the run is gone: Systems Manager refuses commands to it in these words.
-    one_account.canned["ssm.SendCommand"] = GONE
-    return one_account
+    account.canned["ssm.SendCommand"] = GONE
+    return account
 
 
 @pytest.fixture(params=["succeeded", "running"])

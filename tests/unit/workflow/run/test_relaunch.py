@@ -12,7 +12,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.workflow.run.relaunch import begun_below, found_before, refuse_fresh
 from tests.plans import NOW
-from tests.stand_ins import aws_account
 
 PLACE = "s3://team-store/runs/llm"
 PLAN = """
@@ -27,10 +26,9 @@ run: {command: [python, train.py]}
 
 
 @pytest.fixture
-def account(one_account):
-    aws_account.reset(one_account)
-    boto3.client("s3", **_keys(one_account)).create_bucket(Bucket="team-store")
-    return one_account
+def account(account):
+    boto3.client("s3", **_keys(account)).create_bucket(Bucket="team-store")
+    return account
 
 
 def _keys(account):
