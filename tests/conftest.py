@@ -244,8 +244,7 @@ def unenforced() -> str:
     """
     if not MINISTACK.exists():
         return "not installed: ministack (make setup-ministack)"
-    unshare = shutil.which("unshare")
-    tried = [unshare or "false", "--user", "--map-root-user", "--net", "true"]
+    tried = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--net", "true"]
     return "" if subprocess.run(tried, check=False, capture_output=True).returncode == 0 else NO_NAMESPACE
 
 

@@ -98,8 +98,7 @@ class TestGolden:
 
     def test_a_missing_file_is_a_failure(self, project):
         project.makepyfile(self.TEST)
-        result = project.runpytest_subprocess("-n", "0", "-k", "table")
-        result.assert_outcomes(failed=1)
+        project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(failed=1)
         assert not (project.path / "golden").exists()
 
     def test_an_update_writes_the_file_and_runs_golden_tests_only(self, project):

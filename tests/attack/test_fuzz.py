@@ -113,11 +113,9 @@ def test_plans(numbers, tmp_path):
         path = tmp_path / "plan.yaml"
         path.write_bytes(data)
         try:
-            request = plan_file.load(path)
-            pinned_plan(request, catalog)
+            pinned_plan(plan_file.load(path), catalog)
             if chance.random() < 0.1:
-                priced = price(path, NOW, PriceOptions())
-                str(priced.quote(1)).encode()
+                str(price(path, NOW, PriceOptions()).quote(1)).encode()
         except SlipwayError as refusal:
             said(refusal)
         if chance.random() < 0.05:

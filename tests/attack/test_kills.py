@@ -71,8 +71,7 @@ class SlowFront(Front):
 
 def lying(node):
     """The numbers of all folders and files on the node that have a name of a checkpoint."""
-    paths = (node.folder / "node").rglob("*")
-    names = (path.name for path in paths if path.suffix == ".ckpt" or path.is_dir())
+    names = (path.name for path in (node.folder / "node").rglob("*") if path.suffix == ".ckpt" or path.is_dir())
     return {int(found[1]) for name in names if (found := re.search(r"(\d+)(\.ckpt)?$", name))}
 
 

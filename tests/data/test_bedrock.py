@@ -57,8 +57,7 @@ def test_prices_that_were_read(name, inputs, outputs):
 
 
 def test_a_region_of_its_own_goes_first_and_a_profile_last():
-    rows = CATALOG.rows["amazon.nova-micro-v1:0"]
-    own = next(row for row in rows if row.region)
+    own = next(row for row in CATALOG.rows["amazon.nova-micro-v1:0"] if row.region)
     assert CATALOG.price("amazon.nova-micro-v1:0", own.region) == own
     assert CATALOG.price("amazon.nova-micro-v1:0", "us-east-1").region == ""
     assert CATALOG.price("amazon.nova-micro-v1:0", "eu-west-1", BedrockProfile.EU).profile == "eu"

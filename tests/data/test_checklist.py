@@ -93,8 +93,7 @@ def on_demand(catalog: Catalog, each: InstanceType) -> None:
 
 def options(catalog: Catalog, each: InstanceType) -> None:
     for region in catalog.regions_of(each.name):
-        spot = catalog.price(Key("spot", each.name, region))
-        for found in (spot, catalog.capacity_block(each.name, region)):
+        for found in (catalog.price(Key("spot", each.name, region)), catalog.capacity_block(each.name, region)):
             assert isinstance(found, Price) or len(found.reason.split()) > 3
     for option in (PurchaseOption.SPOT, PurchaseOption.CAPACITY_BLOCK):
         if option.value not in each.usage_classes:

@@ -33,8 +33,7 @@ def ids(table: tables.Table) -> str:
 def test_files_are_sorted_valid_and_hold_no_row_twice(table: tables.Table):
     """`encode` refuses a zero or malformed price, a missing date, an unknown basis, a missing source."""
     rows = list(tables.read_checked(table, tables.SNAPSHOT))
-    text = (tables.SNAPSHOT / table.path).read_text(encoding="utf-8")
-    assert text == tables.encode(table, rows)
+    assert (tables.SNAPSHOT / table.path).read_text(encoding="utf-8") == tables.encode(table, rows)
     assert len({tuple(row) for row in rows}) == len(rows)
 
 
@@ -219,8 +218,7 @@ def test_a_newer_unverified_block_rate_is_told_and_does_not_price(catalog: Catal
     ],
 )
 def test_spot_rows_that_are_no_offers_are_marked(catalog: Catalog, name: str, region: str, zone: str, market: Market):
-    then = catalog.at(date(2026, 7, 31))
-    assert then.spot(name, region)[zone].market is market
+    assert catalog.at(date(2026, 7, 31)).spot(name, region)[zone].market is market
 
 
 def test_trn2_left_the_floor_in_october_2026(catalog: Catalog):

@@ -107,8 +107,7 @@ def test_the_agent_writes_once_reads_and_lists(enforced, store):
     assert mine.put_new("step-2/manifest.json", b'{"step": 3}') is False
     assert mine.read_bytes("step-2/manifest.json") == b'{"step": 2}'
     assert mine.sizes() == {"step-2/manifest.json": 11}
-    before = mine.find_text("claim.json")
-    assert before is None
+    assert mine.find_text("claim.json") is None
     first = mine.swap_text("claim.json", "one", before=None)
     assert mine.swap_text("claim.json", "two", before=None) is None
     assert mine.swap_text("claim.json", "two", before=first).text == "two"

@@ -87,8 +87,7 @@ class Life:
     def metrics(self):
         """The trainer's lines; the agent has others, about checkpoints."""
         lines = self.metrics_file.read_text().splitlines() if self.metrics_file.exists() else []
-        found = [json.loads(line) for line in lines if line.endswith("}")]
-        return [line for line in found if "loss" in line]
+        return [line for line in [json.loads(line) for line in lines if line.endswith("}")] if "loss" in line]
 
     def losses(self):
         """The loss of each step; of a step that was done twice the second, as the run went on from it."""

@@ -86,8 +86,7 @@ def test_its_order_of_data_does_not_depend_on_the_ranks():
         assert torch.equal(inputs[1::2], shared[1])
         assert torch.equal(inputs[:, 1:], targets[:, :-1])
         seen.append(sorted(inputs[:, 0].tolist()))
-    one_epoch = [start for batch in seen[:10] for start in batch]
-    assert len(set(one_epoch)) == 60
+    assert len({start for batch in seen[:10] for start in batch}) == 60
     assert seen[0] != seen[10]
     again = windows()
     again.load_state_dict(parts[0].state_dict())

@@ -39,8 +39,7 @@ class Account:
         self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
         sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
         body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
-        stacks = client("cloudformation")
-        self.stack = stacks.create_stack(StackName=stack, TemplateBody=body)["StackId"]
+        self.stack = client("cloudformation").create_stack(StackName=stack, TemplateBody=body)["StackId"]
 
     def settings(self, module, **variables):
         """The settings of a guard in this account."""

@@ -33,14 +33,12 @@ def guard_of(made):
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
 def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
     made = synthesised(plan(kind), **RATES)
-    function = guard_of(made)
-    told = function["Environment"]["Variables"]
+    told = guard_of(made)["Environment"]["Variables"]
     assert (told["STOP_AT_USD"], told["NODES"], told["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
     # 200 s of grace and 180 s for the upload are two of its periods.
     assert (told["STOP_SETTLE_MINUTES"], told["STOP_RESERVE_MINUTES"]) == ("10", "20")
     assert "STOP_TO_ZERO" not in told
-    outputs = made.template("training")["Outputs"]
-    assert outputs["StopUri"]["Value"] == told["STOP_URI"]
+    assert made.template("training")["Outputs"]["StopUri"]["Value"] == told["STOP_URI"]
     assert "/.budget/" in str(told["STOP_URI"])
     assert "/500.5.json" in str(told["STOP_URI"])
     roles = made.resources("training", "AWS::IAM::Role").values()
@@ -53,8 +51,7 @@ def test_the_guard_is_told_the_sum_and_may_tell_the_job(synthesised, kind):
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks"])
 def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised, kind):
     made = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
-    function = guard_of(made)
-    folder = function["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
+    folder = guard_of(made)["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
     assert made.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
     roles = made.resources("training", "AWS::IAM::Role").values()
     may = {each.get("Sid"): each for role in roles for policy in role.get("Policies", []) for each in _of(policy)}

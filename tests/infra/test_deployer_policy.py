@@ -54,8 +54,7 @@ class TestRegistry:
         assert {row["source"] for row in read_cells(HANDLERS)} <= sources
 
     def test_every_type_of_a_policy_is_known(self):
-        types = {type_ for facts in PERMISSIONS.policies for type_ in facts.types}
-        assert types == set(PERMISSIONS.handlers)
+        assert {type_ for facts in PERMISSIONS.policies for type_ in facts.types} == set(PERMISSIONS.handlers)
 
     def test_everything_left_out_would_be_there_and_has_a_reason(self):
         for omission in some(PERMISSIONS.omissions):

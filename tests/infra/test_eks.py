@@ -253,8 +253,7 @@ class TestRights:
         arns = [f"arn:aws:iam::123456789012:{each}" for each in ("role/team/trains", "user/pipeline")]
         named = f"security: {{kubernetes_access: {json.dumps(arns)}}}\n"
         for files, name in ((EKS_FILES, "trn1-spot"), (HYPERPOD_EKS_FILES, "p5en-spot")):
-            made = synthesised(files[name].read_text() + named)
-            roles = made.resources("training", "AWS::IAM::Role")
+            roles = synthesised(files[name].read_text() + named).resources("training", "AWS::IAM::Role")
             access = next(each for key, each in roles.items() if key.startswith("EksAccess"))
             (trust,) = access["AssumeRolePolicyDocument"]["Statement"]
             assert trust["Principal"] == {"AWS": arns}

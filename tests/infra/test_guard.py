@@ -39,8 +39,7 @@ class TestCounting:
         assert (aws.metric("RunningNodes"), aws.metric("EstimatedSpend")) == ([0], [])
 
     def test_time_is_counted_from_the_last_deployment(self, aws, module, guard_of):
-        stacks = client("cloudformation")
-        (stack,) = stacks.describe_stacks(StackName=aws.stack)["Stacks"]
+        (stack,) = client("cloudformation").describe_stacks(StackName=aws.stack)["Stacks"]
         assert module.Guard.deployed_at(guard_of()) == stack["CreationTime"]
 
     def test_an_update_begins_the_count_again(self, module, guard_of):
@@ -147,8 +146,7 @@ class TestTime:
         assert aws.fleet == "RUNNING"
 
     def test_a_prepaid_block_is_left_running(self, aws, guard_of):
-        instances = aws.nodes(2)
-        for instance in instances:
+        for instance in aws.nodes(2):
             aws.busy(instance, 0.0)
         guard_of(age_h=60, TTL_HOURS="48", PREPAID="true").watch()
         assert (aws.fleet, aws.messages) == ("RUNNING", [])

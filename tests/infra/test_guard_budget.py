@@ -110,8 +110,7 @@ class TestWhat:
         looks(0, 7)
         assert len(aws.messages) == 1
         looks(7, 3)
-        subjects = {subject for subject, _ in aws.messages}
-        assert "slipway tiny: compute fleet stopped" in subjects
+        assert "slipway tiny: compute fleet stopped" in {subject for subject, _ in aws.messages}
         assert aws.fleet == "STOP_REQUESTED"
 
     def test_a_word_that_is_not_its_own_counts_as_given_long_ago(self, aws, looks):

@@ -93,8 +93,7 @@ class Workers:
     @staticmethod
     def play(account, state, *, stops, refused):
         worker = hyperpod_node(1, status=state)
-        listed = ("list_cluster_nodes", {"ClusterNodeSummaries": [worker]})
-        calls = [listed] * (2 if stops is not None else 1)
+        calls = [("list_cluster_nodes", {"ClusterNodeSummaries": [worker]})] * (2 if stops is not None else 1)
         calls += [("batch_delete_cluster_nodes", refused or {"Successful": [worker["InstanceId"]]})] if stops else []
         return answers(account, "sagemaker", *calls)
 

@@ -107,8 +107,7 @@ class TestWhoIsTold:
         assert variables(team)["TOPICS"]["Fn::Join"][1] == [topic_of(team), f" {operations}"]
 
     def test_the_topic_takes_this_accounts_services_over_tls(self, team):
-        policy = team.only("training", "AWS::SNS::TopicPolicy")["PolicyDocument"]
-        allowed, denied = policy["Statement"]
+        allowed, denied = team.only("training", "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
         # AWS's guides contradict each other about a condition for events.amazonaws.com: rules call the guard instead.
         assert allowed["Principal"] == {"Service": ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
@@ -205,6 +204,5 @@ class TestDashboard:
     def test_widgets_do_not_overlap(self, team):
         parts = team.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
         widgets = json.loads("".join(part if isinstance(part, str) else "token" for part in parts))["widgets"]
-        places = {(widget["x"], widget["y"]) for widget in widgets}
-        assert len(places) == len(widgets)
+        assert len({(widget["x"], widget["y"]) for widget in widgets}) == len(widgets)
         assert all(widget["x"] + widget["width"] <= 24 for widget in widgets)

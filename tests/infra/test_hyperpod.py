@@ -132,8 +132,7 @@ class TestFileSystem:
             }
 
     def test_there_is_one_where_the_plan_asks_for_none(self, named):
-        made = named("trn2-on-demand").only("training", "AWS::FSx::FileSystem")
-        assert made["StorageCapacity"] == 1200
+        assert named("trn2-on-demand").only("training", "AWS::FSx::FileSystem")["StorageCapacity"] == 1200
         assert named("trn2-on-demand").resources("training", "AWS::FSx::DataRepositoryAssociation") == {}
 
     def test_the_plans_size_key_and_data_are_taken(self, named):

@@ -183,8 +183,7 @@ def test_a_guard_that_was_silent_did_not_see_them_go(measured, looks, tmp_path):
 
 
 def test_the_next_runs_nodes_are_none_of_this_ones(measured, looks, tmp_path):
-    folder = measured()
-    (folder.path.parent / "20261120T230900Z").mkdir()
+    (measured().path.parent / "20261120T230900Z").mkdir()
     looks(2, 2, 2, 0)
     assert learn(tmp_path) == []
 

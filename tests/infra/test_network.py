@@ -45,8 +45,7 @@ class TestWays:
             assert "Private" in table["Ref"]
 
     def test_the_nat_gateway_stands_alone_in_the_public_subnet(self, p5):
-        nat = p5.only("network", "AWS::EC2::NatGateway")
-        assert "Public" in nat["SubnetId"]["Ref"]
+        assert "Public" in p5.only("network", "AWS::EC2::NatGateway")["SubnetId"]["Ref"]
 
     def test_refused_connections_are_logged_and_expire(self, p5):
         assert p5.only("network", "AWS::EC2::FlowLog")["TrafficType"] == "REJECT"
@@ -105,8 +104,7 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
         ]
         assert {endpoint["ServiceName"].rpartition(".")[2] for endpoint in endpoints} == {"ssm", "ssmmessages"}
         assert all(len(endpoint["SubnetIds"]) == 1 and endpoint["PrivateDnsEnabled"] for endpoint in endpoints)
-        group = team.only("network", "AWS::EC2::SecurityGroup")
-        (rule,) = group["SecurityGroupIngress"]
+        (rule,) = team.only("network", "AWS::EC2::SecurityGroup")["SecurityGroupIngress"]
         assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("10.0.0.0/16", 443, 443)
 
 

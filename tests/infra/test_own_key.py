@@ -31,8 +31,7 @@ def keys(made):
 
 @pytest.mark.parametrize("kind,lustre", [("parallelcluster", LUSTRE), ("hyperpod-slurm", LUSTRE), ("eks", "")])
 def test_every_log_group_and_topic_has_it(synthesised, kind, lustre):
-    made = synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre))
-    found = keys(made)
+    found = keys(synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre)))
     assert {"AWS::Logs::LogGroup", "AWS::SNS::Topic"} <= {kind for _, kind, _ in found}
     assert {key for _, _, key in found} == {KEY}
 
@@ -55,8 +54,7 @@ def test_the_guard_may_publish_with_it(synthesised):
 
 def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
     shared = "{name: common, az_ids: [use2-az1, use2-az2]}"
-    made = synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE))
-    found = keys(made)
+    found = keys(synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE)))
     assert {key for name, _, key in found if "shared-network" in name} == {None}
     assert {key for name, _, key in found if "shared-network" not in name} == {KEY}
 
@@ -67,8 +65,7 @@ def test_the_root_volumes_of_node_groups_have_it(synthesised):
     volumes = [template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates]
     assert [(volume["Encrypted"], volume["KmsKeyId"]) for volume in volumes] == [(True, KEY)] * 2
     text = PLAN.format(kind="eks", network="{}", key=KEY, lustre="").replace(f'storage: {{kms_key_arn: "{KEY}"}}', "")
-    plain = synthesised(text)
-    templates = plain.resources("training", "AWS::EC2::LaunchTemplate").values()
+    templates = synthesised(text).resources("training", "AWS::EC2::LaunchTemplate").values()
     assert all(
         "KmsKeyId" not in template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates
     )

@@ -111,8 +111,7 @@ class TestMachines:
 
     def test_their_profile_and_role_have_the_path_that_pcs_takes(self, example):
         profile = example.only("training", "AWS::IAM::InstanceProfile")
-        roles = example.resources("training", "AWS::IAM::Role")
-        role = roles[profile["Roles"][0]["Ref"]]
+        role = example.resources("training", "AWS::IAM::Role")[profile["Roles"][0]["Ref"]]
         assert profile["Path"] == role["Path"] == pcs.ROLE_PATH
         assert "AWSPCSComputeNodePolicy" in json.dumps(role["ManagedPolicyArns"])
 

@@ -26,8 +26,7 @@ def spot(named):
 
 
 def test_so_is_task_governance(governed, catalog):
-    told = yaml.safe_load(shown(governed, catalog)["governance.yaml"])
-    for kind, request in some(told.items()):
+    for kind, request in some(yaml.safe_load(shown(governed, catalog)["governance.yaml"]).items()):
         made = governed.only("training", f"AWS::SageMaker::{kind}")
         own = key_of(governed, CLUSTER)
         assert made.pop("ClusterArn") == {"Fn::GetAtt": [own, "ClusterArn"]}

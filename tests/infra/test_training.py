@@ -278,8 +278,7 @@ def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
     assert statement["Action"] == ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"]
     assert statement["Resource"] == made.plan.request.storage.kms_key_arn
     assert "fsx.*." in json.dumps(statement["Condition"]["StringLike"]["kms:ViaService"])
-    provider = made.only("training", "AWS::CloudFormation::Stack")
-    assert "AdditionalIamPolicies" in provider["Parameters"]
+    assert "AdditionalIamPolicies" in made.only("training", "AWS::CloudFormation::Stack")["Parameters"]
 
 
 def test_garbage_collection_leaves_what_machines_fetch(assembly):

@@ -47,8 +47,7 @@ def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
     for kind, key in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
         rule = in_vpc.only("training", f"AWS::EC2::SecurityGroup{kind}")
         assert (rule["IpProtocol"], rule[key]) == ("-1", {"Fn::GetAtt": [group, "GroupId"]})
-    outputs = in_vpc.template("training")["Outputs"]
-    assert outputs["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
+    assert in_vpc.template("training")["Outputs"]["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
 
 
 def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(example):

@@ -175,8 +175,7 @@ def test_an_alarm_takes_an_update_back_and_nobody_is_told(stack, session):
     alarms.set_alarm_state(AlarmName=outputs[0]["OutputValue"], StateValue="ALARM", StateReason="a test")
     assert stack(with_image(2), update=True)[0] == "UPDATE_COMPLETE"
     assert made(session)[2] == before
-    state = session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"]
-    assert state == "InService"
+    assert session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService"
 
 
 def test_a_container_that_does_not_start_brings_the_stack_back(stack, session, sandbox):

@@ -81,8 +81,7 @@ class Account:
         return launch_quote(priced, rank, quoted, options)
 
     def events(self):
-        names = stacks.names(self.session)
-        return {name: len(stacks.resources(self.session, name)) for name in names}
+        return {name: len(stacks.resources(self.session, name)) for name in stacks.names(self.session)}
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +129,7 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(account):
     cluster = "slipway-team", "slipway"
     assert len(granted_roles(account.session, *cluster, "going")) == 1
     told = []
-    done = remove_jobs(found, environment, told.append)
-    assert [state for _, state in done.jobs] == ["gone"]
+    assert [state for _, state in remove_jobs(found, environment, told.append).jobs] == ["gone"]
     assert told[-1] == "the cluster's role is no longer granted to pods of slipway/going"
     assert granted_roles(account.session, *cluster, "going") == ()
     assert len(granted_roles(account.session, *cluster, "staying")) == 1

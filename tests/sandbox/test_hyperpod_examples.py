@@ -114,8 +114,7 @@ class TestTrainingPlan:
         plan, session = plan_in(name, **changes)
         with pytest.raises(ImpossibleError, match=f"training-plan/{name} does not fit") as refusal:
             refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
-        found = next(finding for finding in refusal.value.findings if finding.code == code)
-        assert found.hint
+        assert next(finding for finding in refusal.value.findings if finding.code == code).hint
 
     def test_one_that_nobody_bought_is_said(self, plan_in):
         plan, session = plan_in("none", bought=False)

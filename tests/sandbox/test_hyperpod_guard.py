@@ -248,8 +248,7 @@ class TestInOrder:
             pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
 
     def test_it_is_removed(self, pod):
-        document = down(pod.plan, pod.box, pod.root)
-        assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
+        assert {each["kind"] for each in down(pod.plan, pod.box, pod.root)["kept"]} == {"checkpoints"}
         found = remains(pod.box)
         assert found.pop("stacks") == ["slipway-trn2-pod-checkpoints"]
         assert found == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

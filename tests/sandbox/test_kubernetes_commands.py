@@ -276,8 +276,7 @@ def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
     launch.says("resumes from step")
     place.go(name).touch()
     assert launch.ended() == 0, launch.said.read_text()
-    report = place.asked("report", name)
-    first, *_, last = report["attempts"]
+    first, *_, last = place.asked("report", name)["attempts"]
     assert first["ended_by"] != "completed"
     assert (last["ended_by"], last["last_step"]) == ("completed", STEPS)
     assert last["resumed_from_step"] >= HOLD

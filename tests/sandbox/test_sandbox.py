@@ -95,8 +95,7 @@ class TestInterruption:
         assert "notice terminate" in told
         old, new = re.findall(r"instance (\S+)", told)
         assert {old} == set(before)
-        after = {node.instance_id: node.generation for node in sandbox.nodes("demo")}
-        assert after == {new: before[old] + 1}
+        assert {node.instance_id: node.generation for node in sandbox.nodes("demo")} == {new: before[old] + 1}
 
     def test_a_job_that_stays(self, sandbox, tmp_path):
         scheduler, job, loss, told = self.run(sandbox, tmp_path, "sleep 600", notice_s=1)

@@ -191,8 +191,7 @@ class Account:
         self.front.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
             "Quotas": [{**quota, **own.get(quota["QuotaName"], {})} for quota in quotas(sent["ServiceCode"])]
         }
-        subject = subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now)
-        found = diagnose(subject)
+        found = diagnose(subject_of(plan, REGION, catalog=catalog, environment=self.examined, now=now))
         assert not found.failed, found.failed
         self.told += [f"{check.name}: {check.got}" for check in found.checks]
         return amounts

@@ -103,8 +103,7 @@ class TestCluster:
         ]
 
     def test_a_layout_that_leaves_processors_out_is_refused(self, folder):
-        bare = {"Sockets": "2", "CoresPerSocket": "48"}
-        spec = replace(SPEC, groups=(replace(GROUP, settings=bare),))
+        spec = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
         made = PrivateSlurm(places_in(folder / "bare", spec), spec, MARK)
         with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
             made.start()

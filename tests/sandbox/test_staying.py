@@ -74,8 +74,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     until(lambda: jobs_on(first, "demo").state(job) is JobState.RUNNING)
 
     # Another process, as another terminal is.
-    told = slipway("sandbox", "status", "--json", folder=tmp_path, environment=own)
-    document = read_document(told.stdout)
+    document = read_document(slipway("sandbox", "status", "--json", folder=tmp_path, environment=own).stdout)
     assert document["schema"] == "slipway.sandbox/1"
     assert [cluster["name"] for cluster in document["clusters"]] == ["demo"]
     assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
@@ -181,8 +180,7 @@ def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
 
     until(lambda: not left_of(found))
     assert staying.find(own) is None
-    again = staying.start(own, scheduler="local")
-    assert again.mark != found.mark
+    assert staying.start(own, scheduler="local").mark != found.mark
 
 
 def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):

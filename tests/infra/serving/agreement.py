@@ -108,8 +108,7 @@ def beside(template, most):
     """Instances that a deployment adds to so many."""
     (endpoint,) = resources(template, "AWS::SageMaker::Endpoint")
     components = resources(template, "AWS::SageMaker::InferenceComponent")
-    deployment = (components[0] if components else endpoint)["DeploymentConfig"]
-    rolling = deployment.get("RollingUpdatePolicy")
+    rolling = (components[0] if components else endpoint)["DeploymentConfig"].get("RollingUpdatePolicy")
     return most if rolling is None else math.ceil(rolling["MaximumBatchSize"]["Value"] / 100 * most)
 
 
@@ -120,8 +119,7 @@ def of_storage(template, quote):
     buckets = resources(template, "AWS::S3::Bucket")
     days = [rule["ExpirationInDays"] for bucket in buckets for rule in bucket["LifecycleConfiguration"]["Rules"]]
     requests = quote["serving"]["requests_per_month"]
-    kept_days = {resource["RetentionInDays"] for resource in resources(template, "AWS::Logs::LogGroup")}
-    (log_days,) = kept_days
+    (log_days,) = {resource["RetentionInDays"] for resource in resources(template, "AWS::Logs::LogGroup")}
     sent = traffic_gb(quote)
     return {
         "volume GB-months": variant.get("VolumeSizeInGB", 0) * quote["serving"]["instances"]["mean"],

@@ -12,8 +12,7 @@ from tests.infra.serving.conftest import CONFIG, POLICY, TARGET, alarms, only, s
 
 
 def policies(assembly):
-    found = assembly.resources("serving", POLICY).values()
-    return {each["PolicyType"]: each for each in found}
+    return {each["PolicyType"]: each for each in assembly.resources("serving", POLICY).values()}
 
 
 def tracking(assembly):

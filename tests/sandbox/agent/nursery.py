@@ -54,8 +54,7 @@ def become(request):
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    null = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, target in ((null, 0), (log, 1), (log, 2)):
+    for descriptor, target in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
         os.dup2(descriptor, target)
     os.chdir(request["folder"])
     os.environ.clear()

@@ -47,8 +47,7 @@ def left(node, bucket, front):
     (node.folder / "shared" / "stop-at").write_text("")
     node.job(command=("sh", "-c", '"$@"; sleep 60', "sh", "python3", str(node.folder / "train.py"), "2", "0"))
     agents = pair.start(0)
-    records = (("vn0", 0), ("vn1", 1))
-    for name, rank in records:
+    for name, rank in (("vn0", 0), ("vn1", 1)):
         node.wait_until(lambda name=name: list(node.folder.glob(f"{name}/*/*/finished.json")))
         node.wait_until(lambda rank=rank: is_hashed(pair.record(rank), "step-2"))
     for agent in agents:
@@ -113,8 +112,7 @@ def test_in_doubt_nothing_is_stored_and_what_there_is_stays(left, bucket, doubt)
     doubt(left)
     assert left.again() == [[], []]
     assert all(bucket.manifest(step).attempt == 2 for step in bucket.whole())
-    kept = left.node.events("checkpoint-kept", attempt=2)
-    assert [event["step"] for event in kept] == [2, 1]
+    assert [event["step"] for event in left.node.events("checkpoint-kept", attempt=2)] == [2, 1]
 
 
 @pytest.mark.slow

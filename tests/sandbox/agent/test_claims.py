@@ -35,8 +35,7 @@ class TestOneRun:
         node.wait_for("checkpoint-uploaded", attempt=2)
         again.send_signal(signal.SIGUSR1)
         assert again.wait(timeout=60) == 75
-        steps = bucket.whole()
-        assert {f"step-{step}/manifest.json" for step in steps} <= set(bucket.keys())
+        assert {f"step-{step}/manifest.json" for step in bucket.whole()} <= set(bucket.keys())
         assert (owner(bucket)["attempt"], owner(bucket)["released"]) == (2, True)
         # What the earlier one may have referred to in a last commit is not tagged yet.
         assert not node.events("checkpoints-superseded", attempt=2)
@@ -45,8 +44,7 @@ class TestOneRun:
         node.job(600, 0.1, 1000)
         node.start(attempt=2)
         node.wait_for("checkpoint-uploaded", attempt=2)
-        late = node.start(attempt=1, node="other")
-        assert late.wait(timeout=60) == 74
+        assert node.start(attempt=1, node="other").wait(timeout=60) == 74
         assert "already owns the checkpoints" in node.events("failed", attempt=1)[0]["reason"]
 
 
@@ -85,8 +83,7 @@ class TestTwoRuns:
         front.over.set()
         node.wait_until(lambda: node.events("claim-held"))
         (held,) = node.events("claim-held")
-        winner = {"r1": first, "r2": other}[held["by_run"]]
-        assert winner.poll() is None
+        assert {"r1": first, "r2": other}[held["by_run"]].poll() is None
         assert owner(bucket)["run"] == held["by_run"]
 
     def test_a_store_without_conditions_is_no_trouble(self, node, bucket, front):

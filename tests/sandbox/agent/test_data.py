@@ -52,8 +52,7 @@ def test_two_nodes_share_the_work_and_wait_on_a_file_system_of_both(node, bucket
     job(node, source(tmp_path / "fsx", shared=True), command=tuple(listing))
     assert [agent.wait(timeout=90) for agent in two_nodes(node)] == [0, 0]
     assert [(tmp_path / f"seen-by{rank}").read_text() for rank in (0, 1)] == ["5\n", "5\n"]
-    fetched = [node.events("data-fetched", part=part)[0]["files"] for part in (0, 1)]
-    assert fetched == [3, 2]
+    assert [node.events("data-fetched", part=part)[0]["files"] for part in (0, 1)] == [3, 2]
 
 
 def test_what_cannot_be_fetched_stops_the_start(node, bucket, tmp_path):

@@ -87,8 +87,7 @@ class TestStart:
         stored(2, without=".metadata")
         for key in [*bucket.keys()]:
             bucket.supersede(key)
-        node = trainer(0)
-        assert node.run() == 0
+        assert trainer(0).run() == 0
         assert bucket.staying() == {key for key in [*bucket.keys()] if key.startswith("step-1/")}
 
 

@@ -89,7 +89,6 @@ class TestTheCommandOfAKilledAgent:
 
     def test_is_written_down_before_it_is_there(self, node, bucket):
         """The command itself finds its process group in the agent's folder."""
-        read = 'grep -c "\\"pid\\": $$," "$SLIPWAY_CHECKPOINT_DIR/../owner.json"'
-        node.job(command=("sh", "-c", read))
+        node.job(command=("sh", "-c", 'grep -c "\\"pid\\": $$," "$SLIPWAY_CHECKPOINT_DIR/../owner.json"'))
         assert node.run() == 0
         assert node.output() == ["1"]

@@ -71,8 +71,7 @@ def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer, bucket
     assert signals(trainer) == [number]
     assert not trainer.events("checkpoint-dropped")
     assert trainer.steps("checkpoint-uploaded")[-1] == saved_at(trainer)
-    manifest = bucket.manifest(saved_at(trainer))
-    assert {file.path for file in manifest.files} == {"model", "optimizer", "trainer"}
+    assert {file.path for file in bucket.manifest(saved_at(trainer)).files} == {"model", "optimizer", "trainer"}
 
 
 def test_one_that_saves_on_sigterm_has_the_whole_grace_time(trainer, bucket):

@@ -89,8 +89,7 @@ class TestManySmallFiles:
         first, _ = stored(store, folder, sender)
         sender.remember(first.files)
         later = folder.rename(folder.with_name("step-4"))
-        changed = max(later.glob("part-6/*"))
-        changed.write_bytes(b"new")
+        max(later.glob("part-6/*")).write_bytes(b"new")
         second, sent = stored(store, later, sender)
         assert 0 < sent <= PACK_BYTES
         shared = {file.key for file in second.files} & {file.key for file in first.files}
@@ -116,8 +115,7 @@ class TestManySmallFiles:
     def test_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         before = finished(folder)
-        path = sorted(folder.glob("part-0/*"))[3]
-        path.write_bytes(b"x" * 3)
+        sorted(folder.glob("part-0/*"))[3].write_bytes(b"x" * 3)
         with pytest.raises(UnusableCheckpointError, match="changed after it was finished"):
             Sender(store, IDENTITY).send(before)
 
@@ -185,8 +183,7 @@ class TestManifest:
 
 
 def test_packs_are_cut_by_size(tmp_path):
-    folder = folder_of_many(tmp_path, 3)
-    files = local_files(folder)
+    files = local_files(folder_of_many(tmp_path, 3))
     found = groups(files)
     assert [file for pack in found for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
     assert all(sum(file.bytes for file in pack) <= PACK_BYTES for pack in found)

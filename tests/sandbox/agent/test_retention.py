@@ -112,8 +112,7 @@ class TestWhatIsSuperseded:
             whole(bucket, step)
         bucket.write("step-2/r1.a1/0-dead/rest", b"x")  # of an upload that was cut off
         bucket.write("step-9/r1.a1/0-dead/coming", b"x")
-        shared = "step-1/r1.a1/0-beef/data"
-        newest = whole(bucket, 4, keys=(shared,))
+        newest = whole(bucket, 4, keys=("step-1/r1.a1/0-beef/data",))
         steps = found(keeping(store, keep=2, newest=newest))
         assert steps[1] == ["step-1/manifest.json"]
         assert len(steps[2]) == 3
@@ -228,8 +227,7 @@ class TestOtherLayouts:
         bucket.write("step-5/.metadata", pickle.dumps(SimpleNamespace(storage_data={"weight": shard})))
         whole(bucket, 7)
         newest = whole(bucket, 9)
-        policy = Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest))
-        assert {*found(policy)} == {7}
+        assert {*found(Retention(store, keep=1, judge=dcp.judge(store), newest=retention.retained(newest)))} == {7}
 
     def test_it_is_reported(self, bucket, store, tmp_path):
         whole(bucket, 1, layout="hf")

@@ -118,8 +118,7 @@ class TestInterrupted:
             assert agent.wait(timeout=60) == 75
         finally:
             service.stop()
-        names = [event["event"] for event in node.events()]
-        assert names[-3:] == ["notice", "drain-failed", "interrupted"]
+        assert [event["event"] for event in node.events()][-3:] == ["notice", "drain-failed", "interrupted"]
         assert node.output() == []
 
     def test_by_the_schedulers_signal(self, node, bucket):

@@ -192,8 +192,7 @@ class TestNetwork:
                 rule["IpProtocol"] == "-1" and [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group_id]
                 for rule in rules
             )
-        everywhere = [r for r in found["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]]
-        assert everywhere == []
+        assert [r for r in found["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]] == []
 
     def test_a_whole_network_goes_away_again(self, stack, client, cloudformation):
         ref = {"Ref": "Vpc"}

@@ -102,8 +102,7 @@ def define(cluster, connection, **names):
     }
     document = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
     document["metadata"] = {"name": f"{names['plural']}.{names['group']}"}
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    connection.ask("POST", path, body=document)
+    connection.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=document)
 
 
 def test_a_cluster_that_has_everything_passes(node, examined):

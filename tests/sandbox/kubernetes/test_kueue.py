@@ -79,8 +79,7 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, jobs
     until(lambda: jobs.facts(first).state is JobState.RUNNING)
     second = jobs.submit([queued("second")], "k")
     wanted = "quota: queue gpus has not admitted it: 4 more GPUs must become free"
-    facts = until(lambda: (found := jobs.facts(second)).reason == wanted and found)
-    assert facts.state is JobState.PENDING
+    assert until(lambda: (found := jobs.facts(second)).reason == wanted and found).state is JobState.PENDING
     assert jobs.pods("second") == []
     jobs.cancel(first)
     until(lambda: jobs.facts(second).state is JobState.RUNNING)

@@ -35,8 +35,7 @@ def server():
 
 
 def asked(pool, url):
-    answer = pool.request("GET", url, preload_content=False)
-    return Body(StreamingBody(answer, len(CONTENT)), len(CONTENT))
+    return Body(StreamingBody(pool.request("GET", url, preload_content=False), len(CONTENT)), len(CONTENT))
 
 
 def read(body, at_once):

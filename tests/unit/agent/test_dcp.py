@@ -68,8 +68,7 @@ def test_steps_by_their_folders():
 
 
 def test_of_two_folders_of_a_step_the_finished_one_counts():
-    sizes = dict.fromkeys(["step-07/.metadata", "step-07/a", "step-7/a"], 1)
-    assert folders_by_step(sizes) == {7: "step-07"}
+    assert folders_by_step(dict.fromkeys(["step-07/.metadata", "step-07/a", "step-7/a"], 1)) == {7: "step-07"}
 
 
 @pytest.mark.long

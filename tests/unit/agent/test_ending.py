@@ -63,8 +63,7 @@ def test_a_notice_says_where_it_came_from():
 
 def test_a_notice_survives_its_way_to_another_node():
     now = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
-    sent = notice("spot", at="2026-11-20T14:01:00Z", left_s=120.0, node="p5-3")
-    got = parse_notice(sent.to_json(), now=now)
+    got = parse_notice(notice("spot", at="2026-11-20T14:01:00Z", left_s=120.0, node="p5-3").to_json(), now=now)
     assert (got.source, got.at, got.left_s, got.node) == ("spot", "2026-11-20T14:01:00Z", 60.0, "p5-3")
 
 

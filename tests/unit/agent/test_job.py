@@ -59,8 +59,7 @@ class TestOptions:
     """Keys that came later: a job without them is what it was."""
 
     def test_stand_in_the_file_only_when_they_are_used(self):
-        names = {"ends_at", "leave_before_s", "hung_minutes"}
-        assert names & set(json.loads(job().to_json())) == set()
+        assert {"ends_at", "leave_before_s", "hung_minutes"} & set(json.loads(job().to_json())) == set()
         assert {"mtbf_s", "timeout_s"} & set(json.loads(job().to_json())["checkpoint"]) == set()
         used = job(
             ends_at="2026-11-21T11:30:00Z",

@@ -35,8 +35,7 @@ class TestNotices:
         assert {notice.source: notice.code for notice in first.heard} == {REBALANCE: None, SPOT: None, FAILURE: 3}
 
     def test_of_others_are_not_passed_on(self, node, tmp_path):
-        first = node(0)
-        first.publish(Notice(source=SPOT, detail="stop", node="vn1"))
+        node(0).publish(Notice(source=SPOT, detail="stop", node="vn1"))
         assert (tmp_path / "peers" / "r1.a1.7.0" / "news.json").read_text() == ""
 
     def test_rubbish_is_said_once_and_passed_over(self, node, tmp_path):

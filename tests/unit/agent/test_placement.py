@@ -158,8 +158,7 @@ class TestDrainAsRoot:
 
     def test_says_what_slurm_said_when_that_fails_too(self, programs):
         (programs / "sudo").write_text('#!/bin/sh\necho "sudo: a password is required" >&2\nexit 1\n')
-        said = drain_node("x")
-        assert "scontrol ended with 1; as root: sudo: a password is required" in said
+        assert "scontrol ended with 1; as root: sudo: a password is required" in drain_node("x")
 
     def test_says_so_where_there_is_no_sudo(self, programs, monkeypatch):
         (programs / "sudo").unlink()

@@ -62,8 +62,7 @@ class TestMetrics:
         path.write_text(f"{odd}\n{line(step=6)}")
         assert metrics.new_lines() == ([left] if left else []) + [{"step": 6}]
         assert metrics.invalid == 1
-        watchdog = Watchdog(hung_s=60, armed=False, now=0)
-        watchdog.steps([left] if left else [], now=1)
+        Watchdog(hung_s=60, armed=False, now=0).steps([left] if left else [], now=1)
         assert Metrics(path).reported_before
 
     def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, path):

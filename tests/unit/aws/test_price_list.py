@@ -23,8 +23,7 @@ def read(session, *regions, reserved=False, name=P5):
 class TestOnDemand:
     def test_one_region_is_asked_for_alone(self, aws, session_of):
         aws.products = [ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")]
-        found = read(session_of(), "us-west-2")
-        assert rates(found) == {("us-west-2", ""): "55.0400000000"}
+        assert rates(read(session_of(), "us-west-2")) == {("us-west-2", ""): "55.0400000000"}
         (asked,) = aws.asked
         filters = {filter_["Field"]: (filter_["Type"], filter_["Value"]) for filter_ in asked.body["Filters"]}
         assert filters == {
@@ -138,8 +137,7 @@ class TestReserved:
     def test_one_that_costs_nothing_is_refused(self, aws, session_of):
         reserved = (reserved_term(1, "No Upfront", "0", "0"),)
         aws.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
-        found = read(session_of(), "us-east-1", reserved=True)
-        (refusal,) = found.refusals
+        (refusal,) = read(session_of(), "us-east-1", reserved=True).refusals
         assert (refusal.key.kind, refusal.reason) == ("reserved", "the price is $0, expected more than 0")
 
 

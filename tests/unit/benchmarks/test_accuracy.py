@@ -179,8 +179,7 @@ def test_figures_that_count_recomputation_or_half_the_attention_are_converted(tm
     [("NVIDIA H100 80GB", "989", "H100"), ("A100-SXM4", "", "A100-80GB"), ("H100-PCIe", "756", "H100-PCIe")],
 )
 def test_other_labels_of_a_chip_are_known_unless_its_peak_is_another(tmp_path, label, peak, name):
-    row = read_one(tmp_path, accelerator=label, peak_bf16_dense_tflops=peak)
-    assert row.shape.accelerator.name == name
+    assert read_one(tmp_path, accelerator=label, peak_bf16_dense_tflops=peak).shape.accelerator.name == name
 
 
 def test_an_unlisted_chip_is_taken_from_the_rows_peak(tmp_path):
@@ -238,8 +237,7 @@ def test_json_writes_nothing_and_the_report_is_written_without_it(tmp_path, monk
     assert json.loads(capsys.readouterr().out)["n"] == 1
     assert not accuracy.REPORT.exists()
     assert accuracy.main([str(path)]) == 0
-    text = accuracy.REPORT.read_text(encoding="utf-8")
-    assert "| tt-8b-8-bf16 |" in text
+    assert "| tt-8b-8-bf16 |" in accuracy.REPORT.read_text(encoding="utf-8")
     assert "Baseline" in capsys.readouterr().out
 
 

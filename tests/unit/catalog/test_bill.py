@@ -56,8 +56,7 @@ def test_the_last_known_tier_has_no_end(catalog: Catalog):
 
 
 def test_memory_prices_where_nothing_better_does(catalog: Catalog):
-    price = priced(catalog, "cloudwatch.alarm", "eu-west-3")
-    assert price.basis is Basis.MEMORY
+    assert priced(catalog, "cloudwatch.alarm", "eu-west-3").basis is Basis.MEMORY
 
 
 def test_free_is_said(catalog: Catalog):

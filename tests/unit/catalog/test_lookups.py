@@ -108,8 +108,7 @@ def test_the_newer_band_of_the_advisor(catalog: Catalog):
 
 
 def test_a_local_zone_is_priced_apart(catalog: Catalog):
-    there = catalog.on_demand("p5.48xlarge", "us-east-1", zone="us-east-1-atl-1")
-    assert isinstance(there, Price)
+    assert isinstance(catalog.on_demand("p5.48xlarge", "us-east-1", zone="us-east-1-atl-1"), Price)
     only_there = catalog.capacity_block("u-p6e-gb200x36", "us-east-1")
     assert isinstance(only_there, Price)
     assert "local zone us-east-1-dfw-2a" in only_there.note

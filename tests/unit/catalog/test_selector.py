@@ -98,8 +98,7 @@ def test_an_unverified_reservation_is_listed_as_no_savings_plan(tmp_path: Path):
 
 
 def test_a_newer_unverified_row_is_named_beside_any_price(tmp_path: Path):
-    catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
-    price = catalog.price(RESERVED)
+    price = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified")).price(RESERVED)
     assert isinstance(price, Price)
     assert str(price.usd) != "9"
     assert "a newer unverified row says 9 (2026-11-19)" in price.note

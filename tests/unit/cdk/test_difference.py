@@ -78,8 +78,7 @@ def test_what_depends_on_values_may_be_replaced():
 
 
 def test_what_goes_is_removed_or_left_behind():
-    store = json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text())
-    found = fates(store, {"Resources": {}})
+    found = fates(json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text()), {"Resources": {}})
     assert found["AWS::S3::Bucket"] is Change.KEPT
     assert fates(NETWORK, {"Resources": {}})["AWS::EC2::NatGateway"] is Change.REMOVED
 
@@ -92,8 +91,7 @@ def test_another_type_under_the_same_name_is_another_resource():
 def test_an_export_whose_resource_is_replaced_or_that_goes_is_found():
     moved = changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
     broken = broken_exports(NETWORK, moved, stack_change("s", NETWORK, moved, REPLACING))
-    training = json.loads((GOLDEN / "p5-spot/training.json").read_text())
-    assert set(imports(training)) & broken.keys()
+    assert set(imports(json.loads((GOLDEN / "p5-spot/training.json").read_text()))) & broken.keys()
     assert all("is replaced" in each for each in broken.values())
     gone = {**NETWORK, "Outputs": {}}
     assert set(broken_exports(NETWORK, gone, stack_change("s", NETWORK, gone, REPLACING)).values()) == {"it goes"}

@@ -103,8 +103,7 @@ def test_the_break_even_has_a_day_and_the_paths_their_ends(compared):
     ],
 )
 def test_what_decides_for_the_gpu_whatever_the_money_says(compared, train, plan, words):
-    probe = compared(gpu=1000, trainium=10)
-    assert probe.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    assert compared(gpu=1000, trainium=10).verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
     found = compared(train, gpu=1000, trainium=10, **plan)
     assert found.verdict.choice is Choice.GPU
     assert words in found.verdict.text
@@ -147,8 +146,7 @@ def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compare
     found = compared()
     assert found.gpu.plan.place.term_years is None
     assert found.trainium.plan.place.term_years is None
-    asked = compared(purchase={"option": "reserved", "term_years": 3})
-    assert asked.trainium.plan.place.option == "reserved"
+    assert compared(purchase={"option": "reserved", "term_years": 3}).trainium.plan.place.option == "reserved"
 
 
 def test_hours_compare_ways_of_buying_and_no_machines(compared):

@@ -110,8 +110,7 @@ def test_a_folder_that_is_gone_says_nothing(tmp_path: Path) -> None:
 def test_what_an_option_does_is_one_line() -> None:
     """Typer has rich wrap it at 80 columns; zsh then completes nothing, and fish shows the first line alone."""
     for word, sentence in (("launch", SUMMARIES["launch"]), ("compare", SUMMARIES["compare"])):
-        done = asked(f"slipway {word}", kind="fish")
-        assert done.stdout == f"{word}\t{sentence}\n"
+        assert asked(f"slipway {word}", kind="fish").stdout == f"{word}\t{sentence}\n"
 
 
 @pytest.mark.parametrize("line", LINES)

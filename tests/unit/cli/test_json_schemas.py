@@ -42,8 +42,7 @@ def test_no_other_schema_lies_there():
 @pytest.mark.parametrize("kind,words", [(kind, words) for kind, every in PRINTED.items() for words in every])
 def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypatch, kind, words):
     monkeypatch.chdir(tmp_path)
-    document = read_document(slipway(*words, "--json").out)
-    assert document["schema"] == f"slipway.{kind}/1"
+    assert read_document(slipway(*words, "--json").out)["schema"] == f"slipway.{kind}/1"
 
 
 @pytest.mark.parametrize("change", [{"more": 1}, {"as_of": "yesterday"}, {"considered": "93"}, {"candidates": None}])

@@ -205,8 +205,7 @@ def test_an_incomplete_total_is_marked_at_every_width(plan, width):
 
 
 def test_all_names_regions_by_their_codes_where_there_is_no_room(plan):
-    found = plan(SOME, everything=True)
-    lines = page(found, 100, everything=True)
+    lines = page(plan(SOME, everything=True), 100, everything=True)
     head = next(line for line in lines if line.lstrip().startswith("#"))
     assert " where " in head
 
@@ -237,8 +236,7 @@ def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(plan, slipw
     plan(SOME + "purchase: {deadline_h: 0.01}\n")
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
-    shown = json.loads(ended.out)
-    assert {candidate["gate"]["exit_code"] for candidate in shown["candidates"]} == {5}
+    assert {candidate["gate"]["exit_code"] for candidate in json.loads(ended.out)["candidates"]} == {5}
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME])

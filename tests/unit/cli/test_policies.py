@@ -55,8 +55,7 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path)
     assert document["commands"][-1].endswith("--qualifier team --toolkit-stack-name CDKToolkit-team")
     # The account has a boundary: ours is not made.
     assert not any("SlipwayBoundary" in command for command in document["commands"])
-    text = (tmp_path / "here/SlipwayHyperPod.json").read_text()
-    assert "arn:aws:s3:::corpus-of-the-team" in text
+    assert "arn:aws:s3:::corpus-of-the-team" in (tmp_path / "here/SlipwayHyperPod.json").read_text()
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
     (makes,) = (each for each in base["Statement"] if each["Sid"] == "MakeRoles")
     wanted = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}

@@ -78,8 +78,7 @@ class TestShow:
         told = text(page(catalog, PriceFilter(), 100))
         assert re.search(rf"^  {MOST_UNFILTERED} of \d+ shown; --all for the rest", told, re.MULTILINE)
         assert "c5.12xlarge" not in told
-        every = page(catalog, PriceFilter(option="on-demand"), 100, everything=True)
-        assert "c5.12xlarge" in text(every)
+        assert "c5.12xlarge" in text(page(catalog, PriceFilter(option="on-demand"), 100, everything=True))
         assert f"  {MOST} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
     def test_on_an_earlier_day_what_was_known_then(self, catalog):

@@ -20,8 +20,7 @@ def test_the_screen_in_the_readme_is_the_real_one(
     request: pytest.FixtureRequest, golden: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    priced = price(PLAN, NOW, PriceOptions())
-    shown = "\n".join([*page(priced, 120, everything=False), ""])
+    shown = "\n".join([*page(price(PLAN, NOW, PriceOptions()), 120, everything=False), ""])
     before, found, rest = README.read_text(encoding="utf-8").partition(OPENS)
     assert found, f"README.md shows no {OPENS.strip()}"
     screen, _, after = rest.partition(CLOSES)

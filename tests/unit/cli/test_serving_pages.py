@@ -83,8 +83,7 @@ def test_no_line_is_wider_than_the_terminal(plan, width):
     found = priced(plan(CHAT))
     lines = [*page(found, width, everything=False), *explain.page(found, 2, width), *explain.page(found, 1, width)]
     lines += serving_compare.page(compare(Path("plan.yaml"), NOW, PriceOptions()), width)
-    long = [line for line in lines if len(line) > width and "://" not in line]
-    assert long == []
+    assert [line for line in lines if len(line) > width and "://" not in line] == []
 
 
 def test_numbers_stay_at_80_columns(plan):

@@ -34,5 +34,4 @@ def test_notes_are_cut_then_dropped_then_the_zone_goes_and_numbers_stay() -> Non
 
 
 def test_points_stand_under_each_other() -> None:
-    padded = align_points(["37.60", "109", "1,097.5", "unpriced"])
-    assert padded == ["37.60", "109   ", "1,097.5 ", "unpriced"]
+    assert align_points(["37.60", "109", "1,097.5", "unpriced"]) == ["37.60", "109   ", "1,097.5 ", "unpriced"]

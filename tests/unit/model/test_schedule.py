@@ -89,8 +89,7 @@ def test_a_half_hour_is_half_an_hour():
 )
 def test_a_range_for_a_day(first, days):
     """The other range comes back every day at midnight, and gives way to the larger of the same minute."""
-    found = shares(f"{first} 9-9", "cron(0 0 * * ? *) 1-1")
-    assert found[9, 9] == pytest.approx(days / 365)
+    assert shares(f"{first} 9-9", "cron(0 0 * * ? *) 1-1")[9, 9] == pytest.approx(days / 365)
 
 
 def test_the_last_of_what_comes_once_holds_on():

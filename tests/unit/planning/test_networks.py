@@ -65,8 +65,7 @@ class TestExisting:
         network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [OTHER, SUBNET], "subnets": facts}
         target = {"region": "us-east-2", "az_id": "use2-az2", "instance_type": "p5.48xlarge", "nodes": 2}
         data = {"slipway": 1, "name": "n", "target": target, "purchase": {"option": "spot"}, "network": network}
-        plan = pinned_plan(request_of(data), catalog)
-        assert subnet_id(plan) == SUBNET
+        assert subnet_id(pinned_plan(request_of(data), catalog)) == SUBNET
 
     @pytest.mark.parametrize("key, value", [("name", "team"), ("az_ids", ["use2-az1"]), ("endpoints", ["ssm"])])
     def test_nothing_is_built_into_it(self, findings_of, key, value):
@@ -94,8 +93,7 @@ class TestShared:
         assert findings_of({"name": "team", "az_ids": ["use2-az1", "use2-az3"]}) == ()
 
     def test_every_zone_needs_room(self, findings_of):
-        network = {"name": "team", "az_ids": ["use2-az1"], "cidr": "10.0.0.0/20"}
-        (finding,) = findings_of(network, nodes=300)
+        (finding,) = findings_of({"name": "team", "az_ids": ["use2-az1"], "cidr": "10.0.0.0/20"}, nodes=300)
         assert "the private subnet 10.0.8.0/24 has 251 addresses, the cluster takes 301" in finding.message
 
     @pytest.mark.parametrize("network", [{"cidr": "10.0.0.0/22"}, {"az_ids": ["use2-az9"]}])

@@ -71,8 +71,7 @@ def test_more_chips_never_work_less_in_all(shape, more):
 
 def test_what_was_published_lies_near():
     # torchtitan: 6,667 tokens/s a chip on 8 H100, 16 sequences of 8192: 41 % (README of the facts: MFU with attention)
-    titan = mid(chips=8, sequence_length=8192, global_batch_tokens=131_072)
-    assert titan == pytest.approx(0.412, rel=0.25)
+    assert mid(chips=8, sequence_length=8192, global_batch_tokens=131_072) == pytest.approx(0.412, rel=0.25)
     # MLPerf 4.1, GPT-3 175B in FP8 on 256 H100: 89 %
     mlperf = mid(
         params_b=175.0,

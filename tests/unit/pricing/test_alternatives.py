@@ -29,8 +29,7 @@ def test_an_open_plan_shows_training_jobs_hyperpod_and_ultraservers(priced):
 
 
 def test_a_training_job_costs_its_ml_rate_for_its_hours(priced):
-    plan = {**OPEN, "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}}
-    found = priced(plan)
+    found = priced({**OPEN, "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"}})
     job = next(alternative for alternative in found.alternatives if alternative.service == "sagemaker-training-job")
     rate = load().sagemaker("ml.p5.48xlarge", "us-east-1", "training")
     assert isinstance(rate, Price)

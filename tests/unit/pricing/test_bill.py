@@ -109,8 +109,7 @@ def test_storage_in_the_plan_is_storage_in_the_bill(priced):
 
 def test_outputs_of_a_known_size_are_in_the_bill(priced):
     quoted, plain = (priced({"run": run}).quote(1) for run in ({"outputs": ["out"], "outputs_gib": 3600}, {}))
-    found = {each.name: each for each in quoted.components}
-    assert found["S3 outputs"].quantity == 3600
+    assert {each.name: each for each in quoted.components}["S3 outputs"].quantity == 3600
     assert "S3 outputs" not in {each.name for each in plain.components}
     # At 1 GB/s they are an hour and four minutes on their way.
     assert quoted.billed_hours == pytest.approx(plain.billed_hours + 1.073741824)

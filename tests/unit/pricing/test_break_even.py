@@ -89,8 +89,7 @@ def test_a_quiet_spot_job_takes_what_it_takes_on_demand(priced):
 
 def test_without_checkpoints_the_time_explodes_and_is_shown_and_refused(priced):
     saving = of(priced(over(0.2)), "spot")
-    plan = {**over(0.2), "checkpoint": {"mode": "none"}}
-    lost = of(priced(plan), "spot")
+    lost = of(priced({**over(0.2), "checkpoint": {"mode": "none"}}), "spot")
     assert lost.hours.mid > 5 * saving.hours.mid
     assert lost.gate.exit_code == 5
     assert lost.findings[0].code == "spot-without-checkpoints"

@@ -184,8 +184,7 @@ def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes,
     assert sets == math.ceil(used_hours(quoted) / nodes * runs_per_month / 730 - 1e-9)
 
     on_demand = bought("on-demand")
-    choice = on_demand.members[0].choice
-    run_usd = sum(line.usd for line in choice.components if line.group == "compute")
+    run_usd = sum(line.usd for line in on_demand.members[0].choice.components if line.group == "compute")
     monthly = run_usd * on_demand.members[0].times_a_month
     demand_ = commit([path], NOW, PriceOptions(any_age=True))
     assert float(demand_.mean_usd_per_hour) * 730 == pytest.approx(float(monthly), rel=1e-6)

@@ -83,8 +83,7 @@ def test_without_a_rate_on_demand_there_is_none(catalog, plan_with):
     plan = plan_with()
     place = replace(plan.place, instance_type="g7.12xlarge")
     price = offer(place, plan.request, catalog, TODAY).price
-    rate = rate_of(place, plan.request, catalog)
-    assert (rate is None) is isinstance(price, Unpriced)
+    assert (rate_of(place, plan.request, catalog) is None) is isinstance(price, Unpriced)
 
 
 def test_with_slurm_it_stays_unpriced(catalog, plan_with):

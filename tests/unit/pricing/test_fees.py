@@ -73,8 +73,7 @@ def test_the_persons_own_prices_count_by_the_hour(quoted):
     assert controller.quantity == login.quantity == accounting.quantity >= hours
     assert nodes.quantity >= 2 * hours
     assert controller.usd == pytest.approx(Decimal("0.6") * Decimal(repr(controller.quantity)), abs=Decimal("0.001"))
-    dearer = quoted(own=OWN.replace("0.6", "9.6")).quote(1)
-    assert dearer.usd.mid > quote.usd.mid
+    assert quoted(own=OWN.replace("0.6", "9.6")).quote(1).usd.mid > quote.usd.mid
 
 
 def test_the_storage_of_accounting_is_part_of_its_price_unless_it_has_one(quoted):

@@ -34,8 +34,7 @@ class TestCandidates:
         assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
 
     def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
-        own = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}
-        (kept,) = priced(own).candidates
+        (kept,) = priced({"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}).candidates
         assert (kept.place.target, kept.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
         dear = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) == {TargetKind.PARALLELCLUSTER}
@@ -96,8 +95,7 @@ class TestPrices:
         assert quoted.gate.exit_code == 0
 
     def test_spot_has_no_rate_and_takes_the_users(self, priced):
-        spot = {"target": POD, "purchase": {"option": "spot"}}
-        quoted = priced(spot).quote(1)
+        quoted = priced({"target": POD, "purchase": {"option": "spot"}}).quote(1)
         assert "publishes no rate of spot" in quoted.unpriced
         assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint
         own = {"option": "spot", "price_overrides": {"ml.p5.48xlarge/spot": "20"}}
@@ -106,8 +104,7 @@ class TestPrices:
         assert "hyperpod-spot-unconfirmed" in {finding.code for finding in found.findings}
 
     def test_savings_plans_of_ec2_do_not_reach_it(self, priced):
-        plan = {"option": "savings-plan", "term_years": 1}
-        quoted = priced({"target": POD, "purchase": plan}).quote(1)
+        quoted = priced({"target": POD, "purchase": {"option": "savings-plan", "term_years": 1}}).quote(1)
         assert quoted.plan.place.plan_kind == "sagemaker"
         assert "no sagemaker Savings Plan rate of ml.p5.48xlarge" in quoted.unpriced
 

@@ -67,8 +67,7 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
 
 
 def test_the_break_even_is_the_first_run_that_has_paid():
-    needed = break_even_run(Decimal(100), Decimal(1000), Decimal(60), 2.0)
-    assert needed == 15
+    assert break_even_run(Decimal(100), Decimal(1000), Decimal(60), 2.0) == 15
     assert 14 * (100 - 30) < 1000 <= 15 * (100 - 30)
 
 

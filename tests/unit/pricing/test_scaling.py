@@ -48,8 +48,7 @@ def test_a_larger_batch_of_ones_own_is_a_finding_with_the_time_and_the_dollars_a
 @pytest.mark.parametrize("option", ["on-demand", "spot", "savings-plan"])
 def test_a_deadline_is_met_at_the_cheapest_number_of_nodes(option):
     purchase = {"option": option, "owned": True, "term_years": 3, "deadline_h": 60}
-    found = price_over({**OPEN, "target": {"nodes": "any"}, "purchase": purchase})
-    best = found.candidates[0]
+    best = price_over({**OPEN, "target": {"nodes": "any"}, "purchase": purchase}).candidates[0]
     assert best.hours <= 60
     every = [
         price_over({**OPEN, "target": {"nodes": count}, "purchase": {**purchase, "deadline_h": None}}).candidates[0]

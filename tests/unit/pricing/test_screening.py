@@ -167,9 +167,7 @@ def test_everything_open_is_at_least_five_thousand_combinations(priced):
 
 
 def misfits(found):
-    known = found.resolution.estimator.known
-    too_big = {key for key, work in known.items() if work.misfit}
-    assert too_big
+    assert {key for key, work in found.resolution.estimator.known.items() if work.misfit}
     return found.considered - sum(group.combinations for group in found.resolution.groups)
 
 

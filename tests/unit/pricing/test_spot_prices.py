@@ -44,8 +44,7 @@ def test_the_least_zone_of_a_winter_day_is_held_against_its_region():
     before = load(prices_as_of=date(2025, 12, 31))
     price = before.spot("p5en.48xlarge", "us-east-2")["use2-az3"]
     assert price.usd == Decimal("9.3944")
-    found = spot_price(P5EN, price, before, date(2025, 12, 22)).usd
-    assert found.high > Decimal("17.0945")
+    assert spot_price(P5EN, price, before, date(2025, 12, 22)).usd.high > Decimal("17.0945")
     assert spot_price(P5EN, price, before, TODAY).usd.high > Decimal("26.6")
 
 
@@ -73,8 +72,7 @@ def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
 def test_the_gate_sees_the_high_end(priced):
     quoted = priced(SPOT, any_age=True).quote(1)
     between = (quoted.price.usd * Decimal(repr(quoted.hours.high + 1)) + quoted.usd.high) / 2
-    held = priced({**SPOT, "budget": {"max_usd": float(between)}}, any_age=True).quote(1)
-    assert held.gate.exit_code == 3
+    assert priced({**SPOT, "budget": {"max_usd": float(between)}}, any_age=True).quote(1).gate.exit_code == 3
 
 
 @settings(max_examples=100)

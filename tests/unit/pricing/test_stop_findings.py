@@ -65,7 +65,6 @@ def test_owned_commitments_are_exempt_and_the_plan_says_so():
 def test_the_quote_says_it_and_its_gate_refuses_what_cannot_run():
     quoted = quote_of(stop=10)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
-    policies = {policy.name: policy.value for policy in quoted.policies}
-    assert policies["budget stop"] == "$10, saved before"
+    assert {policy.name: policy.value for policy in quoted.policies}["budget stop"] == "$10, saved before"
     assert {"usd_per_hour", "usd_per_hour_beside"} <= quoted.amounts(None).keys()
     assert quoted.usd_per_hour_beside > 0

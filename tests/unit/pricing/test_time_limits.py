@@ -22,8 +22,7 @@ def codes(quoted):
 
 
 def test_a_time_to_live_below_the_job_is_told_with_the_chance():
-    quoted = price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1)
-    finding = codes(quoted)["ttl-too-short"]
+    finding = codes(price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1))["ttl-too-short"]
     assert finding.path == "guardrails.ttl_h"
     assert "a 100% risk of being cut off" in finding.message
     assert "ttl-too-short" not in codes(price_over({**BIG, "guardrails": {"ttl_h": 2_000}}).quote(1))

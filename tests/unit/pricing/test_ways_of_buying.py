@@ -80,8 +80,7 @@ def test_a_commitment_says_when_it_pays_and_what_a_price_cut_strands(priced):
     [("reserved", "any", True), ("savings-plan", "ec2-instance", True), ("savings-plan", "compute", False)],
 )
 def test_a_new_generation_strands_what_is_bound_to_a_family(priced, option, kind, bound):
-    plan = {"purchase": {"option": option, "plan_kind": kind, "term_years": 3}}
-    quoted = priced(plan).quote(1)
+    quoted = priced({"purchase": {"option": option, "plan_kind": kind, "term_years": 3}}).quote(1)
     assert quoted.commitment.new_generation_usd == (quoted.commitment_usd / 2 if bound else 0)
 
 
@@ -90,8 +89,7 @@ def test_a_block_to_be_bought_says_that_the_wait_is_not_in_the_hours(priced):
     quoted = priced(plan).quote(1)
     assert "lead-time" in codes(quoted)
     assert "up to 8 weeks ahead" in " ".join(assumption.source for assumption in quoted.assumptions)
-    own = {"purchase": {**plan["purchase"], "reservation": {"id": BLOCK}}}
-    bought = priced(own).quote(1)
+    bought = priced({"purchase": {**plan["purchase"], "reservation": {"id": BLOCK}}}).quote(1)
     assert "lead-time" not in codes(bought)
     assert "8 weeks" not in " ".join(assumption.source for assumption in bought.assumptions)
 
@@ -225,8 +223,7 @@ def test_a_deadline_that_only_the_slow_estimate_misses_is_a_warning(priced):
     tight = priced({**plan, "purchase": {"deadline_h": (spread.mid + spread.high) / 2}}).quote(1)
     assert "may-miss-deadline" in codes(tight)
     assert tight.gate.exit_code != 5
-    missed = priced({**plan, "purchase": {"deadline_h": spread.mid * 0.9}}).quote(1)
-    assert missed.gate.exit_code == 5
+    assert priced({**plan, "purchase": {"deadline_h": spread.mid * 0.9}}).quote(1).gate.exit_code == 5
 
 
 def test_a_cluster_that_exists_is_not_billed_again(priced):

@@ -69,8 +69,7 @@ def test_a_fixed_price_times_hours(priced, case):
 def test_spot_as_the_guides_have_it_without_any_interruption(priced, case):
     instance_type, nodes, hours, rate, printed, exact = case
     asked = plan(instance_type, "spot", nodes, hours, rate, interruptions_per_node_hour=0)
-    found = line(priced({**asked, "checkpoint": {"interval": 1800}}))
-    assert found.usd == Decimal(exact)
+    assert line(priced({**asked, "checkpoint": {"interval": 1800}})).usd == Decimal(exact)
     assert (printed in WRONG) is is_wrong(printed, exact)
 
 
@@ -112,8 +111,7 @@ FROM_HISTORY = [
 def test_the_same_at_the_list_price_of_a_day(priced, case):
     instance_type, day, nodes, hours, exact, printed = case
     asked = plan(instance_type, "on-demand", nodes, hours, "1", price_overrides={})
-    found = line(priced(asked, prices_as_of=day))
-    assert found.usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))
+    assert line(priced(asked, prices_as_of=day)).usd == pytest.approx(Decimal(exact), abs=Decimal("0.001"))
     if printed is not None:
         assert (printed in WRONG) is is_wrong(printed, exact)
 
@@ -150,8 +148,7 @@ def test_the_trainium_discount_by_the_hour_is_gone(priced):
 
 
 def test_p5e_has_no_price_on_demand():
-    found = load().on_demand("p5e.48xlarge", "us-east-2")
-    assert isinstance(found, Unpriced)
+    assert isinstance(load().on_demand("p5e.48xlarge", "us-east-2"), Unpriced)
     assert load().regions_offering("p5e.48xlarge", PurchaseOption.CAPACITY_BLOCK)
 
 

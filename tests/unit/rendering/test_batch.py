@@ -191,8 +191,7 @@ class TestRun:
         assert (run.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
 
     def test_a_cancelled_shell_waits_for_the_agent(self, run, one_node):
-        answer = run(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143')
-        assert answer.returncode == 143
+        assert run(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143').returncode == 143
 
     def test_a_shell_that_is_warned_of_the_time_limit_tells_the_agent(self, run, one_node):
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
@@ -275,8 +274,7 @@ class TestJob:
     def test_setup_lines_prepare_the_commands_own_shell(self, bundle_of, plan_of, tmp_path):
         run = {"setup": ["export GREETING=hello", "cd /"], "command": ["printenv", "GREETING"]}
         job = self.job_of(bundle_of, plan_of, run=run)
-        answer = subprocess.run(job.command, capture_output=True, text=True, check=True)
-        assert answer.stdout == "hello\n"
+        assert subprocess.run(job.command, capture_output=True, text=True, check=True).stdout == "hello\n"
         failing = self.job_of(bundle_of, plan_of, run={**run, "setup": ["false"]})
         assert subprocess.run(failing.command, check=False).returncode == 1
 
@@ -340,7 +338,6 @@ class TestInjection:
     def test_no_secrets_name_runs_anything(self, run, one_node, tail):
         arn = f"arn:aws:secretsmanager:us-east-2:123456789012:secret:{tail}"
         script = one_node(run={"secrets": {"TOKEN": arn}})
-        answer = run(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'})
-        assert answer.returncode == 0
+        assert run(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'}).returncode == 0
         assert arn in (run.job / "aws").read_bytes().decode().split("\0")
         assert not (run.job / "injected").exists()

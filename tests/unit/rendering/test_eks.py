@@ -44,8 +44,7 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     *beside, job = yaml.safe_load_all(bundle.file("kubernetes/job.yaml").text)
     for each in (*beside, *yaml.safe_load_all(bundle.file("kubernetes/namespace.yaml").text)):
         kubernetes_validate.validate(each, version, strict=True)
-    replicas = job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values()
-    for replica in replicas:
+    for replica in job["spec"].get("pytorchReplicaSpecs", {"Job": job["spec"]}).values():
         pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
         kubernetes_validate.validate(pod, version, strict=True)
         asked = pod["spec"]["containers"][0]["resources"]["limits"]

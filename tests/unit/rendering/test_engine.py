@@ -92,8 +92,7 @@ class TestTemplates:
 
     def read_by(self, path):
         """The values that a template and what it includes read."""
-        environment = engine._environment(asset("templates"))
-        tree = environment.parse(path.read_text(encoding="utf-8"))
+        tree = engine._environment(asset("templates")).parse(path.read_text(encoding="utf-8"))
         others = [asset("templates") / template for template in meta.find_referenced_templates(tree)]
         return meta.find_undeclared_variables(tree).union(*(self.read_by(other) for other in others))
 

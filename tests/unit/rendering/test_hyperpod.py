@@ -76,8 +76,7 @@ class TestRefusals:
         ],
     )
     def test_each_says_the_way_out(self, plan_of, catalog, extra, code, way_out):
-        plan = plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}})
-        found = said(plan, catalog)
+        found = said(plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}}), catalog)
         assert set(found) == {code}
         assert way_out in found[code]
 
@@ -122,8 +121,7 @@ class TestFiles:
         assert request["InstanceGroups"][-1]["InstanceCount"] == example.place.nodes
 
     def test_the_job_goes_on_when_an_instance_was_replaced_and_leaves_before_a_plan_ends(self, bundle_of, catalog):
-        plan = pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog)
-        bundle = bundle_of(plan)
+        bundle = bundle_of(pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog))
         assert "[[ -d /opt/sagemaker_cluster ]]" in bundle.file("job.sbatch").text
         assert "--kill-on-bad-exit=0 --auto-resume=1)" in bundle.file("job.sbatch").text
         job = json.loads(bundle.file("job.json").text)
@@ -270,8 +268,7 @@ class TestScript:
         assert answer.stdout.endswith("--unit Count --value 2\n")
 
     def test_login_nodes_show_no_devices(self, catalog, machine, start):
-        plan = pinned_plan(plan_file.load(EXAMPLES["trn2-on-demand"]), catalog)
-        root = machine(plan, "login")
+        root = machine(pinned_plan(plan_file.load(EXAMPLES["trn2-on-demand"]), catalog), "login")
         shutil.rmtree(root / "dev")
         answer = start(root)
         assert (answer.returncode, answer.stdout.splitlines()[-1]) == (0, "slipway: trn2-pod: login is ready")
@@ -279,8 +276,7 @@ class TestScript:
     def test_only_devices_of_the_efa_driver_count(self, plan_of, catalog, machine, start):
         """A p6-b200 shows ten InfiniBand devices (awsome-distributed-ai, p6-b200 notes): two are the board's own."""
         place = {**POD, "instance_type": "p6-b200.48xlarge", "nodes": 2}
-        plan = plan_of(target=place, purchase={"option": "on-demand"})
-        root = machine(plan, "workers")
+        root = machine(plan_of(target=place, purchase={"option": "on-demand"}), "workers")
         assert len(list((root / "sys/class/infiniband").iterdir())) == 10
         answer = start(root)
         assert (answer.returncode, ": 8 EFA interfaces" in answer.stdout) == (0, True), answer.stdout
@@ -295,8 +291,7 @@ class TestScript:
         ],
     )
     def test_a_worker_that_lacks_something_is_not_made(self, catalog, machine, start, gone, message):
-        plan = pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog)
-        root = machine(plan, "workers")
+        root = machine(pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog), "workers")
         shutil.rmtree(root / gone) if (root / gone).is_dir() else (root / gone).unlink()
         answer = start(root)
         assert answer.returncode == 1

@@ -22,8 +22,7 @@ def script(bundle):
 
 class TestComponent:
     def test_it_runs_what_nodes_run(self, bundle_of, plan_of):
-        text = script(bundle_of(plan_of(target=TRN2)))
-        first, second, *rest = text.splitlines()
+        first, second, *rest = script(bundle_of(plan_of(target=TRN2))).splitlines()
         assert first == "export SLIPWAY_BAKE=1"
         assert second.startswith("set -- aws-neuronx-dkms=2.31.7.0 ")
         assert rest == asset("templates/parallelcluster/node.sh").read_text().splitlines()[1:]

@@ -160,8 +160,7 @@ class TestRequests:
             memory = int(asked["requests"]["memory"].removesuffix("Gi"))
             assert 0.5 * facts.memory_gib < memory < 0.8 * facts.memory_gib
             assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)
-            keys = {toleration["key"] for toleration in pod["spec"]["tolerations"]}
-            assert keys == {chips, EFA}
+            assert {toleration["key"] for toleration in pod["spec"]["tolerations"]} == {chips, EFA}
 
     @pytest.mark.parametrize("operator", Operator)
     def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):

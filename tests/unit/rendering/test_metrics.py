@@ -180,8 +180,7 @@ class TestJobs:
                 (tmp_path / "squeue").write_text(f"#!/bin/sh\n{jobs[minute]}\n")
 
         (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0 0 0\n")
-        module = runpy.run_path(str(script))
-        names = module["report_jobs"].__globals__
+        names = runpy.run_path(str(script))["report_jobs"].__globals__
         names["time"] = SimpleNamespace(monotonic=lambda: clock, sleep=pass_on)
         names["Stillness"] = functools.partial(names["Stillness"], proc=tmp_path, adapters=tmp_path / "efa")
         with pytest.raises(KeyboardInterrupt):

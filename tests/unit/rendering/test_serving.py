@@ -204,8 +204,7 @@ class TestCompile:
         assert done.returncode == 0
 
     def test_a_gpu_needs_none(self, serving_bundle):
-        files = serving_bundle("llama31-8b-g6e").files
-        assert [file.path for file in files] == [ENDPOINT_FILE]
+        assert [file.path for file in serving_bundle("llama31-8b-g6e").files] == [ENDPOINT_FILE]
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(compile_model, monkeypatch):
@@ -235,8 +234,7 @@ VARIANTS = {
 @pytest.mark.long
 @pytest.mark.parametrize("extra", VARIANTS.values(), ids=VARIANTS)
 def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
-    bundle = serving_bundle(**extra)
-    files = [file for file in bundle.files if file.path.startswith("kubernetes/")]
+    files = [file for file in serving_bundle(**extra).files if file.path.startswith("kubernetes/")]
     assert files
     for file in files:
         for manifest in yaml.safe_load_all(file.text):

@@ -32,9 +32,8 @@ class TestAccessLog:
         assert (entry.status, entry.bytes, entry.sent) == (206, 5, 7)
 
     def test_other_services_are_not_in_it(self, tmp_path):
-        application = AccessLog(answer, tmp_path / "log")
 
-        request(application, service="ec2", path="/")
+        request(AccessLog(answer, tmp_path / "log"), service="ec2", path="/")
 
         assert read(tmp_path / "log") == ()
 

@@ -99,8 +99,7 @@ def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(session
         client.create_pod_identity_association(
             clusterName=NAME, namespace="slipway", serviceAccount="first", roleArn=ROLE
         )
-    ids = {granted_roles(own, NAME, "slipway", each) for each in ("first", "second")}
-    assert len(ids) == 2
+    assert len({granted_roles(own, NAME, "slipway", each) for each in ("first", "second")}) == 2
     assert revoke(pod_identity, "slipway", "first", own) is True
     assert revoke(pod_identity, "slipway", "first", own) is False
     assert granted_roles(own, NAME, "slipway", "first") == ()

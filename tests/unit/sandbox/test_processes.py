@@ -47,9 +47,7 @@ class TestEnd:
     def test_ends_all_that_is_found(self, sleeper, tmp_path):
         family = processes.with_descendants({sleeper.pid})
 
-        left = processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path)))
-
-        assert left == set()
+        assert processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path))) == set()
         assert not any(processes.is_running(pid) for pid in family)
         assert sleeper.wait() == -signal.SIGKILL
 

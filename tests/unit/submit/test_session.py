@@ -131,8 +131,7 @@ def test_a_job_folder_is_put_below_the_shared_home_once(shell, tmp_path):
         archive.add(tmp_path / "job.sbatch", arcname="job.sbatch")
     reached = shell()
     for _ in range(2):
-        folder = reached.put(tmp_path / "job.tar.gz", "slipway/key")
-        assert folder == str(tmp_path / "fsx/ubuntu/slipway/key")
+        assert reached.put(tmp_path / "job.tar.gz", "slipway/key") == str(tmp_path / "fsx/ubuntu/slipway/key")
     assert (tmp_path / "fsx/ubuntu/slipway/key/job.sbatch").read_text() == "#!/bin/bash\n"
 
 

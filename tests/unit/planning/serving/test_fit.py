@@ -88,8 +88,7 @@ def test_a_gpu_splits_heads_evenly(choose, catalog):
 
 
 def test_the_cache_of_a_gpu_bounds_the_batch(choose):
-    told = choose("g5.xlarge", "llama-3.1-8b", **CHAT).estimate
-    assert told.layout.batch < 64
+    assert choose("g5.xlarge", "llama-3.1-8b", **CHAT).estimate.layout.batch < 64
     assert "the cache holds" in choose("g5.xlarge", "llama-3.1-8b", batch_size=256, **CHAT).reason
 
 

@@ -24,15 +24,13 @@ def crossing(found, option, *, kind="sagemaker-endpoint", years=None):
 
 
 def test_bedrock_costs_1_54_per_million_output_tokens(priced):
-    found = priced()
-    hosted = next(quote for quote in found.quotes if quote.plan.place.option == "bedrock")
+    hosted = next(quote for quote in priced().quotes if quote.plan.place.option == "bedrock")
     assert hosted.serving.usd_per_million_output_tokens == Decimal("1.5400")
     assert hosted.serving.usd_per_million_tokens == Decimal("0.2200")
 
 
 def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
-    found = compared(target=PINNED)
-    each = crossing(found, "on-demand")
+    each = crossing(compared(target=PINNED), "on-demand")
     assert each.candidate.estimate.tokens_per_s.mid == 1226.1
     assert each.utilisation == pytest.approx(2.29, abs=0.01)
 
@@ -43,8 +41,7 @@ def test_ec2_on_demand_loses_too(compared):
 
 
 def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
-    found = compared(target={**PINNED, "kind": "eks"})
-    each = crossing(found, "reserved", kind="eks", years=3)
+    each = crossing(compared(target={**PINNED, "kind": "eks"}), "reserved", kind="eks", years=3)
     assert each.candidate.offer.price.usd == Decimal("5.60791")
     assert each.utilisation == pytest.approx(0.82, abs=0.01)
 

@@ -113,8 +113,7 @@ def test_provisioned_throughput_is_the_users_price(priced):
 
 
 def test_a_withdrawn_model_is_no_offer(priced):
-    found = priced({"model": "llama-3.2-3b"})
-    hosted = next(candidate for candidate in found.candidates if candidate.bedrock)
+    hosted = next(candidate for candidate in priced({"model": "llama-3.2-3b"}).candidates if candidate.bedrock)
     assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
     assert hosted.offer.price.seen.usd == Decimal("0.15")
 
@@ -173,8 +172,7 @@ def test_what_cannot_be_deployed_is_told_of_the_candidate_and_refused(priced, se
 
 def test_a_place_for_the_weights_may_follow(priced):
     quoted = priced(**INF2).quote(1)
-    levels = {finding.code: finding.level for finding in quoted.findings}
-    assert levels["model-without-uri"] is Level.WARNING
+    assert {finding.code: finding.level for finding in quoted.findings}["model-without-uri"] is Level.WARNING
     assert quoted.gate.allowed
     own = priced({"artifacts_uri": "s3://models/llama", "batch_size": 32, "tensor_parallel": 8}, **INF2).quote(1)
     assert {"model-without-uri", "shape-not-compiled"}.isdisjoint(finding.code for finding in own.findings)
@@ -205,8 +203,7 @@ def test_what_is_quoted_is_pinned_and_quotes_the_same(priced):
 
 
 def test_every_candidate_has_its_own_digest(priced):
-    found = priced({**ASYNC})
-    digests = [quote.digest for quote in found.quotes]
+    digests = [quote.digest for quote in priced({**ASYNC}).quotes]
     assert len(set(digests)) == len(digests)
 
 

@@ -34,8 +34,7 @@ def ask(session):
     """One request of the endpoint, whatever its kind."""
 
     def once(**more):
-        endpoint = served("small", session)
-        return asker(endpoint, session, **more)()
+        return asker(served("small", session), session, **more)()
 
     return once
 
@@ -182,8 +181,7 @@ class TestState:
 
     def test_it_is_waited_for_and_told_of_at_every_change(self, runtime, session):
         runtime.before, told, waited = ["Creating", "Creating", "Updating"], [], []
-        state = settled(served("small", session), session, told.append, wait=waited.append)
-        assert state.status == "InService"
+        assert settled(served("small", session), session, told.append, wait=waited.append).status == "InService"
         assert told == [f"endpoint {NAME}: {each}, 2 instances" for each in ("Creating", "Updating")]
         assert len(waited) == 3
 
@@ -206,8 +204,7 @@ class TestState:
 
 def test_a_token_is_a_signed_call_of_its_own_action(session):
     token = bearer_token(session, 900)
-    signed = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode()
-    host, _, query = signed.partition("/?")
+    host, _, query = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode().partition("/?")
     asked = parse_qs(query)
     assert host == "sagemaker.amazonaws.com"
     assert (asked["Action"], asked["X-Amz-Expires"], asked["Version"]) == (["CallWithBearerToken"], ["900"], ["1"])
@@ -241,8 +238,7 @@ class TestCommands:
 
     def test_a_queue_is_not_loaded(self, run, runtime):
         runtime.mode = "asynchronous"
-        done = run("load", "small")
-        assert isinstance(done.exception, ImpossibleError)
+        assert isinstance(run("load", "small").exception, ImpossibleError)
 
     def test_url_and_token_are_for_clients(self, run, runtime):
         assert run("url", "small").stdout == f"{runtime.url}/endpoints/{NAME}/openai/v1\n"

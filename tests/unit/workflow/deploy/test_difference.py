@@ -109,8 +109,7 @@ def test_an_update_lists_what_is_replaced_first_and_counts(account, session, tmp
 
 def test_what_is_there_already_is_nocompared(account, session, tmp_path):
     there(account, "slipway-team-training", topics())
-    made = assembly(tmp_path / "cdk.out", training=topics())
-    assert difference_of(made, session).none
+    assert difference_of(assembly(tmp_path / "cdk.out", training=topics()), session).none
     assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), session).none
 
 
@@ -137,8 +136,7 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, session, tmp_pat
 
 
 def test_what_has_no_price_is_named_and_not_a_zero():
-    hyperpod = json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())
-    found = hourly_rate([hyperpod], load(), REGION)
+    found = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
     assert found.unknown == ("2 x p5.48xlarge",)
     assert found.usd > 0
     assert "not priced" in found.words
@@ -166,8 +164,7 @@ def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, session, t
         difference_of(assembly(tmp_path / "cdk.out", training=topics()), session)
     assert "is UPDATE_IN_PROGRESS, since 2026-11-20 09:30 UTC, plan big, of ada" in told.value.message
     state["StackStatus"] = "REVIEW_IN_PROGRESS"
-    found = difference_of(assembly(tmp_path / "again", training=topics()), session)
-    assert found.stacks[0].new
+    assert difference_of(assembly(tmp_path / "again", training=topics()), session).stacks[0].new
 
 
 def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(account, session, tmp_path, quoted):

@@ -36,8 +36,7 @@ def account(account):
             "ec2.GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},
         }
     )
-    ssm = client(account, "ssm")
-    ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
+    client(account, "ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
     where = {"LocationConstraint": REGION}
     s3 = client(account, "s3")
     s3.create_bucket(Bucket=f"cdk-hnb659fds-assets-123456789012-{REGION}", CreateBucketConfiguration=where)
@@ -114,8 +113,7 @@ def plan(tmp_path):
             "purchase: {option: spot}\n",
             encoding="utf-8",
         )
-        priced = price(path, NOW, PriceOptions(any_age=True))
-        found = pick(priced, None)[1].plan
+        found = pick(price(path, NOW, PriceOptions(any_age=True)), None)[1].plan
         return dataclasses.replace(found, **replaced) if replaced else found
 
     return make

@@ -70,8 +70,7 @@ def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, la
 def test_the_command_makes_the_rule_that_was_missing(ec2, group, looked):
     """Its words, as the AWS CLI reads them, are the call that `group` makes."""
     name = group()
-    fix = looked(name).fix
-    assert fix.count("authorize-security-group-") == 2
+    assert looked(name).fix.count("authorize-security-group-") == 2
     rule = {"GroupId": name, "IpPermissions": [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": name}]}]}
     ec2.authorize_security_group_ingress(**rule)
     ec2.authorize_security_group_egress(**rule)

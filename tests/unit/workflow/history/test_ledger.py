@@ -141,8 +141,7 @@ class TestEntries:
 
     def test_damage_in_one_run_is_named_and_hides_no_other(self, run, tmp_path, slipway):
         run()
-        broken = run(hour=13)
-        (broken.path / "quote.json").write_text('{"nodes": "two"}')
+        (run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')
         found = folder_ledger(tmp_path)
         assert len(found.entries) == 1
         assert found.unread[0][0] == "tiny/20261120T130000Z"

@@ -81,8 +81,7 @@ def test_what_has_not_arrived_yet_is_said(account, billed_run, slipway, monkeypa
 
 def test_rows_that_end_before_the_run_does_are_told_by_their_hour(billed_run, slipway, tmp_path):
     billed_run()
-    rows = [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")]
-    export(tmp_path / "e.csv", rows)
+    export(tmp_path / "e.csv", [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")])
     found = billed(slipway, "--export", "e.csv")["billed"]
     assert found["billed_usd"] == "100"
     assert found["missing"].startswith("what was used from 2026-11-10 07:00 to 12:00 UTC has not arrived")

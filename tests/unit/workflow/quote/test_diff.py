@@ -84,8 +84,7 @@ def test_a_revision_against_this_folder_names_what_changed(repository):
     assert plan.lines[0].name == "1 x p5.48xlarge on-demand"
     assert plan.lines[0].change is LineChange.QUANTITY
     assert found.usd_change == plan.new_usd - plan.old_usd
-    total = sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines)
-    assert total == found.usd_change
+    assert sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines) == found.usd_change
 
 
 def test_another_choice_is_told_from_another_price(repository):

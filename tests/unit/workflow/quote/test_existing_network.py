@@ -94,6 +94,5 @@ def test_a_subnet_that_does_not_exist_is_named(ec2):
 
 
 def test_a_new_network_is_not_asked_for(ec2):
-    plan = {**PLAN, "network": {"cidr": "10.1.0.0/16"}}
-    request = request_of(plan)
+    request = request_of({**PLAN, "network": {"cidr": "10.1.0.0/16"}})
     assert described(request, session(ec2)) is request

@@ -65,8 +65,7 @@ def run(aws, tmp_path):
         environment = aws.environment(tmp_path)
         said = []
         catalog = known_catalog(environment, NOW)
-        report = refresh(questions, catalog=catalog, environment=environment, now=now, say=said.append)
-        return report, said
+        return refresh(questions, catalog=catalog, environment=environment, now=now, say=said.append), said
 
     return refreshed
 
@@ -107,8 +106,7 @@ class TestKept:
         aws.spot = [spot("use2-az1", "14"), spot("use2-az2", "20"), spot("use2-az3", "16")]
         run(SPOT)
         history = rows(catalog(), instance_type=P5, region="us-east-2", option="spot")
-        told = [str(row.usd) for row in history if row.zone == "use2-az2"]
-        assert told[-2:] == ["15", "20"]
+        assert [str(row.usd) for row in history if row.zone == "use2-az2"][-2:] == ["15", "20"]
 
     def test_a_question_that_is_asked_twice_counts_once(self, run):
         report, _ = run(SPOT, SPOT)
@@ -116,8 +114,7 @@ class TestKept:
 
 
 def _dimension(product):
-    term = next(iter(product["terms"]["OnDemand"].values()))
-    return next(iter(term["priceDimensions"].values()))
+    return next(iter(next(iter(product["terms"]["OnDemand"].values()))["priceDimensions"].values()))
 
 
 class TestFailures:
@@ -243,8 +240,7 @@ class TestMoves:
         assert catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
 
     def test_reserved_rates_come_with_the_on_demand_ones(self, run):
-        question = Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True)
-        report, _ = run(question)
+        report, _ = run(Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True))
         assert {each.key.kind for each in report.vanished} == {"reserved"}
 
 

@@ -66,8 +66,7 @@ class TestStep:
     def test_it_measures_what_the_endpoint_delivers(self, runtime, session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
-        endpoint = served("small", session)
-        found = step(asker(endpoint, session), 4, 2.0)
+        found = step(asker(served("small", session), session), 4, 2.0)
         assert found.failures == 0
         assert found.output_tokens == len(runtime.delivered)
         delivered = len(runtime.delivered) / (max(runtime.delivered) - min(runtime.delivered))
@@ -77,8 +76,7 @@ class TestStep:
 
     def test_failures_are_counted_and_told(self, runtime, session):
         runtime.refuse = 503
-        endpoint = served("small", session)
-        found = step(asker(endpoint, session), 2, 0.3)
+        found = step(asker(served("small", session), session), 2, 0.3)
         assert found.failures == found.requests > 0
         assert "503" in found.failure
 
@@ -109,8 +107,7 @@ class TestRequests:
     def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, session):
         """The stand-in counts 30 tokens of a template beside the words."""
         wanted = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
-        reply = loader(served("small", session), session, wanted)()
-        assert reply.input_tokens == pytest.approx(300, rel=0.02)
+        assert loader(served("small", session), session, wanted)().input_tokens == pytest.approx(300, rel=0.02)
         asked = runtime.asked[-1][1]
         assert (asked["max_tokens"], asked["ignore_eos"]) == (20, True)
 

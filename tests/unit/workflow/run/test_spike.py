@@ -74,8 +74,7 @@ class TestPlans:
 
         now = datetime(2026, 11, 20, tzinfo=UTC)
         types = [CATALOG.instance_types[name] for name in plans().types(now, PriceOptions())]
-        families = [CATALOG.accelerators[type_.accelerator].family for type_ in types]
-        assert families == ["nvidia", "neuron"]
+        assert [CATALOG.accelerators[type_.accelerator].family for type_ in types] == ["nvidia", "neuron"]
         pinned = plans(target={"instance_type": ["p5.48xlarge", "trn1.32xlarge"]})
         assert list(pinned.types(now, PriceOptions())) == ["p5.48xlarge", "trn1.32xlarge"]
 
