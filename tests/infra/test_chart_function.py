@@ -8,13 +8,14 @@ import json
 import sys
 import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 
 import boto3
 import pytest
 from moto import mock_aws
 
 from launcher.catalog.assets import asset
+from tests.stand_ins.loopback import QuietHandler
 
 REGION, CLUSTER = "us-east-2", "slipway-x"
 HELM = """#!/bin/sh
@@ -118,14 +119,11 @@ class Answers:
     def __init__(self):
         answers = self.got = []
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_PUT(self):
                 answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.end_headers()
-
-            def log_message(self, *_):
-                """Nothing."""
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -166,19 +164,13 @@ def test_the_guard_is_told_how_many_pods_there_are_and_cloudformation_nothing(fu
     """What calls without a request of CloudFormation's is the guard."""
     asked = []
 
-    class Api(BaseHTTPRequestHandler):
+    class Api(QuietHandler):
         def do_GET(self):
             asked.append((self.path, self.headers["Authorization"]))
             spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
             metadata = {"name": "p", "creationTimestamp": "2026-11-23T10:00:00Z"}
             body = json.dumps({"items": [{"metadata": metadata, "spec": spec}], "metadata": {}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            """Nothing."""
+            self.reply(200, body)
 
     with HTTPServer(("127.0.0.1", 0), Api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

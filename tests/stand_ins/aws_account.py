@@ -10,7 +10,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from urllib.error import HTTPError
 from urllib.parse import parse_qs
 
@@ -19,7 +18,7 @@ from moto.core.utils import get_service_model
 from moto.server import ThreadedMotoServer
 
 from tests.stand_ins.answers import judge_by
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 SERVICES = {"servicequotas": "service-quotas", "monitoring": "cloudwatch"}
 """Names in the SDK of services that sign their requests with another one."""
@@ -86,11 +85,8 @@ def reset(state: AwsAccount) -> None:
     urllib.request.urlopen(request).close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     state: AwsAccount
-
-    def log_message(self, *_words):
-        """Say nothing."""
 
     def do_any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -104,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = self.state.canned[name]
         self._send(service, operation, answer(sent) if callable(answer) else answer)
 
-    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_any  # noqa: N815
+    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_any
 
     def _send(self, service, operation, answer):
         model = get_service_model(service)

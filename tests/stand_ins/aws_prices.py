@@ -6,17 +6,16 @@ as the services do, and fails the way they fail when it is told to.
 
 import json
 import re
-import sys
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from tests.stand_ins.answers import judge, judge_xml
+from tests.stand_ins.loopback import QuietHandler, listening
 
 JSON_SERVICES = {
     "GetProducts": "pricing",
@@ -107,46 +106,24 @@ class AwsPrices:
 @contextmanager
 def served(state: AwsPrices) -> Iterator[AwsPrices]:
     """The services on a free port of loopback."""
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(type("Handler", (_Handler,), {"state": state})) as state.url:
+        try:
+            yield state
+        finally:
+            state.released.set()
 
 
-class _Server(ThreadingHTTPServer):
-    """The server; who hangs up in the middle is none of its business."""
-
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     """One request: which operation, what is to go wrong, and its answer."""
 
     state: AwsPrices
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_):
-        """Say nothing."""
-
     def do_GET(self):
         """Answer a request for the Spot Instance Advisor's public file; no other lies here."""
         body = ADVISOR if self.path == "/advisor.json" else b""
-        self.send_response(200 if body else 403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200 if body else 403, body)
 
     def do_POST(self):
         """Answer a request of any of the services."""

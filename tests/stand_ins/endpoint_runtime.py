@@ -9,10 +9,10 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote
 
 from tests.stand_ins.answers import judge
+from tests.stand_ins.loopback import QuietHandler, listening
 
 SERVICES = {
     "DescribeLogStreams": "logs",
@@ -81,28 +81,18 @@ class Runtime:
         return found if self.mode == "embedding" else {**found, "OpenAiUrl": f"{self.url}/endpoints/{NAME}/openai/v1"}
 
 
-class Server(ThreadingHTTPServer):
-    """What is served, for its requests."""
-
-    state: "Runtime"
-
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One request."""
 
-    server: Server
-
+    state: "Runtime"
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_):
-        pass
-
     def do_PUT(self):
-        self.server.state.objects[unquote(self.path)] = self.body()
+        self.state.objects[unquote(self.path)] = self.body()
         self.answer(b"")
 
     def do_GET(self):
-        state, path = self.server.state, unquote(self.path).partition("?")[0]
+        state, path = self.state, unquote(self.path).partition("?")[0]
         if path in state.due and time.monotonic() >= state.due[path][0]:
             state.objects[path] = state.due.pop(path)[1]
         if path in state.objects:
@@ -110,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(b"<Error><Code>NoSuchKey</Code></Error>", 404, "application/xml")
 
     def do_POST(self):
-        state, body, path = self.server.state, self.body(), self.path
+        state, body, path = self.state, self.body(), self.path
         target = self.headers.get("X-Amz-Target", "")
         if path.endswith("/chat/completions"):
             self.chat(json.loads(body))
@@ -135,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def query(self, asked, target):
         """CloudFormation and CloudWatch."""
-        state, action = self.server.state, asked.get("Action", [target.rpartition(".")[2]])[0]
+        state, action = self.state, asked.get("Action", [target.rpartition(".")[2]])[0]
         answers = {
             "DescribeLogStreams": {"logStreams": [{"logStreamName": "main/1"}] if state.log else []},
             "GetLogEvents": {"events": [{"timestamp": 1, "message": each} for each in state.log]},
@@ -178,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def chat(self, asked):
         """An answer, token by token."""
-        state = self.server.state
+        state = self.state
         state.asked.append(("chat", asked, dict(self.headers)))
         if state.refuse:
             return self.answer(b'{"error": "no"}', state.refuse)
@@ -213,7 +203,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def take(self, location):
         """A request of the queue, answered later in S3."""
-        state = self.server.state
+        state = self.state
         asked = json.loads(state.objects["/" + location.removeprefix("s3://")])
         state.asked.append(("queue", asked, dict(self.headers)))
         usage = {"prompt_tokens": 12, "completion_tokens": 0 if state.empty else state.tokens}
@@ -248,16 +238,8 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(state):
     """Serve it on a port of loopback."""
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.state = state
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(type("Handler", (Handler,), {"state": state})) as state.url:
+        try:
+            yield state
+        finally:
+            state.released.set()

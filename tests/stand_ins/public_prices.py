@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler
 
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 SPOT_DAY, ADVISOR_DAY = "Fri, 20 Nov 2026 06:00:00 GMT", "Fri, 20 Mar 2026 10:00:00 GMT"
 
@@ -116,11 +115,8 @@ def served(state: PublicPrices) -> Iterator[PublicPrices]:
         yield state
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     state: PublicPrices
-
-    def log_message(self, *_):
-        """Say nothing."""
 
     def do_GET(self):
         """One static object."""

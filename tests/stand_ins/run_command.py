@@ -13,10 +13,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 
 from tests.stand_ins.answers import judge
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 OUT, ERR = 24_000, 8_000
 """What GetCommandInvocation returns of standard output and of standard error, in characters."""
@@ -85,7 +84,7 @@ class Machine:
 def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
     """Serve a machine's commands; the endpoint. What else Systems Manager does is asked of `otherwise`."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers["Content-Length"]))
             operation = self.headers["X-Amz-Target"].rpartition(".")[2]
@@ -97,11 +96,7 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
                 body = json.dumps(answer).encode()
             else:
                 code, body = self.passed_on(asked)
-            self.send_response(code)
-            self.send_header("Content-Type", "application/x-amz-json-1.1")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(code, body, "application/x-amz-json-1.1")
 
         def passed_on(self, asked: bytes) -> tuple[int, bytes]:
             request = urllib.request.Request(otherwise, data=asked, headers=dict(self.headers), method="POST")
@@ -110,9 +105,6 @@ def served(machine: Machine, *, otherwise: str = "") -> Iterator[str]:
                     return int(answer.status), answer.read()
             except urllib.error.HTTPError as refused:
                 return refused.code, refused.read()
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     try:
         with listening(Handler) as address:

@@ -2,8 +2,10 @@
 
 import threading
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.stand_ins.loopback import QuietHandler
 
 ERRORS = {403: "AccessDenied", 404: "NoSuchKey", 507: "InsufficientStorage"}
 """What S3 calls its refusals; any other status is a SlowDown."""
@@ -56,12 +58,9 @@ class Front(ThreadingHTTPServer):
         """A killed agent breaks its connections; that is what is tested."""
 
 
-class FrontHandler(BaseHTTPRequestHandler):
+class FrontHandler(QuietHandler):
     protocol_version = "HTTP/1.1"
     server: Front
-
-    def log_message(self, *_):
-        pass
 
     def parse_request(self):
         """Every method is handled by the one below."""

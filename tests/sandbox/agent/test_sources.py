@@ -3,14 +3,14 @@
 import json
 import os
 import signal
-import threading
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from launcher.sandbox.cluster.imds import MetadataService
+from tests.stand_ins.loopback import QuietHandler, listening
 
 STEPS = """
 import json, os, signal, sys, time
@@ -152,36 +152,19 @@ class TestMetadata:
 
     @pytest.fixture
     def serve(self):
-        servers = []
+        with ExitStack() as servers:
 
-        def start(answer):
-            class Handler(BaseHTTPRequestHandler):
-                def log_message(self, *_):
-                    pass
+            def start(answer):
+                class Handler(QuietHandler):
+                    def do_PUT(self):
+                        answer(self, "PUT")
 
-                def do_PUT(self):
-                    answer(self, "PUT")
+                    def do_GET(self):
+                        answer(self, "GET")
 
-                def do_GET(self):
-                    answer(self, "GET")
+                return servers.enter_context(listening(Handler))
 
-            server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-            server.daemon_threads = True
-            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-            servers.append(server)
-            return f"http://127.0.0.1:{server.server_address[1]}"
-
-        yield start
-        for server in servers:
-            server.shutdown()
-            server.server_close()
-
-    @staticmethod
-    def send(handler, status, body=b""):
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+            yield start
 
     def run(self, node, endpoint, trouble):
         node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = endpoint
@@ -198,10 +181,10 @@ class TestMetadata:
         self.run(trainer, serve(lambda *_: time.sleep(10)), "the metadata service does not answer")
 
     def test_without_token(self, trainer, bucket, serve):
-        self.run(trainer, serve(lambda handler, _: self.send(handler, 403)), "no token")
+        self.run(trainer, serve(lambda handler, _: handler.reply(403, b"")), "no token")
 
     def test_rubbish(self, trainer, bucket, serve):
-        endpoint = serve(lambda handler, _: self.send(handler, 200, b'\xff<html>{"action": "dance"}'))
+        endpoint = serve(lambda handler, _: handler.reply(200, b'\xff<html>{"action": "dance"}'))
         self.run(trainer, endpoint, "the metadata service returned an invalid notice")
 
 

@@ -5,7 +5,6 @@ import os
 import secrets
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 
 import boto3
 import pytest
@@ -27,7 +26,7 @@ from launcher.workflow.cluster.shipping import job_archive, ship_work
 from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
 from tests.checks import some
 from tests.plans import request_of
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 pytest.importorskip("kubernetes")
 pytestmark = pytest.mark.long
@@ -184,20 +183,14 @@ def test_a_job_whose_pods_can_record_nothing_fails_after_as_many_tries_as_it_has
     assert not log()
 
 
-class Refusing(BaseHTTPRequestHandler):
+class Refusing(QuietHandler):
     """A store that was taken away from the run after its files were fetched."""
 
     def do_GET(self):
         body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-        self.send_response(403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(403, body)
 
-    do_PUT = do_GET  # noqa: N815 - the name that the library looks for
-
-    def log_message(self, *_):
-        pass
+    do_PUT = do_GET
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

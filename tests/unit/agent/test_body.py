@@ -1,7 +1,6 @@
 """Bodies of answers over real connections: whole, torn off, and what becomes of the connection."""
 
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 import urllib3
@@ -9,12 +8,12 @@ from botocore.exceptions import IncompleteReadError
 from botocore.response import StreamingBody
 
 from launcher.agent.store.downloads import Body
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 CONTENT = bytes(range(256)) * 1000
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -23,9 +22,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(CONTENT if self.path == "/whole" else CONTENT[:-1])
         self.close_connection = self.path != "/whole"
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import queue
 import socket
 import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from launcher.agent.node.notice import SPOT_NOTICE_S, spot_notice
 from launcher.agent.node.notices import DEFAULT_ENDPOINT, SpotWatch, endpoint
+from tests.stand_ins.loopback import QuietHandler, listening
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 DEEP = ("[" * 4096, '{"action":' * 400, f'{{"action": "stop", "time": {"9" * 4000}}}')
@@ -29,32 +29,23 @@ class Service:
         self.refused = 0
         service = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                pass
-
+        class Handler(QuietHandler):
             def date_time_string(self, timestamp=None):
                 return service.date or super().date_time_string(timestamp)
-
-            def answer(self, status, body):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
 
             def do_PUT(self):
                 assert self.headers["X-aws-ec2-metadata-token-ttl-seconds"].isdigit()
                 if service.token_status != 200:
                     status, service.token_status = service.token_status, 200
-                    self.answer(status, b"no")
+                    self.reply(status, b"no")
                     return
                 service.tokens.append(f"token-{len(service.tokens)}")
-                self.answer(200, service.tokens[-1].encode())
+                self.reply(200, service.tokens[-1].encode())
 
             def do_GET(self):
                 if self.headers["X-aws-ec2-metadata-token"] != service.tokens[-1]:
                     service.refused += 1
-                    self.answer(401, b"")
+                    self.reply(401, b"")
                     return
                 if self.path.endswith("/events/recommendations/rebalance"):
                     status, body = service.rebalance
@@ -62,17 +53,15 @@ class Service:
                     status, body = service.answers.pop(0) if service.answers else (200, NOTICE)
                 if status == 401:
                     service.tokens.append("renewed elsewhere")
-                self.answer(status, body.encode())
+                self.reply(status, body.encode())
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.listening = listening(Handler)
 
     def __enter__(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}/"
+        return f"{self.listening.__enter__()}/"
 
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+    def __exit__(self, *error):
+        self.listening.__exit__(*error)
 
 
 def watch(url):

@@ -5,14 +5,13 @@ import gzip
 import os
 import socket
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from launcher.aws.feeds import download
 from launcher.aws.feeds.download import Downloads
 from launcher.model.errors import AwsError
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 pytestmark = pytest.mark.server
 URL = "http://prices.example/index.json"
@@ -24,18 +23,12 @@ def proxy(monkeypatch):
     """A proxy that asks for a name and a password (RFC 9110, 11.7) and answers every address alike."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self):
             asked.append(self.path)
             allowed = self.headers["Proxy-Authorization"] == BASIC
             body = b"{}" if allowed else b"who are you?"
-            self.send_response(200 if allowed else 407)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
+            self.reply(200 if allowed else 407, body)
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -97,7 +90,7 @@ def server(monkeypatch):
     """A server whose next answer is what a test sets: status, headers, body."""
     next_answer = {}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self):
             next_answer["asked"] = dict(self.headers)
             body = next_answer.get("body", b"{}")
@@ -106,9 +99,6 @@ def server(monkeypatch):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
 
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 import yaml
@@ -28,7 +27,7 @@ from launcher.rendering.kubernetes_job import (
     job_manifests,
 )
 from launcher.rendering.names import symbolic_names
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 from tests.unit.rendering.conftest import JOB
 
 
@@ -49,7 +48,7 @@ def store(archive):
     """S3 as far as a pod asks it: the signature is held to botocore's own of the same request."""
     answers = {"/bucket/jobs/.work/it.tar.gz": archive}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self):
             request = AWSRequest("GET", f"http://{self.headers['host']}{self.path}")
             for name in ("x-amz-content-sha256", "x-amz-date", "x-amz-security-token"):
@@ -65,9 +64,6 @@ def store(archive):
             self.send_response(403 if not good else 200 if body else 404)
             self.end_headers()
             self.wfile.write(body or b"NoSuchKey")
-
-        def log_message(self, *_):
-            pass
 
     with listening(Handler) as address:
         yield address
@@ -143,16 +139,13 @@ class TestFetch:
         assert (found, why in word) == (code, True), word
 
     def test_pod_identity_lends_the_credentials(self, tmp_path, store, archive):
-        class Agent(BaseHTTPRequestHandler):
+        class Agent(QuietHandler):
             def do_GET(self):
                 assert self.headers["Authorization"] == "a-token"
                 self.send_response(200)
                 self.end_headers()
                 credentials = {"AccessKeyId": "key", "SecretAccessKey": "secret", "Token": ""}
                 self.wfile.write(json.dumps(credentials).encode())
-
-            def log_message(self, *_):
-                pass
 
         token = tmp_path / "token"
         token.write_text("a-token\n", encoding="utf-8")

@@ -5,13 +5,12 @@ import json
 import runpy
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 
 import pytest
 
 from launcher.rendering.node import metrics_script
-from tests.stand_ins.loopback import listening
+from tests.stand_ins.loopback import QuietHandler, listening
 
 DCGM = """#Entity   GPUTL                       FBUSD                       DBEVOL
 ID                                    MB
@@ -38,7 +37,7 @@ NEURON = {
 """A report in the form of the neuron-monitor user guide: half of the cores in use, one chip."""
 
 
-class Metadata(BaseHTTPRequestHandler):
+class Metadata(QuietHandler):
     """Instance metadata, version 2: nothing without a token."""
 
     def do_PUT(self):
@@ -54,13 +53,7 @@ class Metadata(BaseHTTPRequestHandler):
             )
 
     def answer(self, code, text):
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_):
-        pass
+        self.reply(code, text.encode())
 
 
 @pytest.fixture
