@@ -7,7 +7,7 @@ PROCESS = Path("/proc/self")
 
 
 def _kib(key):
-    (line,) = [each for each in (PROCESS / "status").read_text().splitlines() if each.startswith(f"{key}:")]
+    (line,) = [line for line in (PROCESS / "status").read_text().splitlines() if line.startswith(f"{key}:")]
     return int(line.split()[1])
 
 

@@ -83,7 +83,7 @@ def as_neighbour(attempt):
 def ports():
     """The ports on loopback that somebody listens on, as everybody can read them."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-    return sorted({int(each[1].partition(":")[2], 16) for each in lines if each[3] == "0A"})
+    return sorted({int(line[1].partition(":")[2], 16) for line in lines if line[3] == "0A"})
 
 
 def stranger(sandbox, service):
@@ -239,7 +239,7 @@ def test_a_node_gets_credentials_that_open_it(sandbox, monkeypatch):
 def test_it_listens_on_loopback_alone(sandbox):
     lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     listening = [
-        each[1] for each in lines if each[3] == "0A" and int(each[1].partition(":")[2], 16) == sandbox.stays.port
+        line[1] for line in lines if line[3] == "0A" and int(line[1].partition(":")[2], 16) == sandbox.stays.port
     ]
     assert [each.partition(":")[0] for each in listening] == ["0100007F"]
 

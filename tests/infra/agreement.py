@@ -213,7 +213,9 @@ def of_watch(templates, configuration, stands_h, runs_h):
     """Alarms, metrics and what else watches the cluster."""
     queue, resource = main_queue(configuration)
     (function,) = resources(templates, "AWS::Lambda::Function")
-    (schedule,) = [each for each in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in each]
+    (schedule,) = [
+        resource for resource in resources(templates, "AWS::Events::Rule") if "ScheduleExpression" in resource
+    ]
     calls = 60 / int(re.fullmatch(r"rate\((\d+) minutes\)", schedule["ScheduleExpression"])[1])
     monitoring = configuration["Monitoring"]
     alarmed = monitoring["Alarms"]["Enabled"]
@@ -227,7 +229,7 @@ def of_watch(templates, configuration, stands_h, runs_h):
     cluster_calls = calls * GUARD_REQUESTS + HEAD_REPORTS_AN_HOUR
     months = stands_h / MONTH_H
     log_gb = 0.05 * (node_h + stands_h)
-    kept_days = {each["RetentionInDays"] for each in resources(templates, "AWS::Logs::LogGroup")}
+    kept_days = {resource["RetentionInDays"] for resource in resources(templates, "AWS::Logs::LogGroup")}
     (days,) = kept_days | {monitoring["Logs"]["CloudWatch"]["RetentionInDays"]}
     shown = monitoring["Dashboards"]["CloudWatch"]["Enabled"]
     return {

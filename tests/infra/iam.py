@@ -20,7 +20,7 @@ def listed(value):
 
 def actions(document):
     """Every action that a policy allows, patterns included."""
-    return {action for each in document["Statement"] for action in listed(each["Action"])}
+    return {action for statement in document["Statement"] for action in listed(statement["Action"])}
 
 
 def unknown_actions(document):
@@ -87,9 +87,9 @@ def starred(document):
     """Actions allowed on every resource though they could be allowed on some."""
     return {
         action
-        for each in document["Statement"]
-        if listed(each["Resource"]) == ["*"]
-        for action in listed(each["Action"])
+        for statement in document["Statement"]
+        if listed(statement["Resource"]) == ["*"]
+        for action in listed(statement["Action"])
         if "*" not in action and formats(action)
     }
 
@@ -97,11 +97,11 @@ def starred(document):
 def allows(documents, action, arn, **context):
     """Whether any policy allows an action on a resource in a request's context, as IAM would judge it."""
     return any(
-        any(fnmatchcase(action, pattern) for pattern in listed(each["Action"]))
-        and any(fnmatchcase(arn, pattern) for pattern in listed(each["Resource"]))
-        and _holds(each.get("Condition", {}), context)
+        any(fnmatchcase(action, pattern) for pattern in listed(statement["Action"]))
+        and any(fnmatchcase(arn, pattern) for pattern in listed(statement["Resource"]))
+        and _holds(statement.get("Condition", {}), context)
         for document in documents
-        for each in document["Statement"]
+        for statement in document["Statement"]
     )
 
 

@@ -131,7 +131,7 @@ class TestGate:
                     for entry in entries
                     if path == f"/{name}" and entry["type"] in ("aws:cdk:info", "aws:cdk:warning")
                 ]
-                found[name] = [each for each in entries if "gate" in str(each[1])]
+                found[name] = [entry for entry in entries if "gate" in str(entry[1])]
         (word,) = found.pop("slipway-trn2-block-training")
         assert not any(found.values())
         return word

@@ -38,13 +38,13 @@ class TestAccess:
 
     def test_it_speaks_tls_alone(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
-        denied = [each["Condition"] for each in policy["Statement"] if each["Effect"] == "Deny"]
+        denied = [statement["Condition"] for statement in policy["Statement"] if statement["Effect"] == "Deny"]
         assert {"Bool": {"aws:SecureTransport": "false"}} in denied
-        assert {each["Effect"] for each in policy["Statement"]} == {"Deny"}
+        assert {statement["Effect"] for statement in policy["Statement"]} == {"Deny"}
 
     def test_a_manifest_is_put_only_where_there_is_none(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
-        (once,) = (each for each in policy["Statement"] if each.get("Sid") == "WriteManifestsOnce")
+        (once,) = (statement for statement in policy["Statement"] if statement.get("Sid") == "WriteManifestsOnce")
         assert (once["Effect"], once["Principal"], once["Action"]) == ("Deny", {"AWS": "*"}, "s3:PutObject")
         assert once["Condition"] == UNCONDITIONAL
         pattern = once["Resource"]["Fn::Join"][1][-1]

@@ -35,7 +35,7 @@ ASSOCIATION = "AWS::EKS::PodIdentityAssociation"
 def statements(assembly):
     """What the pods' role may do, by the names of its statements."""
     (policy,) = assembly.resources("training", "AWS::IAM::ManagedPolicy").values()
-    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+    return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
 
 
 def last(value):
@@ -239,12 +239,12 @@ class TestNodes:
 class TestRights:
     def test_pods_have_a_role_of_their_own(self, example):
         associations = example.resources("training", ASSOCIATION).values()
-        assert {(each["Namespace"], each["ServiceAccount"]) for each in associations} == {
+        assert {(association["Namespace"], association["ServiceAccount"]) for association in associations} == {
             ("slipway", example.plan.name),
             ("hyperpod-slipway", example.plan.name),
         }
         roles = example.resources("training", "AWS::IAM::Role")
-        (name,) = {each["RoleArn"]["Fn::GetAtt"][0] for each in associations}
+        (name,) = {association["RoleArn"]["Fn::GetAtt"][0] for association in associations}
         (trust,) = roles[name]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
@@ -260,7 +260,7 @@ class TestRights:
 
     def test_the_launcher_comes_in_by_an_access_entry(self, example):
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
-        (entry,) = [each for each in entries if "ClusterAdmin" in json.dumps(each["AccessPolicies"])]
+        (entry,) = [entry for entry in entries if "ClusterAdmin" in json.dumps(entry["AccessPolicies"])]
         role = example.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
         assert "Policies" not in role
         assert "ManagedPolicyArns" not in role
@@ -268,7 +268,7 @@ class TestRights:
 
     def test_what_counts_pods_for_the_guard_reads_the_cluster_and_changes_nothing(self, example):
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
-        (entry,) = [each for each in entries if "ClusterAdmin" not in json.dumps(each["AccessPolicies"])]
+        (entry,) = [entry for entry in entries if "ClusterAdmin" not in json.dumps(entry["AccessPolicies"])]
         assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])
         made = example.resources("training", "AWS::Lambda::Function")
         ((key, counter),) = [item for item in made.items() if item[1]["Handler"] == "chart.handler"]
@@ -286,7 +286,7 @@ class TestRights:
             if {"Ref": access} in resource["Roles"]
         )
         (key,) = example.resources("training", "AWS::EKS::Cluster")
-        found = {each["Sid"]: each for each in lends["Statement"]}
+        found = {statement["Sid"]: statement for statement in lends["Statement"]}
         assert set(found) == {"Lend", "TakeBack", "LookAtRole", "GiveRole"}
         assert found["Lend"]["Resource"] == {"Fn::GetAtt": [key, "Arn"]}
         name = example.resources("training", "AWS::EKS::Cluster")[key]["Name"]

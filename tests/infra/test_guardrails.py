@@ -67,7 +67,11 @@ class TestGuard:
     def test_its_role_says_why_it_needs_every_star(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         (policy,) = role["Policies"]
-        starred = {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"] if each["Resource"] == "*"}
+        starred = {
+            statement["Sid"]: statement
+            for statement in policy["PolicyDocument"]["Statement"]
+            if statement["Resource"] == "*"
+        }
         assert set(starred) == {"Look", "Report"}
         assert starred["Look"]["Action"] == [
             "cloudwatch:GetMetricData",
@@ -78,7 +82,7 @@ class TestGuard:
 
     def test_it_can_stop_its_own_fleet_alone(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
-        statements = {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+        statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = statements["StopFleet"]
         assert stop["Resource"]["Fn::Join"][1][-1] == ":table/parallelcluster-slipway-team-a"
         assert stop["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}

@@ -31,8 +31,8 @@ def groups(assembly):
 def statements(assembly):
     """Of the machines' role, by their name."""
     roles = assembly.resources("training", "AWS::IAM::Role").values()
-    (role,) = (each for each in roles if "sagemaker.amazonaws.com" in json.dumps(each["AssumeRolePolicyDocument"]))
-    return role, {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+    (role,) = (role for role in roles if "sagemaker.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
+    return role, {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
 
 
 class TestCluster:

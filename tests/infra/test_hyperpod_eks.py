@@ -166,7 +166,7 @@ class TestChart:
         assert (made["Sha256"], made["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
         roles = example.resources("training", "AWS::IAM::Role")
         (role,) = (each for key, each in roles.items() if key.startswith("Chart"))
-        found = {each["Sid"]: each for each in role["Policies"][0]["PolicyDocument"]["Statement"]}
+        found = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
         assert set(found) == {"FetchChart", "StandInSubnet", "Log"}
         assert json.dumps(found["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
@@ -208,7 +208,7 @@ class TestRights:
     def test_addresses_of_pods_are_the_clusters_subnets(self, example):
         roles = example.resources("training", "AWS::IAM::Role")
         (machine,) = (each for key, each in roles.items() if key.startswith("MachineRole"))
-        found = {each["Sid"]: each for each in machine["Policies"][0]["PolicyDocument"]["Statement"]}
+        found = {statement["Sid"]: statement for statement in machine["Policies"][0]["PolicyDocument"]["Statement"]}
         (subnet,) = (each for each in found["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(each))
         assert found["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
         assert found["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
@@ -227,7 +227,7 @@ class TestRights:
         }
         roles = spot.resources("training", "AWS::IAM::Role")
         (policy,) = next(each for name, each in roles.items() if name.startswith("GuardrailsGuard"))["Policies"]
-        (may,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Sid"] == "CountPods"]
+        (may,) = [statement for statement in policy["PolicyDocument"]["Statement"] if statement["Sid"] == "CountPods"]
         assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
 
     def test_the_guard_knows_time_and_idleness(self, spot, planned):

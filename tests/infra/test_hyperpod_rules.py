@@ -40,7 +40,7 @@ class TestGuard:
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()
         (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
-        found = {each["Sid"]: each for each in guard["Policies"][0]["PolicyDocument"]["Statement"]}
+        found = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = found["StopWorkers"]
         assert stop["Action"] == ["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"]
         assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}

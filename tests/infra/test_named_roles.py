@@ -282,11 +282,15 @@ def test_each_policy_is_one_that_iam_takes(kind):
     for role in some(named_roles(asked, TARGETS[TargetKind(kind)])):
         made = render_role(PERMISSIONS, asked, role, FREE)
         document = json.loads(made.text)
-        sids = [each["Sid"] for each in document["Statement"]]
+        sids = [statement["Sid"] for statement in document["Statement"]]
         assert len(set(sids)) == len(sids)
         assert made.characters <= 6144
         assert unknown_actions(document) == misplaced(document) == []
-        arns = [arn.replace(f"${{{ACCOUNT_KEY}}}", "x") for each in document["Statement"] for arn in each["Resource"]]
+        arns = [
+            arn.replace(f"${{{ACCOUNT_KEY}}}", "x")
+            for statement in document["Statement"]
+            for arn in statement["Resource"]
+        ]
         assert not [arn for arn in arns if "{" in arn], "a word that nothing has filled"
 
 
@@ -306,7 +310,10 @@ def test_a_named_role_for_pods_is_bound_to_folders_as_the_stacks_own_is(stacks, 
 def ends(document, action):
     """The ends of the ARNs that an action is allowed on, but for the cache of programs: not all chips have one."""
     arns = [
-        arn for each in document["Statement"] if action in listed(each["Action"]) for arn in listed(each["Resource"])
+        arn
+        for statement in document["Statement"]
+        if action in listed(statement["Action"])
+        for arn in listed(statement["Resource"])
     ]
     texts = [arn if isinstance(arn, str) else arn["Fn::Join"][1][-1] for arn in arns]
     return {text.partition("/jobs")[2] for text in texts} - {"/.compile-cache/*"}

@@ -16,7 +16,7 @@ WHERE = {"AWS::Logs::LogGroup": "KmsKeyId", "AWS::SNS::Topic": "KmsMasterKeyId",
 
 
 def statements(policy):
-    return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+    return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
 
 
 def keys(made):

@@ -16,7 +16,7 @@ def configuration(assembly):
 
 
 def statements(properties):
-    return {each["Sid"]: each for each in properties["PolicyDocument"]["Statement"]}
+    return {statement["Sid"]: statement for statement in properties["PolicyDocument"]["Statement"]}
 
 
 def node_statements(assembly):
@@ -146,11 +146,11 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
                     *(policy["PolicyDocument"] for policy in properties.get("Policies", [])),
                 ]
                 allowed = [
-                    each
+                    statement
                     for document in documents
                     if document
-                    for each in document["Statement"]
-                    if each["Effect"] == "Allow"
+                    for statement in document["Statement"]
+                    if statement["Effect"] == "Allow"
                 ]
                 for statement in allowed:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]

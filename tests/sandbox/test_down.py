@@ -142,7 +142,7 @@ class TestWhatAKubernetesClusterMade:
             assert (found["name"], found["gib"]) == (volume, 40.0)
             assert float(found["usd_per_month"]) > 0
             assert found["reason"].endswith(f"aws ec2 delete-volume --volume-id {volume} --region {REGION}")
-        assert {each["VolumeId"] for each in account.client("ec2").describe_volumes()["Volumes"]} >= {volume}
+        assert {volume["VolumeId"] for volume in account.client("ec2").describe_volumes()["Volumes"]} >= {volume}
 
     def test_of_a_cluster_without_pods_nobody_asks(self, account, down):
         account.cluster("slurm")

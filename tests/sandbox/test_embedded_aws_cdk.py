@@ -133,7 +133,7 @@ class TestDeployment:
         assert [node.name for node in sandbox.nodes("demo")] == ["gpu-dy-p4d-1", "gpu-dy-p4d-2"]
 
     def test_what_is_not_there_is_said(self, deployed, sandbox):
-        found = {each.name for each in sandbox.not_emulated({"net", "store", "train"})}
+        found = {resource.name for resource in sandbox.not_emulated({"net", "store", "train"})}
 
         assert "Custom::VpcRestrictDefaultSG" in found
         assert "cluster demo: queue gpu: CustomActions (not run)" in found

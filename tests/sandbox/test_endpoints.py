@@ -82,7 +82,7 @@ def assert_all_is_read_back(world, run):
     templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in READBACK.readers for type_ in types}
-    assert not types & {each.type for each in world.box.resources() if each.model == "nothing"}
+    assert not types & {resource.type for resource in world.box.resources() if resource.model == "nothing"}
     left = report_of(run)["not_emulated"]
     assert not [each for each in left if "Slipway has no check for it" in each]
     assert [each for each in left if "a stand-in answers" in each]
@@ -289,7 +289,7 @@ class TestQueue:
         assert (kept["kind"], kept["name"]) == ("requests", bucket)
         assert "each gone after 30 days" in kept["reason"]
         assert queue.session.client("sagemaker").list_endpoints()["Endpoints"] == []
-        assert bucket in {each["Name"] for each in queue.session.client("s3").list_buckets()["Buckets"]}
+        assert bucket in {bucket["Name"] for bucket in queue.session.client("s3").list_buckets()["Buckets"]}
 
 
 @pytest.mark.slow

@@ -101,8 +101,8 @@ def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(launched):
 def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched):
     verified, left = launched.report.verified_resources, launched.report.not_emulated
     for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 2 Compute", "file system, GiB: 1200"):
-        assert any(each.startswith(start) for each in verified), (start, verified)
-    assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", each) for each in verified)
+        assert any(resource.startswith(start) for resource in verified), (start, verified)
+    assert any(re.match(r"workers' training plan: arn:aws:sagemaker:.*/p5-december", resource) for resource in verified)
     assert "Slurm's partitions and nodes: p5-48xlarge 2" in verified
     assert not [each for each in left if "Slipway has no check for it" in each]
     for part in ("srun --auto-resume", "on_create.sh (not run)", "EFA interfaces", "OnStartDeepHealthChecks"):

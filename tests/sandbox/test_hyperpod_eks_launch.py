@@ -30,4 +30,4 @@ def test_the_operators_job_is_interrupted_once_and_finishes_as_if_nothing_had_be
     kept = folder.read_json(FILE)
     assert (kept["scheduler"], kept["head_node"]["kind"]) == ("kubernetes", "HyperPodPyTorchJob")
     assert kept["folder"] == f"hyperpod-ns-research/{kept['job']}", "the team's, which the quota makes"
-    assert any("the sandbox uses its own small chart" in each for each in report.not_emulated)
+    assert any("the sandbox uses its own small chart" in resource for resource in report.not_emulated)

@@ -122,16 +122,16 @@ def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
 
 def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launched) -> None:
     verified = launched.report.verified_resources
-    assert any("checkpoint bucket" in each for each in verified)
-    assert any("private subnet zone" in each for each in verified)
-    assert any("cluster queue" in each for each in verified)
+    assert any("checkpoint bucket" in resource for resource in verified)
+    assert any("private subnet zone" in resource for resource in verified)
+    assert any("cluster queue" in resource for resource in verified)
     assert all(status == "CREATE_COMPLETE" for _, status in launched.report.stacks)
     # Every service of a training cluster is asked; what stays open is a part that the sandbox does not have.
     asked = ("VPC range", "NAT gateway is up", "flow log", "guard:", "event rules", "alarms on", "topic:", "boundary")
-    assert not [start for start in asked if not any(each.startswith(start) for each in verified)]
-    assert not [each for each in launched.report.not_emulated if "Slipway has no check for it" in each]
-    assert any("EFA interfaces" in each for each in launched.report.not_emulated)
-    assert not any("CDKToolkit" in each or "ECR" in each for each in launched.report.not_emulated)
+    assert not [start for start in asked if not any(resource.startswith(start) for resource in verified)]
+    assert not [resource for resource in launched.report.not_emulated if "Slipway has no check for it" in resource]
+    assert any("EFA interfaces" in resource for resource in launched.report.not_emulated)
+    assert not any("CDKToolkit" in resource or "ECR" in resource for resource in launched.report.not_emulated)
 
 
 def test_the_plan_of_the_run_folder_is_the_plan(launched: Launched) -> None:

@@ -74,7 +74,7 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
             plan.read_text().replace("option: capacity-block", f"option: capacity-block\n  reservation: {held}")
         )
         offers = json.loads(slipway(demo, "capacity", "block.yaml", "--sandbox", "--json", **own).stdout)["offers"]
-        assert block["CapacityReservationId"] in {each["id"] for each in offers}
+        assert block["CapacityReservationId"] in {offer["id"] for offer in offers}
         done = slipway(demo, "launch", "block.yaml", "--sandbox", "--yes", **own)
         assert done.returncode == 0, done.stderr
         report = json.loads((demo / ".slipway" / "runs" / "tiny-gpt" / "latest" / "report.json").read_text())

@@ -77,7 +77,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own, tmp_path):
     document = read_document(slipway("sandbox", "status", "--json", folder=tmp_path, environment=own).stdout)
     assert document["schema"] == "slipway.sandbox/1"
     assert [cluster["name"] for cluster in document["clusters"]] == ["demo"]
-    assert [each["state"] for each in document["clusters"][0]["jobs"]] == ["RUNNING"]
+    assert [job["state"] for job in document["clusters"][0]["jobs"]] == ["RUNNING"]
     assert document["endpoint"] == first.endpoint
 
     with pytest.raises(ImpossibleError, match="is already running"):

@@ -37,9 +37,9 @@ def typed(tmp_path, monkeypatch):
 
 def test_the_tutorial_and_the_guides_work_as_they_are_written(typed):
     text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-    tutorial = [each for each in blocks("docs/tutorial.md") if not each.mark]
+    tutorial = [block for block in blocks("docs/tutorial.md") if not block.mark]
     first = [each for each in tutorial if each.place < text.index(REMOVE)]
-    guides = [each for page in PAGES for each in blocks(page) if each.mark == "sandbox"]
+    guides = [block for page in PAGES for block in blocks(page) if block.mark == "sandbox"]
     assert first
     assert guides
     said = "".join(typed(line) for block in first for line in lines(block))

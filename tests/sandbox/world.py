@@ -73,4 +73,6 @@ def assert_read_back(world):
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
     assert types <= {type_ for _, types in readback_of(world.quoted.plan.place.target).readers for type_ in types}
     made = world.stacks()
-    assert not types & {each.type for each in world.box.resources() if each.stack in made and each.model == "nothing"}
+    assert not types & {
+        resource.type for resource in world.box.resources() if resource.stack in made and resource.model == "nothing"
+    }

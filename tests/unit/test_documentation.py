@@ -70,7 +70,7 @@ def test_a_block_that_is_not_run_says_why(page):
         assert bool(block.why) == (block.mark in NOT_RUN), block
 
 
-@pytest.mark.parametrize("page", [each for each in PAGES if each != "docs/tutorial.md"])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/tutorial.md"])
 def test_the_commands_of_a_guide_work(page, slipway, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

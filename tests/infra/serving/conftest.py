@@ -78,4 +78,4 @@ def statements(assembly, sid):
     documents += [
         resource["PolicyDocument"] for resource in assembly.resources("serving", "AWS::IAM::ManagedPolicy").values()
     ]
-    return [each for document in documents for each in document["Statement"] if each.get("Sid") == sid]
+    return [statement for document in documents for statement in document["Statement"] if statement.get("Sid") == sid]

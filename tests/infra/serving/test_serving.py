@@ -109,7 +109,7 @@ class TestDeployment:
             policy = config["BlueGreenUpdatePolicy"]
             waits = policy["TrafficRoutingConfiguration"]["WaitIntervalInSeconds"], policy["TerminationWaitInSeconds"]
             assert sum(waits) == 900 < policy["MaximumExecutionTimeoutInSeconds"]
-            rollback = [each["AlarmName"]["Ref"] for each in config["AutoRollbackConfiguration"]["Alarms"]]
+            rollback = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
             alarm = made.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
             assert min(waits) >= alarm["Period"] * alarm["EvaluationPeriods"]
 

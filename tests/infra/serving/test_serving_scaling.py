@@ -12,7 +12,7 @@ from tests.infra.serving.conftest import CONFIG, POLICY, TARGET, alarms, only, s
 
 
 def policies(assembly):
-    return {each["PolicyType"]: each for each in assembly.resources("serving", POLICY).values()}
+    return {resource["PolicyType"]: resource for resource in assembly.resources("serving", POLICY).values()}
 
 
 def tracking(assembly):
@@ -152,7 +152,7 @@ class TestGuardrails:
 
     def test_a_rollback_is_announced(self, endpoint):
         rules = endpoint("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
-        (rule,) = [each for each in rules if "EventPattern" in each]
+        (rule,) = [rule for rule in rules if "EventPattern" in rule]
         assert rule["EventPattern"]["detail"]["EndpointName"] == ["slipway-llama33-70b-inf2"]
         assert "RollingBack" in rule["EventPattern"]["detail"]["EndpointStatus"]
 

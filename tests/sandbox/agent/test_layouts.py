@@ -64,7 +64,7 @@ def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, l
     assert node.run() == 0
     (event,) = node.events("checkpoint-uploaded")
     assert (event["step"], event["layout"]) == (step, layout)
-    assert [each["layout"] for each in node.events("checkpoint-layout")] == [layout]
+    assert [event["layout"] for event in node.events("checkpoint-layout")] == [layout]
     assert bucket.whole() == [step]
     assert bucket.manifest(step).layout == layout
 

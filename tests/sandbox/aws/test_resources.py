@@ -315,7 +315,7 @@ class TestWhatIsNotEmulated:
             }
         )["StackName"]
 
-        found = {each.name: each.reason for each in sandbox.not_emulated({name})}
+        found = {resource.name: resource.reason for resource in sandbox.not_emulated({name})}
 
         assert "no model" in found["AWS::XRay::Group"]
         assert "Lambda" in found["Custom::Thing"]
@@ -326,14 +326,14 @@ class TestWhatIsNotEmulated:
         stack({"Vpc": VPC})
         name = stack({"Vpc": VPC | {"Properties": VPC["Properties"] | {"EnableDnsHostnames": False}}})["StackName"]
 
-        assert any(each.name.startswith("AWS::EC2::VPC.an update") for each in sandbox.not_emulated({name}))
+        assert any(resource.name.startswith("AWS::EC2::VPC.an update") for resource in sandbox.not_emulated({name}))
 
     def test_a_missing_call_is_answered_at_once_and_said(self, client, sandbox):
         with pytest.raises(ClientError) as refused:
             client("ec2").describe_capacity_block_status()
 
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
-        assert any(each.name.startswith("call to ec2") for each in sandbox.not_emulated())
+        assert any(resource.name.startswith("call to ec2") for resource in sandbox.not_emulated())
 
 
 def test_answers_on_both_names_of_this_machine(sandbox):

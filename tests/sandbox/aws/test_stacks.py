@@ -189,7 +189,9 @@ class TestStacks:
             {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "stays"}}}
         )
         name = next(
-            each["StackName"] for each in cloudformation.describe_stacks()["Stacks"] if "retained" in each["StackName"]
+            stack["StackName"]
+            for stack in cloudformation.describe_stacks()["Stacks"]
+            if "retained" in stack["StackName"]
         )
 
         cloudformation.delete_stack(StackName=name)

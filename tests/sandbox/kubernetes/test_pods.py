@@ -46,7 +46,7 @@ def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", taints=({"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"},))
     batch.create_namespaced_job("default", job("true", gpus="8"))
-    pod = until(lambda: next((each for each in _pods(core) if each.status.conditions), None))
+    pod = until(lambda: next((pod for pod in _pods(core) if pod.status.conditions), None))
     assert pod.status.conditions[0].message.startswith(
         "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {nvidia.com/gpu: true}"
     )
@@ -60,14 +60,14 @@ def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, 
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     script = "trap 'echo told; exit 75' TERM; echo up; [ -e $HOME/again ] && exit 0; while :; do sleep 0.05; done"
     batch.create_namespaced_job("default", job(script))
-    (pod,) = until(lambda: [each for each in _pods(core) if each.status.phase == "Running"])
+    (pod,) = until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
     until(lambda: "up" in core.read_namespaced_pod_log(pod.metadata.name, "default"))
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
     (cluster._folder.parent / "again").touch()
     cluster.drain("n1")
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
     assert not batch.read_namespaced_job("train", "default").status.failed
-    (last,) = [each for each in _pods(core) if each.status.phase == "Succeeded"]
+    (last,) = [pod for pod in _pods(core) if pod.status.phase == "Succeeded"]
     assert last.spec.node_name == "n2"
 
 
@@ -214,7 +214,7 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, cl
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", labels=labels, devices={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
     batch.create_namespaced_job("default", job("true", gpus="8"))
-    pod = until(lambda: next((each for each in _pods(core) if each.status.conditions), None))
+    pod = until(lambda: next((pod for pod in _pods(core) if pod.status.conditions), None))
     assert "Insufficient nvidia.com/gpu" in pod.status.conditions[0].message
     (nvidia,) = [
         each

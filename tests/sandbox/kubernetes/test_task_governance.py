@@ -134,7 +134,7 @@ def test_a_changed_quota_is_the_queues_at_once(models, governed, jobs, job, unti
 
 
 def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, job):
-    kind = next(each for each in cluster.api.kinds if each.kind == "Job")
+    kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
     made = job("true", name="free")
     with pytest.raises(RefusedError, match="queue-name' is either missing or does not have a value set"):
         cluster.api.create(kind, SPACE, made)
@@ -145,9 +145,9 @@ def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governe
     """What one account showed in 2026-10: quota is reserved, the job let in, each of its pods refused."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     jobs.submit([of_the_queue(job, "bare", pods=False)], "k")
-    kind = next(each for each in cluster.api.kinds if each.kind == "Job")
+    kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
     until(lambda: cluster.api.objects.find(kind, SPACE, "bare")["spec"]["suspend"] is False)
-    pods = next(each for each in cluster.api.kinds if each.kind == "Pod")
+    pods = next(kind for kind in cluster.api.kinds if kind.kind == "Pod")
     assert cluster.api.objects.every(pods, SPACE)[0] == []
 
 

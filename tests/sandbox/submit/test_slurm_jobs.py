@@ -52,7 +52,7 @@ class TestSubmit:
     def test_a_timeout_of_sbatch_after_the_controller_took_the_job_makes_no_second_one(self, head, local):
         head.in_the_way("sbatch", '{real} "$@" >/dev/null\necho "sbatch: error: Socket timed out" >&2\nexit 1\n')
         job = local.submit("tiny-5", head.folder_with("sleep 60"), "job.sbatch")
-        assert [each[:2] for each in head.jobs("--name=tiny-5")] == [["tiny-5", job.job]]
+        assert [job[:2] for job in head.jobs("--name=tiny-5")] == [["tiny-5", job.job]]
 
     def test_without_an_answer_from_the_queue_nothing_is_submitted(self, head, local):
         head.in_the_way("squeue", 'echo "slurm_load_jobs error: Unable to contact slurm controller" >&2\nexit 1\n')

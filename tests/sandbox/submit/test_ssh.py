@@ -133,7 +133,7 @@ class TestSubmit:
         head.in_the_way("sbatch", CUT)
         job = remote.submit("far-2", head.folder_with("sleep 60"), "job.sbatch")
         assert (head.home / "cut").exists()
-        assert [each[:2] for each in head.jobs("--name=far-2")] == [["far-2", job.job]]
+        assert [job[:2] for job in head.jobs("--name=far-2")] == [["far-2", job.job]]
 
     def test_a_server_that_stays_away_leaves_the_outcome_unknown(self, head, remote, sshd):
         sshd.stop()

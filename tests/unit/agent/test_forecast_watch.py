@@ -32,7 +32,7 @@ def trained(found, *, step_s, steps=100, first=1, begin_s=0.0):
 
 def said(events):
     lines = [json.loads(line) for line in events.read_text().splitlines()]
-    return [(each["kind"], each.get("reason")) for each in lines if each["event"] == "forecast"]
+    return [(line["kind"], line.get("reason")) for line in lines if line["event"] == "forecast"]
 
 
 def test_a_forecast_within_the_range_and_the_budget_says_nothing(events):

@@ -274,7 +274,7 @@ def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, 
     monkeypatch.chdir(pages["ledger"].parent)
     page = opened("ledger")
     assert typed("ledger", "--json", monkeypatch=monkeypatch) == 0
-    runs = {f"{each['name']}/{each['run']}": each for each in json.loads(capsys.readouterr().out)["runs"]}
+    runs = {f"{run['name']}/{run['run']}": run for run in json.loads(capsys.readouterr().out)["runs"]}
     real = {key: each for key, each in runs.items() if each["billed_usd"] is not None}
     assert len(real) == 2
     drawn = page.locator("#beside circle[data-run]").all()
@@ -286,7 +286,7 @@ def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, 
             assert float(shown[key, kind].get_attribute("data-usd")) == pytest.approx(float(each))
     assert "used $42.00, billed $41.15" in page.locator("#sums desc").text_content()
     assert page.locator("#runs tbody tr").count() == len(runs)
-    assert page.locator("#groups tbody tr").count() == len({each["name"] for each in runs.values()})
+    assert page.locator("#groups tbody tr").count() == len({run["name"] for run in runs.values()})
 
 
 @pytest.mark.browser

@@ -30,8 +30,8 @@ def priced():
 def test_a_row_shows_what_the_quote_does(priced):
     types = priced.catalog.instance_types
     rows = list(priced.rows)
-    assert len({each.plan.place.option for each in rows}) > 3
-    assert {each.incomplete for each in rows} == {each.usd is None for each in rows} == {True, False}
+    assert len({row.plan.place.option for row in rows}) > 3
+    assert {row.incomplete for row in rows} == {row.usd is None for row in rows} == {True, False}
     for rank, row in enumerate(rows, start=1):
         quote = priced.quote(rank)
         assert candidate(row, rank, types) == candidate(quote, rank, types)

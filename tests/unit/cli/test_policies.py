@@ -57,7 +57,7 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway, tmp_path)
     assert not any("SlipwayBoundary" in command for command in document["commands"])
     assert "arn:aws:s3:::corpus-of-the-team" in (tmp_path / "here/SlipwayHyperPod.json").read_text()
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
-    (makes,) = (each for each in base["Statement"] if each["Sid"] == "MakeRoles")
+    (makes,) = (statement for statement in base["Statement"] if statement["Sid"] == "MakeRoles")
     wanted = {"iam:PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
     assert makes["Condition"] == {"StringEquals": wanted}
 
@@ -94,15 +94,15 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     attach = "aws iam attach-role-policy --role-name machines --policy-arn"
     assert f"{attach} arn:aws:iam::123456789012:policy/SlipwayRoleNodes" in document["commands"]
     made = json.loads((tmp_path / "here/SlipwayRoleNodes.json").read_text())
-    (kept,) = (each for each in made["Statement"] if each["Sid"] == "KeepCheckpoints")
+    (kept,) = (statement for statement in made["Statement"] if statement["Sid"] == "KeepCheckpoints")
     assert kept["Resource"] == ["arn:aws:s3:::weights/team/*"]
     # Whoever launches it ships to the same place, under the same key, when the cluster is up and billed.
     store = json.loads((tmp_path / "here/SlipwayStore.json").read_text())
-    (ships,) = (each for each in store["Statement"] if "s3:PutObject" in each["Action"])
-    (uses,) = (each for each in store["Statement"] if "kms:GenerateDataKey" in each["Action"])
+    (ships,) = (statement for statement in store["Statement"] if "s3:PutObject" in statement["Action"])
+    (uses,) = (statement for statement in store["Statement"] if "kms:GenerateDataKey" in statement["Action"])
     assert (ships["Resource"], uses["Resource"]) == (["arn:aws:s3:::weights/team/*"], [KEY])
-    (read,) = (each for each in made["Statement"] if each["Sid"] == "ReadData")
+    (read,) = (statement for statement in made["Statement"] if statement["Sid"] == "ReadData")
     assert (read["Action"], read["Resource"]) == (["s3:GetObject"], ["arn:aws:s3:::corpus/tokens/*"])
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
-    (gives,) = (each for each in base["Statement"] if each["Sid"] == "GiveNamedRoles")
+    (gives,) = (statement for statement in base["Statement"] if statement["Sid"] == "GiveNamedRoles")
     assert gives["Resource"] == [arn]

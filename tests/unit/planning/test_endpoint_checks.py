@@ -193,7 +193,7 @@ REFUSED = {
 def test_bad_input_is_an_error_with_the_fix(found, case):
     serve, target, code, said, fix = case
     errors = [each for each in found(serve, target) if each.level is Level.ERROR]
-    (error,) = [each for each in errors if each.code == code]
+    (error,) = [error for error in errors if error.code == code]
     assert said in f"{error.path}: {error.message}"
     assert fix in error.hint
     assert error.path

@@ -33,7 +33,7 @@ class TestOpen:
     def test_type_region_and_option_must_be_pinned(self, catalog, section, key, value, got):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, **{section: {key: value}})
-        (finding,) = [each for each in refusal.value.findings if each.code == "not-pinned"]
+        (finding,) = [finding for finding in refusal.value.findings if finding.code == "not-pinned"]
         assert (finding.path, finding.message) == (f"{section}.{key}", f"must be one value, got {got}")
 
     def test_everything_open_is_said_at_once(self, catalog):

@@ -124,7 +124,7 @@ def test_spot_is_left_out_with_the_reason(chosen):
 def test_reservations_come_in_whole_instances(chosen):
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
     found = chosen((200, "on-demand"), (200, "on-demand"))
-    reserved = [each for each in found.options if each.instrument == "reserved"]
+    reserved = [option for option in found.options if option.instrument == "reserved"]
     assert reserved
     assert all(option.covers_usd_per_hour % rate == 0 for option in reserved)
 

@@ -69,7 +69,9 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
         each = training_candidate(place, works(place.instance_type, place.nodes), context)
         key = (place.instance_type, place.option)
         best[key] = min(best.get(key, row(each)), row(each))
-    assert {(each.place.instance_type, each.place.option): row(each) for each in found.candidates[::-1]} == best
+    assert {
+        (candidate.place.instance_type, candidate.place.option): row(candidate) for candidate in found.candidates[::-1]
+    } == best
 
 
 FOUR = wide(instance_type=["p5.48xlarge", "g6.12xlarge", "trn1.32xlarge", "g5.8xlarge"])

@@ -65,6 +65,6 @@ def test_a_training_plan_that_begins_later_is_waited_for_and_costs_nothing_until
     bought = {"arn": "arn:aws:sagemaker:us-east-1:123456789012:training-plan/bought", "count": 2, "fee_usd": 9}
     window = {"starts_at": "2030-01-01T11:30:00Z", "ends_at": "2030-01-03T11:30:00Z"}
     plan = {**JOBS, "purchase": {"option": "training-plan", "training_plan": {**bought, **window}}}
-    (finding,) = [each for each in priced(plan).quote(1).findings if each.code == "not-begun"]
+    (finding,) = [finding for finding in priced(plan).quote(1).findings if finding.code == "not-begun"]
     assert finding.level == "info"
     assert "waits until then, and is not billed" in finding.message

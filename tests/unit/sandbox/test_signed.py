@@ -248,7 +248,7 @@ def _changed(request, chance):
         return replace(request, body=lambda: body)
     text = request.target if part == "target" else request.headers[part]
     place = chance.randrange(len(text))
-    letter = chance.choice([each for each in LETTERS if each.lower() != text[place].lower()])
+    letter = chance.choice([letter for letter in LETTERS if letter.lower() != text[place].lower()])
     made = text[:place] + letter + text[place + 1 :]
     if part == "target":
         return replace(request, target=made)

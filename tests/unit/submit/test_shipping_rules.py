@@ -76,7 +76,7 @@ def ignored_by_git(tree, pattern):
     return {name.decode() for name in done.stdout.split(b"\0") if name}
 
 
-@pytest.mark.parametrize("pattern", [each for each in PATTERNS if each not in KNOWN_APART])
+@pytest.mark.parametrize("pattern", [pattern for pattern in PATTERNS if pattern not in KNOWN_APART])
 def test_a_pattern_means_what_it_means_to_git(tree, pattern):
     rules = ShippingRules(rules=tuple(parsed(pattern)))
     assert {name for name in FILES if rules.asked(name) is False} == ignored_by_git(tree, pattern)

@@ -361,8 +361,8 @@ def test_how_long_the_account_keeps_the_log_of_training_jobs(account, examined, 
         "target: {kind: sagemaker-training, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
         "purchase: {option: spot}\n"
     )
-    (check,) = [each for each in examined(plan(text)).checks if each.name == "log retention"]
+    (check,) = [check for check in examined(plan(text)).checks if check.name == "log retention"]
     assert check.result is result
     if result is Outcome.ADVICE:
         assert check.fix.endswith(f"--log-group-name {name} --retention-in-days 30")
-    assert not [each for each in examined(plan()).checks if each.name == "log retention"]
+    assert not [check for check in examined(plan()).checks if check.name == "log retention"]

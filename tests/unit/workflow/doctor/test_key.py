@@ -141,7 +141,7 @@ def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(
 def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(account, examined, plan, keyed):
     arn, _ = keyed.new(EVERYTHING)
     account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
-    (check,) = [each for each in examined(plan(text("eks"))).checks if each.name == "volume key"]
+    (check,) = [check for check in examined(plan(text("eks"))).checks if check.name == "volume key"]
     assert (check.result, "AWSServiceRoleForAutoScaling" in check.got) == (Outcome.FAILED, True)
 
 

@@ -172,7 +172,7 @@ def bought(tmp_path, monkeypatch):
             event | {"time": time.isoformat()}
             for event, time in zip([{"event": "attempt-started", "attempt": 1}, ended], times, strict=True)
         ]
-        folder.events.write_text("".join(json.dumps(each) + "\n" for each in events))
+        folder.events.write_text("".join(json.dumps(event) + "\n" for event in events))
         LaunchLog(folder=folder, quoted=quoted, simulated=False, status=RunStatus.SUCCEEDED).write()
         return folder, quoted
 

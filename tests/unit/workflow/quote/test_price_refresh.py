@@ -332,7 +332,7 @@ class TestForPlans:
         report = refresh_file(path, (), environment=aws.environment(tmp_path), now=NOW, say=lambda line: None)
         known = catalog()
         ends = ("us-east-1", "eu-west-1")
-        assert [str(known.transfer("us-east-2", each).usd) for each in ends] == ["0.01", "0.03"]
+        assert [str(known.transfer("us-east-2", end).usd) for end in ends] == ["0.01", "0.03"]
         assert "transfer.to-us-east-2" not in {unmatched.item for unmatched in report.unmatched}
 
     def test_a_named_region_replaces_the_plans(self, aws, path, tmp_path):
