@@ -129,10 +129,10 @@ ROWS = {
     tables.SPOT: ["p5.48xlarge", "us-east-2", "use2-az1", "20", "2026-11-19", "listed", "price-list", ""],
     tables.CAPACITY_BLOCKS: ["p5.48xlarge", "us-east-1", "", "31", "2026-11-19", "listed", "price-list", ""],
     tables.RESERVED: [
-        *("p5.48xlarge", "us-east-1", "standard", "1", "30", "29", "28", "2026-11-19", "listed", "price-list", ""),
+        *("p5.48xlarge", "us-east-1", "standard", "1", "30", "29", "28", "2026-11-19", "listed", "price-list", "")
     ],
     tables.SAVINGS_PLANS: [
-        *("p5.48xlarge", "us-east-1", "compute", "1", "30", "29", "28", "2026-11-19", "listed", "price-list", ""),
+        *("p5.48xlarge", "us-east-1", "compute", "1", "30", "29", "28", "2026-11-19", "listed", "price-list", "")
     ],
     tables.SAGEMAKER: ["ml.p5.48xlarge", "us-east-1", "training", "60", "2026-11-19", "listed", "price-list", ""],
     tables.SPOT_RANGES: ["p5.48xlarge", "us-east-1", "10", "20", "30", "2026-11-19", "listed", "price-list", ""],

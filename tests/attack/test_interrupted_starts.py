@@ -59,7 +59,6 @@ def test_stop_ends_what_is_left_of_a_killed_one(own, killed):
     (keeper,) = marked - {found.pid}
     for pid in {"server": [found.pid], "keeper": [keeper], "both": [keeper, found.pid]}[killed]:
         os.kill(pid, signal.SIGKILL)
-
     assert staying.stop(own) == found
     until(lambda: left(own) == [])
     assert not staying.place(own).exists()
@@ -70,8 +69,6 @@ def test_the_end_of_an_older_one_leaves_the_file_of_the_living(own):
     older = staying.start(own, scheduler="local")
     staying.place(own).unlink()
     living = staying.start(own, scheduler="local")
-
     os.kill(older.pid, signal.SIGTERM)
-
     until(lambda: not Path(older.folder).exists())
     assert staying.find(own) == living

@@ -139,7 +139,6 @@ def test_another_user_runs_reads_and_writes_nothing(sandbox):
         return json.dumps(found)
 
     told = json.loads(as_neighbour(attempt))
-
     assert told == {
         "list": "InvalidAccessKeyId",
         "put": "InvalidAccessKeyId",
@@ -232,7 +231,6 @@ def test_a_node_gets_credentials_that_open_it(sandbox, monkeypatch):
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     made = boto3.Session(region_name="us-east-1").client("s3", endpoint_url=sandbox.endpoint)
-
     assert [bucket["Name"] for bucket in made.list_buckets()["Buckets"]] == ["store"]
 
 

@@ -24,9 +24,7 @@ LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-p5-spot-guard:*"
 TRUST = json.dumps(
     {
         "Version": "2012-10-17",
-        "Statement": [
-            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"},
-        ],
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
     }
 )
 

@@ -50,12 +50,7 @@ class Life:
         self.attempt += 1
         with (self.folder / f"{self.attempt}.log").open("w") as log:
             process = subprocess.Popen(
-                arguments,
-                cwd=ROOT,
-                env=self.environment | environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                arguments, cwd=ROOT, env=self.environment | environment, stdout=log, stderr=log, start_new_session=True
             )
         self.running.append(process)
         return process

@@ -46,7 +46,6 @@ def test_a_notice_and_a_resume_leave_no_trace(life, store, s3torchconnector, uni
     left = max(line["step"] for line in run.metrics())
     assert 6 <= left < STEPS
     assert {f"step-{left}/.metadata", f"step-{left}/__0_0.distcp", f"step-{left}/__1_0.distcp"} <= set(keys())
-
     assert code_of(run.supervised(*SMALL, mode="dcp")) == 0, run.output()
     assert f"resumed from step {left} (s3://checkpoints/run/step-{left})" in run.output()
     assert (run.losses(), run.weights()) == uninterrupted

@@ -71,7 +71,6 @@ def test_a_notice_and_a_resume_leave_no_trace(life, store, uninterrupted):
     left = max(line["step"] for line in run.metrics())
     assert 12 <= left < STEPS
     assert f"step-{left}/manifest.json" in keys()
-
     (run.folder / "scratch").rename(run.folder / "gone")
     assert code_of(run.supervised(*SMALL, mode="agent")) == 0, run.output()
     assert f"resumed from step {left} " in run.output()
@@ -97,7 +96,6 @@ def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_sam
     assert code_of(run.alone(*SMALL, "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 0, run.output()
     later = {step: loss for step, loss in uninterrupted.losses().items() if step > 36}
     assert (run.losses(), run.weights()) == (later, uninterrupted.weights())
-
     assert code_of(run.alone(*SMALL, "--seed", "2", "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 1
     assert "checkpoint-36: written with another seed; the same adapters would not come of it" in run.output()
 

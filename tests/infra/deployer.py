@@ -3,12 +3,7 @@
 import json
 
 from launcher.catalog.permissions import load_permissions
-from launcher.rendering.policies import (
-    TARGET_POLICIES,
-    Account,
-    execution_policies,
-    render_policy,
-)
+from launcher.rendering.policies import TARGET_POLICIES, Account, execution_policies, render_policy
 from tests.infra.iam import ACCOUNT, allows
 
 PERMISSIONS = load_permissions()

@@ -19,21 +19,13 @@ PLAIN = {
         "cloudformation:{region}:{account}:stack/{name}/8131d980",
         None,
     ),
-    "AWS::CloudWatch::Alarm": (
-        "cloudwatch:PutMetricAlarm",
-        "cloudwatch:{region}:{account}:alarm:{name}",
-        "AlarmName",
-    ),
+    "AWS::CloudWatch::Alarm": ("cloudwatch:PutMetricAlarm", "cloudwatch:{region}:{account}:alarm:{name}", "AlarmName"),
     "AWS::CloudWatch::Dashboard": (
         "cloudwatch:PutDashboard",
         "cloudwatch::{account}:dashboard/{name}",
         "DashboardName",
     ),
-    "AWS::EKS::AccessEntry": (
-        "eks:CreateAccessEntry",
-        "eks:{region}:{account}:cluster/slipway-x",
-        None,
-    ),
+    "AWS::EKS::AccessEntry": ("eks:CreateAccessEntry", "eks:{region}:{account}:cluster/slipway-x", None),
     "AWS::EKS::Addon": ("eks:CreateAddon", "eks:{region}:{account}:cluster/slipway-x", None),
     "AWS::EKS::Cluster": ("eks:CreateCluster", "eks:{region}:{account}:cluster/{name}", "Name"),
     "AWS::EKS::Nodegroup": ("eks:CreateNodegroup", "eks:{region}:{account}:cluster/slipway-x", None),

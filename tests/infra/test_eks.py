@@ -83,10 +83,7 @@ class TestControlPlane:
         assert made["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
         assert "PublicAccessCidrs" not in made["ResourcesVpcConfig"]
         assert made["UpgradePolicy"] == {"SupportType": "STANDARD"}
-        assert made["AccessConfig"] == {
-            "AuthenticationMode": "API",
-            "BootstrapClusterCreatorAdminPermissions": False,
-        }
+        assert made["AccessConfig"] == {"AuthenticationMode": "API", "BootstrapClusterCreatorAdminPermissions": False}
         types = {enabled_type["Type"] for enabled_type in made["Logging"]["ClusterLogging"]["EnabledTypes"]}
         assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
         logs = block.resources("training", "AWS::Logs::LogGroup").values()

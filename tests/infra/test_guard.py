@@ -51,11 +51,7 @@ class TestCounting:
             stub.add_response("describe_stacks", {"Stacks": [{**stack, "LastUpdatedTime": updated}]})
             assert module.Guard.deployed_at(guard) == updated
 
-    ROLLED_BACK = (
-        ("UPDATE_ROLLBACK_COMPLETE", 1),
-        ("UPDATE_ROLLBACK_IN_PROGRESS", 2),
-        ("UPDATE_IN_PROGRESS", 3),
-    )
+    ROLLED_BACK = (("UPDATE_ROLLBACK_COMPLETE", 1), ("UPDATE_ROLLBACK_IN_PROGRESS", 2), ("UPDATE_IN_PROGRESS", 3))
     CHANGED = (("UPDATE_COMPLETE", 50), ("UPDATE_IN_PROGRESS", 52))
     MADE = (("CREATE_COMPLETE", 100), ("CREATE_IN_PROGRESS", 101))
 

@@ -70,10 +70,7 @@ class Kept:
         return {"Datapoints": [{"Timestamp": at, "Average": value, "SampleCount": n} for at, value, n in self.points]}
 
 
-@pytest.mark.parametrize(
-    "samples, looks",
-    [(12.0, 12), (36.0, 12), (5.0, 5)],
-)
+@pytest.mark.parametrize("samples, looks", [(12.0, 12), (36.0, 12), (5.0, 5)])
 def test_an_hour_of_which_averages_are_left_counts_its_looks(samples, looks):
     began, hour = datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 3, 4, tzinfo=UTC)
     with guard_module("looks") as module:

@@ -14,14 +14,7 @@ from launcher.model.named_role import named_roles
 from launcher.model.target import TARGETS
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import symbolic_names
-from launcher.rendering.policies import (
-    BOUNDARY,
-    PERSON,
-    TARGET_POLICIES,
-    Account,
-    execution_policies,
-    render_policy,
-)
+from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, execution_policies, render_policy
 from launcher.rendering.role_policies import needed_actions, render_role
 from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.checks import some

@@ -161,7 +161,6 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     assert sandbox.nodes(f"slipway-{name}") == () or all(
         node.partition == "system" for node in sandbox.nodes(f"slipway-{name}")
     )
-
     # A higher sum goes on counting, and on training.
     _, told, ended = launch(tmp_path, sandbox, kind, 120)
     again = parse_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))

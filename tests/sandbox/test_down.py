@@ -133,9 +133,7 @@ class TestWhatAKubernetesClusterMade:
     def test_it_is_said_before_and_after_with_its_price_and_its_end(self, account, down):
         account.cluster("pods", pods=True)
         volume = self.make(account, "pods")
-
         shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
-
         for code, out, err in (shown, done):
             assert code == 0, err
             found = kept(out)["volume"]
@@ -147,9 +145,7 @@ class TestWhatAKubernetesClusterMade:
     def test_of_a_cluster_without_pods_nobody_asks(self, account, down):
         account.cluster("slurm")
         self.make(account, "slurm")
-
         code, out, err = down("slurm", "--yes", "--json")
-
         assert code == 0, err
         assert "volume" not in kept(out)
 
@@ -157,9 +153,7 @@ class TestWhatAKubernetesClusterMade:
 class TestWhatGoes:
     def test_all_but_the_checkpoints(self, account, down):
         bucket = account.cluster("alpha", objects=2)
-
         code, out, err = down("alpha", "--yes", "--json", "-v")
-
         assert code == 0, err
         assert account.stacks("-alpha-") == {"slipway-alpha-checkpoints"}
         assert bucket in account.buckets()
@@ -176,18 +170,14 @@ class TestWhatGoes:
     def test_a_second_time_finds_nothing_to_do(self, account, down):
         account.cluster("again")
         assert down("again", "--yes")[0] == 0
-
         code, out, _ = down("again", "--yes")
-
         assert code == 0
         assert "nothing: it is down already" in out
         assert account.stacks("-again-") == {"slipway-again-checkpoints"}
 
     def test_a_dry_run_shows_the_same_and_does_nothing(self, account, down):
         account.cluster("shown", objects=1)
-
         code, out, _ = down("shown", "--dry-run")
-
         assert code == 0
         assert "slipway-shown-training  CREATE_COMPLETE" in out
         assert "1 objects; slipway down shown --checkpoints deletes them" in out
@@ -200,9 +190,7 @@ class TestWhatGoes:
         s3.put_object(Bucket=bucket, Key="jobs/wiped/step-0/a", Body=b"newer")
         s3.delete_object(Bucket=bucket, Key="jobs/wiped/step-1/a")
         s3.create_multipart_upload(Bucket=bucket, Key="jobs/wiped/step-9/a")
-
         code, out, err = down("wiped", "--checkpoints", "--yes", "--confirm", "wiped", "--json")
-
         assert code == 0, err
         assert account.stacks("-wiped-") == set()
         assert bucket not in account.buckets()
@@ -211,9 +199,7 @@ class TestWhatGoes:
     def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, account, down):
         bucket = account.cluster("halfway")
         account.client("s3").delete_bucket(Bucket=bucket)
-
         code, _, err = down("halfway", "--checkpoints", "--yes", "--confirm", "halfway")
-
         assert code == 0, err
         assert account.stacks("-halfway-") == set()
 
@@ -223,9 +209,7 @@ class TestWhatStays:
         account.make("slipway-team-shared-network", shared("team"))
         account.make("slipway-one-training", using("team"))
         account.make("slipway-two-training", using("team"))
-
         code, out, _ = down("one", "--yes", "--json")
-
         assert code == 0
         network = kept(out)["network"]
         assert network["name"] == "slipway-team-shared-network"
@@ -233,7 +217,6 @@ class TestWhatStays:
         # A NAT gateway and its address, $0.045 and $0.005 an hour in us-east-2, for AWS's month of 730 hours.
         assert float(network["usd_per_month"]) == pytest.approx(36.5)
         assert account.stacks("-shared-network")
-
         assert down("two", "--yes")[0] == 0
         assert not account.stacks("-shared-network")
 
@@ -242,17 +225,13 @@ class TestWhatStays:
         (tmp_path / "plan.yaml").write_text(
             "slipway: 1\nname: last\ntarget: {region: us-east-2}\nnetwork: {name: lone, az_ids: [use2-az1]}\n"
         )
-
         code, _, err = down("plan.yaml", "--yes")
-
         assert code == 0, err
         assert not account.stacks("-lone-shared-network")
 
     def test_what_the_plan_only_named_is_left(self, account, down):
         account.make("slipway-guest-training", TRAINING)
-
         code, out, _ = down("guest", "--yes", "--json")
-
         assert code == 0
         assert kept(out)["checkpoints"]["name"] == "s3://weights/runs"
         assert kept(out)["network"]["name"] == "subnet-0123"
@@ -263,9 +242,7 @@ class TestWhatStays:
         for name in ("slipway-logged-202611201200", "slipway-logged-too-202611201200"):
             logs.create_log_group(logGroupName=f"/aws/parallelcluster/{name}")
         logs.put_retention_policy(logGroupName="/aws/parallelcluster/slipway-logged-202611201200", retentionInDays=30)
-
         _, out, _ = down("logged", "--dry-run", "--json")
-
         found = [each for each in json.loads(out)["kept"] if each["kind"] == "logs"]
         assert [each["name"] for each in found] == ["/aws/parallelcluster/slipway-logged-202611201200"]
         assert found[0]["reason"] == "each line is kept for 30 days"
@@ -273,9 +250,7 @@ class TestWhatStays:
     def test_a_cluster_that_its_provider_left_behind_is_named(self, account, down):
         account.make("slipway-lost-checkpoints", STORE)
         account.make("slipway-lost", TRAINING)
-
         _, out, _ = down("lost", "--dry-run", "--json")
-
         assert kept(out)["cluster"]["name"] == "slipway-lost"
         assert (
             "pcluster delete-cluster --region us-east-2 --cluster-name slipway-lost" in kept(out)["cluster"]["reason"]
@@ -286,9 +261,7 @@ class TestWhatStays:
 class TestRefusals:
     def test_nobody_to_ask(self, account, down):
         account.cluster("asked")
-
         code, _, err = down("asked")
-
         assert code == 2
         assert "add --yes" in err
         assert len(account.stacks("-asked-")) == 3
@@ -297,9 +270,7 @@ class TestRefusals:
     def test_yes_does_not_delete_checkpoints(self, account, down, words):
         name = f"held{len(words)}"
         bucket = account.cluster(name)
-
         code, _, err = down(name, "--checkpoints", "--yes", *words)
-
         assert code == 2
         assert name in err
         assert bucket in account.buckets()
@@ -307,41 +278,32 @@ class TestRefusals:
 
     def test_a_name_that_is_not_there(self, account, down):
         account.cluster("near")
-
         code, _, err = down("naer", "--yes", "--region", REGION)
-
         assert code == 5
         assert "did you mean near?" in err
 
     def test_a_stack_protected_by_somebody(self, account, down):
         account.make("slipway-locked-training", TRAINING, protected=True)
-
         code, _, err = down("locked", "--yes")
-
         assert code == 5
         assert "--no-enable-termination-protection" in err
         assert account.stacks("-locked-") == {"slipway-locked-training"}
 
     def test_a_plan_whose_cluster_is_not_its_own(self, down, tmp_path):
         (tmp_path / "plan.yaml").write_text("slipway: 1\nname: job\ntarget: {cluster: common, region: us-east-2}\n")
-
         code, _, err = down("plan.yaml", "--yes")
-
         assert code == 5
         assert "slipway down common" in err
 
     def test_no_region(self, down, monkeypatch):
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
             monkeypatch.delenv(name)
-
         code, _, err = down("somewhere", "--yes")
-
         assert code == 2
         assert "add --region" in err
 
     def test_a_refusal_as_json(self, down):
         code, out, _ = down("nobody", "--yes", "--json")
-
         assert code == 5
         assert json.loads(out)["schema"] == "slipway.error/1"
 
@@ -354,9 +316,7 @@ def test_the_region_is_where_the_newest_run_was(account, down, tmp_path, monkeyp
     (folder.parent / "latest").symlink_to(folder.name)
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "eu-west-1")
-
     assert down("placed", "--yes")[0] == 0
-
     assert account.stacks("-placed-") == {"slipway-placed-checkpoints"}
 
 

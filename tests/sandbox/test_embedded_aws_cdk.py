@@ -105,19 +105,16 @@ class TestDeployment:
 
     def test_each_resource_is_told_as_it_is_made(self, deployed):
         told = deployed.stdout + deployed.stderr
-
         assert "Custom::PclusterCluster" in told
         assert "AWS::EC2::NatGateway" in told
 
     def test_the_protected_stack_is_protected(self, deployed, client):
         (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
-
         assert stack["EnableTerminationProtection"] is True
 
     def test_the_bucket_is_as_the_app_says(self, deployed, client):
         (stack,) = client("cloudformation").describe_stacks(StackName="store")["Stacks"]
         name = next(output["OutputValue"] for output in stack["Outputs"] if output["OutputKey"] == "Bucket")
-
         rules = client("s3").get_bucket_lifecycle_configuration(Bucket=name)["Rules"]
         assert rules[0]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
         assert "aws:SecureTransport" in client("s3").get_bucket_policy(Bucket=name)["Policy"]
@@ -126,7 +123,6 @@ class TestDeployment:
     def test_private_subnets_hand_out_no_public_addresses(self, deployed, client, sandbox):
         (vpc,) = [resource.physical_id for resource in sandbox.resources() if resource.type == "AWS::EC2::VPC"]
         found = client("ec2").describe_subnets(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["Subnets"]
-
         assert sorted(each["MapPublicIpOnLaunch"] for each in found) == [False, False, True, True]
 
     def test_the_cluster_runs(self, deployed, sandbox):
@@ -134,7 +130,6 @@ class TestDeployment:
 
     def test_what_is_not_there_is_said(self, deployed, sandbox):
         found = {resource.name for resource in sandbox.not_emulated({"net", "store", "train"})}
-
         assert "Custom::VpcRestrictDefaultSG" in found
         assert "cluster demo: queue gpu: CustomActions (not run)" in found
 
@@ -142,14 +137,12 @@ class TestDeployment:
 class TestEnd:
     def test_a_broken_cluster_fails_the_deployment_with_the_reason(self, deployed, cdk, client):
         failed = cdk("deploy", "train", "--exclusively", "--require-approval", "never", "-c", "capacity=BLOCK")
-
         assert failed.returncode != 0
         assert "CapacityType: got 'BLOCK', allowed: CAPACITY_BLOCK, ONDEMAND, SPOT" in failed.stdout + failed.stderr
         assert statuses(client)["train"] == "UPDATE_ROLLBACK_COMPLETE"
 
     def test_destroy_takes_all_but_what_is_protected(self, deployed, cdk, client, sandbox):
         refused = cdk("destroy", "--all", "--force")
-
         assert refused.returncode != 0
         assert "cannot be deleted while TerminationProtection is enabled" in refused.stdout + refused.stderr
         assert set(statuses(client)) == {"CDKToolkit", "store"}

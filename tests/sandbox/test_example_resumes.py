@@ -14,9 +14,7 @@ pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark
 )
 def test_it_is_launched_and_resumed(name, how, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
     folder, report, _ = launched(name, tmp_path)
-
     first, *_, last = report.attempts
     assert (report.status, report.scheduler, first.ended_by) == (RunStatus.SUCCEEDED, *how)
     assert 0 < last.resumed_from_step < last.last_step == TRAINER_STEPS

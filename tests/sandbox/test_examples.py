@@ -42,9 +42,7 @@ def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, caps
     with Sandbox(region=region_of(path), scheduler="local") as box:
         world = World(copied(path, tmp_path), box, tmp_path)
         assert_read_back(world)
-
         document = world.down(monkeypatch, capsys)
-
         assert_gone(world, document)
 
 

@@ -45,9 +45,7 @@ def test_it_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
     assert_read_back(world)
     if name == "p5en-lustre":
         assert_what_is_changed_is_found(world)
-
     document = down(world.path, sandbox, tmp_path)
-
     assert {instance["instance_type"]: instance["count"] for instance in document["instances"]} == MACHINES[name]
     assert {each["kind"] for each in document["kept"]} == {"checkpoints"}
     found = remains(sandbox)

@@ -58,12 +58,10 @@ class TestToken:
     @pytest.mark.parametrize("ttl", ["0", "21601", "long", ""])
     def test_its_time_to_live_is_bounded(self, service, ttl):
         status, _ = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
-
         assert status == 400
 
     def test_none_through_a_proxy(self, service):
         headers = {"X_aws_ec2_metadata_token_ttl_seconds": "60", "X_Forwarded_For": "10.0.0.1"}
-
         assert ask(service, "/latest/api/token", "PUT", **headers)[0] == 403
 
 
@@ -85,7 +83,6 @@ class TestNotice:
 
     def test_says_what_and_when(self, service):
         at = service.arm(in_seconds=120)
-
         status, body = get(service, ACTION)
         assert (status, json.loads(body)) == (200, {"action": "terminate", "time": at})
         assert datetime.fromisoformat(at) > datetime.now(UTC)
@@ -94,7 +91,6 @@ class TestNotice:
     def test_can_be_taken_back(self, service):
         service.arm()
         service.clear()
-
         assert get(service, ACTION)[0] == 404
 
     def test_an_unknown_action_is_refused(self, service):
@@ -103,7 +99,6 @@ class TestNotice:
 
     def test_rebalance(self, service):
         service.recommend_rebalance()
-
         assert "noticeTime" in json.loads(get(service, f"{META}/events/recommendations/rebalance")[1])
 
 
@@ -113,9 +108,7 @@ def test_an_sdk_finds_its_credentials(service, monkeypatch):
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.endpoint)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-
     credentials = botocore.session.Session().get_credentials()
-
     assert credentials.method == "iam-role"
     key = KEYS.find(credentials.access_key)
     assert key == AccessKey(id=key.id, secret=credentials.secret_key, token=credentials.token, ends=key.ends)
@@ -144,7 +137,6 @@ def test_two_nodes_have_a_service_each(service):
     other = MetadataService(FACTS | {"instance-id": "i-2"})
     try:
         other.arm()
-
         assert get(service, ACTION)[0] == 404
         assert get(other, ACTION)[0] == 200
         assert ask(other, f"{META}/instance-id", X_aws_ec2_metadata_token=token(service))[0] == 401
@@ -155,6 +147,5 @@ def test_two_nodes_have_a_service_each(service):
 def test_a_stopped_one_does_not_answer():
     gone = MetadataService(FACTS)
     gone.stop()
-
     with pytest.raises(urllib.error.URLError):
         ask(gone, ACTION)

@@ -167,9 +167,7 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, launch, tmp_path):
     running = launch("ended")
     running.wait_for(moment)
     mark = running.mark()
-
     running.process.send_signal(signal.SIGINT)
-
     assert running.process.wait(PATIENCE_S) == 130, running.log.read_text()
     gone(mark, running.temporary)
     said = running.log.read_text()
@@ -194,9 +192,7 @@ def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, launc
     running = launch("killed")
     running.wait_for(moment)
     mark = running.mark()
-
     running.process.kill()
-
     running.process.wait(PATIENCE_S)
     gone(mark, running.temporary)
     root = tmp_path / "killed"
@@ -215,9 +211,7 @@ def test_two_launches_in_one_folder_both_succeed_and_share_nothing(launch, tmp_p
     one = launch("one", steps=60, where=both)
     other = launch("other", steps=60, where=both)
     marks = {one.mark(), other.mark()}
-
     codes = [each.process.wait(PATIENCE_S) for each in (one, other)]
-
     assert codes == [0, 0], one.log.read_text() + other.log.read_text()
     assert len(marks) == 2
     runs = [path for path in (both / ".slipway" / "runs" / "tiny").iterdir() if not path.is_symlink()]

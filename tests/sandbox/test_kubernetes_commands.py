@@ -52,12 +52,7 @@ while step < steps:
 print(f"ends with {state.hex()}", flush=True)
 """
 """Waits at every hundredth step until it may go on."""
-TEAM = {
-    "slipway": 1,
-    "name": "team",
-    "purchase": {"option": "on-demand"},
-    "network": {"api_cidrs": ["52.94.76.0/24"]},
-}
+TEAM = {"slipway": 1, "name": "team", "purchase": {"option": "on-demand"}, "network": {"api_cidrs": ["52.94.76.0/24"]}}
 """A cluster without a job."""
 QUEUE = {"queue": "hyperpod-ns-research-localqueue", "priority": "training-priority"}
 TARGETS = {
@@ -270,9 +265,7 @@ def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(place, disturb):
     launch = Launch(place.job(name, 2), place)
     launch.says(f"saved at step {HOLD}")
     folder = json.loads((place.root / ".slipway" / "runs" / name / "latest" / "submission.json").read_text())["folder"]
-
     disturb(place, folder)
-
     launch.says("resumes from step")
     place.go(name).touch()
     assert launch.ended() == 0, launch.said.read_text()

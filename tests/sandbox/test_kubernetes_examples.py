@@ -34,9 +34,7 @@ def test_there_are_no_others():
 def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SLIPWAY_HYPERPOD_CHART", raising=False)
-
     folder, report, told = launched(name, tmp_path)
-
     assert (report.status, report.scheduler) == (RunStatus.SUCCEEDED, "kubernetes")
     first, *_, last = report.attempts
     assert first.ended_by == "pod-end"

@@ -44,7 +44,6 @@ def end(scheduler, job):
 class TestJobs:
     def test_one_that_succeeds(self, scheduler, submit, output):
         job = submit('echo "$SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_PARTITION $GREETING"', GREETING="hello")
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == f"{job} gpu-dy-p5-1 gpu hello\n"
         (attempt,) = scheduler.attempts(job)
@@ -53,7 +52,6 @@ class TestJobs:
 
     def test_one_that_fails(self, scheduler, submit):
         job = submit("exit 3")
-
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].exit_code == 3
 
@@ -62,7 +60,6 @@ class TestJobs:
             'echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75',
             "--open-mode=append",
         )
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == "restart none\nrestart 1\n"
         assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 0]
@@ -73,12 +70,10 @@ class TestJobs:
     def test_what_it_leaves_running_ends_with_it(self, scheduler, submit, tmp_path):
         job = submit(f"setsid sleep 600 & echo $! > {tmp_path}/pid")
         end(scheduler, job)
-
         assert not processes.is_running(int((tmp_path / "pid").read_text()))
 
     def test_past_its_time_it_is_ended(self, scheduler, submit):
         job = submit("sleep 600", "--time=0:01")
-
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].signal == 15
 
@@ -86,7 +81,6 @@ class TestJobs:
         first = submit(f"until [ -e {tmp_path}/go ]; do sleep 0.05; done", "--nodes=2")
         until(lambda: scheduler.nodes(first))
         second = submit("true")
-
         assert scheduler.state(second) is JobState.PENDING
         assert scheduler.busy("gpu-dy-p5-2")
         (tmp_path / "go").touch()
@@ -113,27 +107,21 @@ class TestCancel:
     def test_it_may_clean_up(self, scheduler, submit, output):
         job = submit("trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
         until(lambda: "ready" in output())
-
         scheduler.cancel(job)
-
         assert end(scheduler, job) is JobState.CANCELLED
         assert "told" in output()
 
     def test_a_waiting_one(self, scheduler, submit):
         submit("sleep 600", "--nodes=2")
         waiting = submit("true")
-
         scheduler.cancel(waiting)
-
         assert end(scheduler, waiting) is JobState.CANCELLED
         assert scheduler.attempts(waiting) == ()
 
     def test_stop_ends_all(self, scheduler, submit, output):
         job = submit("trap '' TERM; echo $$; sleep 600 & wait; sleep 600")
         pid = int(until(output))
-
         scheduler.stop()
-
         assert not processes.is_running(pid)
         assert scheduler.state(job) is JobState.CANCELLED
 
@@ -145,7 +133,6 @@ class TestNodes:
             ' scontrol update nodename=$SLURMD_NODENAME state=drain reason="spot notice" && exit 75',
             "--open-mode=append",
         )
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
@@ -157,13 +144,11 @@ class TestNodes:
             "--open-mode=append",
         )
         until(lambda: "ready" in output())
-
         scheduler.node_lost("gpu-dy-p5-1")
         until(lambda: scheduler.attempts(job)[0].ended_at)
         assert scheduler.state(job) is JobState.PENDING
         nodes.replace("gpu-dy-p5-1")
         scheduler.node_replaced("gpu-dy-p5-1")
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == "ready\n"
         first, second = scheduler.attempts(job)
@@ -175,7 +160,6 @@ class TestNodes:
         until(output)
         nodes.replace("gpu-dy-p5-1")
         (nodes.folder.parent / "job" / "gone").touch()
-
         assert end(scheduler, job) is JobState.COMPLETED
         first, _ = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code) == (True, None)
@@ -183,9 +167,7 @@ class TestNodes:
     def test_a_job_that_ended_before_lost_nothing(self, scheduler, submit):
         job = submit("exit 0")
         end(scheduler, job)
-
         scheduler.node_lost("gpu-dy-p5-1")
-
         assert scheduler.state(job) is JobState.COMPLETED
         assert not scheduler.attempts(job)[0].node_lost
 
@@ -198,7 +180,6 @@ class TestCommands:
             " $SLURMD_NODENAME $SLIPWAY_SCRATCH'",
             "--nodes=2",
         )
-
         assert end(scheduler, job) is JobState.COMPLETED
         lines = sorted(line.split() for line in output().splitlines())
         assert [line[:5] for line in lines] == [
@@ -209,25 +190,20 @@ class TestCommands:
 
     def test_srun_hands_on_the_worst_exit_code(self, scheduler, submit):
         job = submit("srun bash -c 'exit $((SLURM_NODEID * 75))'; code=$?; exit $code", "--nodes=2", "--no-requeue")
-
         end(scheduler, job)
-
         assert scheduler.attempts(job)[0].exit_code == 75
 
     def test_a_step_has_a_number_of_its_own(self, scheduler, submit, output):
         end(scheduler, submit("for i in 1 2; do srun bash -c 'echo $SLURM_STEP_ID'; done"))
-
         assert output() == "0\n1\n"
 
     def test_scontrol_names_the_hosts(self, scheduler, submit, output):
         end(scheduler, submit('scontrol show hostnames "$SLURM_JOB_NODELIST"', "--nodes=2"))
-
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
     def test_scontrol_knows_the_address_of_a_node_of_the_job(self, scheduler, submit, output):
         ask = 'for each in $(scontrol show hostnames) other; do scontrol show node --oneliner "$each" || true; done'
         end(scheduler, submit(ask, "--nodes=2"))
-
         first, second, other = output().splitlines()
         assert [each.split()[1] for each in (first, second)] == ["NodeAddr=127.0.0.1"] * 2
         assert first != second
@@ -235,13 +211,11 @@ class TestCommands:
 
     def test_a_job_can_requeue_itself(self, scheduler, submit):
         job = submit('[ -n "${SLURM_RESTART_COUNT-}" ] || scontrol requeue $SLURM_JOB_ID')
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert len(scheduler.attempts(job)) == 2
 
     def test_what_they_cannot_do_fails(self, scheduler, submit, output):
         end(scheduler, submit("scontrol reconfigure || echo refused $?"))
-
         assert "refused 1" in output()
 
 
@@ -251,5 +225,4 @@ def test_attempts_are_seen_from_other_threads(scheduler, submit):
     thread = threading.Thread(target=lambda: seen.append(end(scheduler, job)))
     thread.start()
     thread.join()
-
     assert seen == [JobState.COMPLETED]

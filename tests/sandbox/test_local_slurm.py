@@ -36,9 +36,7 @@ def test_a_job_is_submitted_once_followed_and_read(slurm, folder):
     job = slurm.submit("team-1", place, "job.sbatch", partition="gpu")
     assert slurm.submit("team-1", place, "job.sbatch", partition="gpu") == job
     assert slurm.find("team-1", place) == job
-
     until(lambda: slurm.facts(job).state.final)
-
     facts = slurm.facts(job)
     assert (facts.state, facts.word, facts.restarts) == (JobState.COMPLETED, "COMPLETED", 1)
     assert (facts.attempt.number, facts.attempt.exit_code, facts.attempt.nodes) == (2, 0, ("gpu-dy-p5-1",))

@@ -82,9 +82,7 @@ class TestInterruption:
     def test_a_job_that_leaves_in_time(self, sandbox, tmp_path):
         before = {node.instance_id: node.generation for node in sandbox.nodes("demo")}
         leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
-
         scheduler, job, loss, told = self.run(sandbox, tmp_path, leave, notice_s=PATIENCE_S)
-
         assert scheduler.state(job) is JobState.COMPLETED
         assert loss.drained
         assert loss.noticed_at < loss.lost_at < loss.replaced_at
@@ -99,7 +97,6 @@ class TestInterruption:
 
     def test_a_job_that_stays(self, sandbox, tmp_path):
         scheduler, job, loss, told = self.run(sandbox, tmp_path, "sleep 600", notice_s=1)
-
         assert scheduler.state(job) is JobState.COMPLETED
         assert not loss.drained
         first, second = scheduler.attempts(job)
@@ -182,8 +179,7 @@ def start(tmp_path):
 
 class TestEnd:
     @pytest.mark.parametrize(
-        "scheduler, number",
-        [("local", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)],
+        "scheduler, number", [("local", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)]
     )
     def test_nothing_is_left_when_its_owner_ends(self, start, tmp_path, scheduler, number):
         """In a deep temporary folder, which does not matter. SIGKILL under Slurm: TestTwo."""
@@ -192,34 +188,26 @@ class TestEnd:
         owner, told = start(scheduler, environment={"TMPDIR": str(deep)})
         assert len(told["pids"]) > 3
         assert any(path.startswith(str(deep)) for path in told["paths"])
-
         owner.send_signal(number)
-
         owner.wait(PATIENCE_S)
         until(lambda: not remains(told))
 
     def test_nothing_is_left_after_an_exception(self, start):
         owner, told = start("auto", "raise")
-
         _, errors = owner.communicate(timeout=PATIENCE_S)
-
         assert owner.returncode == 1
         assert "something went wrong" in errors
         assert remains(told) == []
 
     def test_nothing_is_left_when_its_server_is_killed(self, start):
         _, told = start("auto")
-
         os.kill(told["server"], signal.SIGKILL)
-
         # Its owner has not noticed yet; the keeper has.
         until(lambda: [each for each in remains(told) if each != f"process {told['server']}"] == [])
 
     def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start):
         owner, told = start("local")
-
         os.killpg(owner.pid, signal.SIGINT)
-
         owner.wait(PATIENCE_S)
         until(lambda: not remains(told))
 
@@ -245,7 +233,6 @@ second.stop()
 print(handler())
 """
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
         assert done.stdout.split() == ["False", "True"]
 
 
@@ -253,11 +240,9 @@ class TestTwo:
     def test_they_share_nothing_and_one_outlives_the_other(self, start):
         first, one = start("auto", name="one")
         _, other = start("auto", name="other")
-
         assert one["port"] != other["port"]
         assert not set(one["pids"]) & set(other["pids"])
         assert not set(one["paths"]) & set(other["paths"])
-
         first.kill()
         first.wait()
         until(lambda: not remains(one))

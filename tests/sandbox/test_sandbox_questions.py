@@ -43,7 +43,6 @@ class TestQuestions:
 
     def test_its_environment_holds_nothing_of_the_persons(self, sandbox):
         found = sandbox.process_environment({"AWS_PROFILE": "prod", "HTTPS_PROXY": "http://p:1", "PATH": "/bin"})
-
         assert "AWS_PROFILE" not in found
         assert "HTTPS_PROXY" not in found
         assert found["PATH"] == "/bin"
@@ -57,14 +56,12 @@ class TestQuestions:
             for _, local, _, state, *_ in listening
             if state == "0A" and int(local.split(":")[1], 16) == port
         }
-
         assert bound == {"0100007F"}
 
     def test_slurm_is_promised_only_where_it_is(self):
         expected = (
             contextlib.nullcontext() if daemons.available() else pytest.raises(ImpossibleError, match="not installed")
         )
-
         with expected:
             Sandbox(scheduler="slurm")
 
@@ -84,19 +81,16 @@ class TestPort:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-
             with (
                 pytest.raises(ImpossibleError, match=f"port {port} on 127.0.0.1 cannot be used") as refused,
                 Sandbox(port=port),
             ):
                 pytest.fail("it started")
-
         assert refused.value.exit_code == 5
 
     def test_one_that_is_free_is_used(self):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-
         with Sandbox(port=port, scheduler="local") as sandbox:
             assert sandbox.endpoint == f"http://localhost:{port}"

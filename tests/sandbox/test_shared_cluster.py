@@ -85,10 +85,8 @@ def account(tmp_path_factory):
 
 def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
     before = account.deployments()
-
     for name in ("first", "second"):
         folder, report = account.launch(job(name))
-
         assert report.status is RunStatus.SUCCEEDED
         assert [name for name, _ in report.stacks] == ["slipway-team-training"]
         assert "cluster team exists: nothing is deployed" in account.told
@@ -97,7 +95,6 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(account):
         outputs = folder.read_json("outputs.json")["slipway-team-training"]
         spec = json.loads((folder.rendered / "job.json").read_text())
         assert spec["checkpoint"]["uri"] == f"{outputs['StoreUri']}/{name}"
-
     assert account.deployments() == before
     assert account.sandbox.clusters() == ("slipway-team",)
 
@@ -127,10 +124,8 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
     (work / ".ssh").mkdir(parents=True)
     for name in (".env", ".ssh/id_ed25519", "train.py"):
         (work / name).write_text("secret")
-
     listing = {"command": ["sh", "-c", f"echo has: $(ls -A); {SAVE}"], "workdir": "work"}
     folder, _ = account.launch(job("ships") | {"run": listing})
-
     assert "has: train.py\n" in (folder.logs / "attempt-1.log").read_text()
     submission = folder.read_json("submission.json")
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
@@ -140,9 +135,7 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(account):
 def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account):
     account.launch(plan("solo"))
     before = account.deployments()
-
     _, again = account.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
-
     assert again.status is RunStatus.SUCCEEDED
     assert account.deployments() == before
     assert "cluster solo exists as planned: nothing is deployed" in account.told
@@ -152,18 +145,13 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(account)
 def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(account):
     account.launch(plan("moved"))
     before = account.deployments()
-
     account.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
-
     assert account.deployments() == before
-
     account.launch(plan("moved", guardrails={"idle_minutes": 10}))
-
     told = " ".join(" ".join(account.told).split())
     assert "slipway-moved-network: no change" in told
     assert "slipway-moved-training: 2 changed" in told
     assert "changed AWS::Lambda::Function GuardrailsGuardFunction" in told
-
     assert account.deployments()["slipway-moved-training"] > before["slipway-moved-training"]
 
 
@@ -177,10 +165,8 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(accoun
 )
 def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
     before = account.deployments()
-
     with pytest.raises(ImpossibleError) as told:
         account.launch(job("misfit", **changed))
-
     assert words in told.value.message
     assert fix in told.value.hint
     assert account.deployments() == before
@@ -188,7 +174,6 @@ def test_a_cluster_that_does_not_fit_is_refused(account, changed, words, fix):
 
 def test_a_queue_bought_otherwise_does_not_fit(account):
     asked = {**job("bought"), "purchase": {"option": "on-demand"}}
-
     with pytest.raises(ImpossibleError, match="on demand; available: p5-48xlarge"):
         account.launch(asked)
 
@@ -196,8 +181,6 @@ def test_a_queue_bought_otherwise_does_not_fit(account):
 def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, slipway):
     Path(tmp_path, "plan.json").write_text(json.dumps(job("lonely")))
     monkeypatch.chdir(tmp_path)
-
     ended = slipway("launch", "plan.json", "--sandbox", "--yes")
-
     assert ended.code == 5
     assert "no cluster team in us-east-2" in ended.err

@@ -96,7 +96,6 @@ def end(scheduler, job):
 class TestCluster:
     def test_nodes_are_those_of_the_configuration(self, running):
         printed = running.run("sinfo", "--noheader", "--Node", "--format=%N %P %c %G %f")
-
         assert sorted(line.split() for line in printed.splitlines()) == [
             [name, "gpu*", "192", "gpu:8", f"{kind},p5.48xlarge,p5,efa,gpu"]
             for name, kind in sorted(zip(NODES, ("static", "dynamic"), strict=True))
@@ -110,13 +109,11 @@ class TestCluster:
 
     def test_its_settings_are_in_force(self, running):
         found = running.run("scontrol", "show", "config")
-
         assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in found.splitlines() if line.strip())
 
     def test_it_keeps_to_its_folder(self, running, folder):
         found = running.run("scontrol", "show", "config")
         own = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
-
         for line in some(found.splitlines()):
             name, _, value = line.partition("=")
             if name.strip() in own:
@@ -129,7 +126,6 @@ class TestJobs:
             'echo "$AWS_EC2_METADATA_SERVICE_ENDPOINT"; srun bash -c \'echo "$SLIPWAY_SCRATCH $GREETING"\'',
             GREETING="hello",
         )
-
         assert end(scheduler, job) is JobState.COMPLETED
         endpoint, rest = output().splitlines()
         (node,) = scheduler.attempts(job)[0].nodes
@@ -150,7 +146,6 @@ class TestJobs:
 
     def test_one_that_fails(self, scheduler, submit):
         job = submit("exit 3")
-
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].exit_code == 3
 
@@ -158,9 +153,7 @@ class TestJobs:
         job = submit('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
         until(lambda: scheduler.attempts(job) and scheduler.attempts(job)[0].ended_at)
         until(lambda: scheduler.state(job) is JobState.PENDING)
-
         scheduler.release(job)
-
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == "restart none\nrestart 1\n"
         assert [(attempt.number, attempt.exit_code) for attempt in scheduler.attempts(job)] == [(1, 75), (2, 0)]
@@ -176,7 +169,6 @@ class TestJobs:
             if len(done) > released and scheduler.state(job) is JobState.PENDING:
                 scheduler.release(job)
                 released = len(done)
-
         assert scheduler.state(job) is JobState.COMPLETED
         assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 75, 75, 75, 75, 0]
 
@@ -185,9 +177,7 @@ class TestJobs:
         until(lambda: "ready" in output())
         assert scheduler.nodes(job)
         assert scheduler.busy(scheduler.nodes(job)[0])
-
         scheduler.cancel(job)
-
         assert end(scheduler, job) is JobState.CANCELLED
 
     def test_one_that_cannot_run_is_refused(self, submit):
@@ -208,7 +198,6 @@ class TestLoss:
         until(lambda: "ready" in output())
         (node,) = scheduler.nodes(job)
         pid = int((tmp_path / "pid").read_text())
-
         scheduler.node_lost(node)
         running.kill_node(node)
         running.declare_down(node, "spot interruption")
@@ -219,7 +208,6 @@ class TestLoss:
         assert running.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T").startswith("down")
         running.start_node(node)
         scheduler.release(job)
-
         assert end(scheduler, job) is JobState.COMPLETED
         first, second = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
@@ -229,11 +217,9 @@ class TestLoss:
             running.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
         job = submit("true")
         until(lambda: scheduler.state(job) is JobState.PENDING)
-
         for name in NODES:
             running.kill_node(name)
             running.start_node(name)
-
         assert end(scheduler, job) is JobState.COMPLETED
 
 
@@ -260,7 +246,6 @@ class TestStart:
         port = next(line.split("=")[1] for line in found.splitlines() if line.startswith("SlurmctldPort"))
         try:
             made.stop()
-
             assert processes.holding({path.resolve() for path in (folder / "log").iterdir()}) == set()
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", int(port))) != 0
@@ -279,7 +264,6 @@ class TestStart:
             if pid == 0:
                 as_user(user, folder)
             _, status = os.waitpid(pid, 0)
-
             assert (folder / "told").read_text().split() == ["completed", str(user)]
             assert os.waitstatus_to_exitcode(status) == 0
         finally:

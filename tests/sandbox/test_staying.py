@@ -112,7 +112,6 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own, tmp_path):
         folder.write_json("report.json", report_document(DEPLOYED))
     other = tmp_path / "other"
     other.mkdir()
-
     assert "While it stays up" in slipway("report", "tiny", folder=tmp_path, environment=own).stdout
     seen = slipway("down", "tiny", "--sandbox", "--dry-run", "--json", folder=other, environment=own)
     assert seen.returncode == 0, seen.stderr
@@ -166,7 +165,6 @@ def test_two_that_start_at_once_get_one(own):
         thread.start()
     for thread in threads:
         thread.join()
-
     found = staying.find(own)
     assert found is not None
     assert found.mark in outcomes
@@ -175,9 +173,7 @@ def test_two_that_start_at_once_get_one(own):
 
 def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own):
     found = staying.start(own, scheduler="local")
-
     os.kill(found.pid, signal.SIGKILL)
-
     until(lambda: not left_of(found))
     assert staying.find(own) is None
     assert staying.start(own, scheduler="local").mark != found.mark
@@ -193,7 +189,6 @@ def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own):
 
 def test_without_one_a_command_that_asks_for_it_says_so(own, tmp_path):
     done = slipway("cost", "--sandbox", folder=tmp_path, environment=own)
-
     assert done.returncode == 5
     assert "slipway sandbox start" in done.stderr
 

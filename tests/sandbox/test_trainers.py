@@ -116,10 +116,7 @@ STACKS = {
         torchrun=True,
     ),
     "dcp": Stack(
-        section="torchtitan",
-        recipe="torchtitan",
-        more=" --training.steps 60 --checkpoint.interval 10",
-        torchrun=True,
+        section="torchtitan", recipe="torchtitan", more=" --training.steps 60 --checkpoint.interval 10", torchrun=True
     ),
     "megatron": Stack(
         section="Megatron-LM",
@@ -216,9 +213,7 @@ def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, work, variables,
     (tmp_path / "plan.yaml").write_text(json.dumps(laid_over(stack.plan, changes)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(disruption, "WITHOUT_CHECKPOINT_S", PATIENCE_S)  # some take a minute to be imported
-
     ended = slipway("launch", "plan.yaml", "--sandbox", "--yes", "--interrupt-after", "0.1", "--json")
-
     undisturbed = "".join(process.communicate()[0] for process in processes)
     logs = [path.read_text() for path in sorted(tmp_path.glob(".slipway/**/logs/attempt-*.log"))]
     sys.stdout.write("\n".join([ended.err, *logs, undisturbed]))  # shown where it fails

@@ -61,7 +61,6 @@ def test_a_launch_from_an_empty_folder(environment, home, tmp_path):
     python = environment / "bin" / "python"
     modules = "import launcher, infra; print(launcher.__file__, infra.__file__)"
     assert str(ROOT) not in run(python, "-P", "-c", modules, cwd=where, env=variables).stdout
-
     done = subprocess.run(
         [environment / "bin" / "slipway", "launch", "plan.yaml", "--sandbox", "--yes", "--json"],
         cwd=where,
@@ -70,7 +69,6 @@ def test_a_launch_from_an_empty_folder(environment, home, tmp_path):
         text=True,
         check=False,
     )
-
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "succeeded"
     folder = where / ".slipway" / "runs" / "away" / "latest"

@@ -3,16 +3,7 @@
 import json
 import re
 
-from tests.infra.serving.conftest import (
-    COMPONENT,
-    CONFIG,
-    ENDPOINT,
-    MODEL,
-    container,
-    only,
-    statements,
-    variant,
-)
+from tests.infra.serving.conftest import COMPONENT, CONFIG, ENDPOINT, MODEL, container, only, statements, variant
 
 
 class TestContainer:

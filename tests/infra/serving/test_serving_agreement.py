@@ -143,10 +143,7 @@ CHANGES = {
     ("volume GB-months", "llama33-70b-inf2"): lambda made: variant(made).pop("VolumeSizeInGB"),
     ("kept GB-months", "embedding-inf2"): none(BUCKET),
     ("kept GB-months", "llama31-8b-g6e"): lambda made: made["Resources"].update(
-        OneMore={
-            "Type": BUCKET,
-            "Properties": {"LifecycleConfiguration": {"Rules": [{"ExpirationInDays": 30}]}},
-        }
+        OneMore={"Type": BUCKET, "Properties": {"LifecycleConfiguration": {"Rules": [{"ExpirationInDays": 30}]}}}
     ),
     ("kept GB-months", "asynchronous-inf2"): expiry,
     ("uploads", "asynchronous-inf2"): lambda made: one(made, "AWS::SageMaker::EndpointConfig").pop(

@@ -105,11 +105,7 @@ class Cluster:
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="sla-", dir="/tmp"))  # leaves room for the paths of sockets
-        spec = replace(
-            SPEC,
-            queues=(replace(SPEC.queues[0], name=QUEUE),),
-            groups=(MACHINES,),
-        )
+        spec = replace(SPEC, queues=(replace(SPEC.queues[0], name=QUEUE),), groups=(MACHINES,))
         self.services = {name: MetadataService({"instance-id": f"i-{name}"}) for name in NODES}
         self.places = SlurmPlaces(folder=self.folder, nodes=self.folder / "n")
         for name in NODES:

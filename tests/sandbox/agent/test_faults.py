@@ -33,7 +33,6 @@ class TestKilled:
         assert node.run() == 0
         assert bucket.whole()[-1] == 3
         before = bucket.whole()
-
         front.rule = lambda got, path: when if (got, path.endswith(end)) == (method, True) else None
         node.lose()
         node.job(40, 0.2, 1000, keep=1)
@@ -41,7 +40,6 @@ class TestKilled:
         assert front.held.wait(30)
         agent.kill()
         agent.wait()
-
         front.rule = lambda *_: None
         stored = bucket.whole()
         assert set(before) - set(stored) == set()
@@ -155,13 +153,7 @@ class TestCorrupt:
         assert node.output()[-1] == "from <>"
 
     @pytest.mark.parametrize(
-        "damage",
-        [
-            {"files": []},
-            {"parts": 10**12},
-            {"seconds": "[" * 5000},
-        ],
-        ids=["no files", "parts", "text"],
+        "damage", [{"files": []}, {"parts": 10**12}, {"seconds": "[" * 5000}], ids=["no files", "parts", "text"]
     )
     def test_a_damaged_manifest_costs_one_checkpoint(self, node, stored, damage):
         manifest = json.loads(stored.read("step-2/manifest.json")) | damage

@@ -67,7 +67,6 @@ def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, l
     assert [event["layout"] for event in node.events("checkpoint-layout")] == [layout]
     assert bucket.whole() == [step]
     assert bucket.manifest(step).layout == layout
-
     node.job(command=shell(reads), run="r2")
     assert node.run(node="elsewhere") == 0
     assert node.output("elsewhere") == found

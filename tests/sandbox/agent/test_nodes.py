@@ -91,7 +91,7 @@ class TestCheckpoint:
         node.job(0, 0)
         assert codes(pair(restart=2)) == [0, 0]
         assert [event["reason"] for event in node.events("restore-skipped", attempt=3)] == [
-            "it has no manifest: its upload did not finish",
+            "it has no manifest: its upload did not finish"
         ]
 
     def test_is_dropped_where_a_part_changed_between_its_upload_and_the_commit(self, node, bucket, pair):

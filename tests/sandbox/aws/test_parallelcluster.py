@@ -56,7 +56,6 @@ class TestParallelCluster:
                 "Status": {"Value": {"Fn::GetAtt": ["Cluster", "clusterStatus"]}},
             },
         )
-
         assert made["StackStatus"] == "CREATE_COMPLETE"
         assert outputs(made)["Status"] == "CREATE_COMPLETE"
         filters = [{"Name": "tag:parallelcluster:cluster-name", "Values": ["demo"]}]
@@ -76,9 +75,7 @@ class TestParallelCluster:
     def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, sandbox):
         made = stack(cluster_template())
         ids = [node.instance_id for node in sandbox.nodes("demo")]
-
         cloudformation.delete_stack(StackName=made["StackName"])
-
         assert sandbox.clusters() == ()
         found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         assert {instance["State"]["Name"] for one in found for instance in one["Instances"]} == {"terminated"}
@@ -97,7 +94,6 @@ class TestParallelCluster:
     )
     def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, sandbox, change, told):
         made = stack(cluster_template(**change))
-
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         reasons = [
             why for _, status, why in events(cloudformation, made["StackName"], "Cluster") if status == "CREATE_FAILED"
@@ -107,9 +103,7 @@ class TestParallelCluster:
 
     def test_another_nested_stack_is_refused(self, stack, cloudformation):
         nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://example.com/t.yaml"}}
-
         made = stack({"Nested": nested})
-
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         assert "example.com" in events(cloudformation, made["StackName"], "Nested")[1][2]
 
@@ -118,6 +112,5 @@ class TestParallelCluster:
         template = cluster_template()
         queue = template["Cluster"]["Properties"]["ClusterConfiguration"]["Scheduling"]["SlurmQueues"][0]
         queue["ComputeResources"][0]["MaxCount"] = 3
-
         assert stack(template)["StackStatus"] == "UPDATE_COMPLETE"
         assert len(sandbox.nodes("demo")) == 3

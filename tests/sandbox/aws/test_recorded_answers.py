@@ -189,11 +189,7 @@ SHAPES = {
     ),
     "objects": (
         listed,
-        (
-            "s3/test_s3_list_operations",
-            "TestS3ListObjectsV2::test_list_objects_v2_with_prefix",
-            "list-objects-v2-1",
-        ),
+        ("s3/test_s3_list_operations", "TestS3ListObjectsV2::test_list_objects_v2_with_prefix", "list-objects-v2-1"),
         {"Contents.ChecksumType"},
     ),
     "a key": (

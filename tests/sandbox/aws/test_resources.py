@@ -25,11 +25,7 @@ BUCKET = {
     "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
     "LifecycleConfiguration": {
         "Rules": [
-            {
-                "Id": "incomplete",
-                "Status": "Enabled",
-                "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
-            },
+            {"Id": "incomplete", "Status": "Enabled", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}},
             {
                 "Id": "superseded",
                 "Status": "Enabled",
@@ -63,7 +59,6 @@ class TestBuckets:
             }
         )
         s3, name = client("s3"), {"Bucket": "checkpoints"}
-
         assert s3.get_bucket_versioning(**name)["Status"] == "Enabled"
         rules = s3.get_bucket_encryption(**name)["ServerSideEncryptionConfiguration"]["Rules"]
         assert rules[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
@@ -75,7 +70,6 @@ class TestBuckets:
         assert lifecycle["superseded"]["Filter"] == {"Tag": {"Key": "slipway", "Value": "superseded"}}
         assert lifecycle["superseded"]["Expiration"] == {"Days": 7}
         assert json.loads(s3.get_bucket_policy(**name)["Policy"]) == BUCKET_POLICY
-
         # The rule against plain HTTP is shown and does not shut the sandbox's own users out.
         s3.put_object(**name, Key="step-1/manifest.json", Body=b"{}")
         assert s3.get_object(**name, Key="step-1/manifest.json")["Body"].read() == b"{}"
@@ -122,9 +116,7 @@ class TestBuckets:
     def test_a_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
         name = stack({"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}})["StackName"]
         client("s3").put_object(Bucket="full", Key="a", Body=b"a")
-
         cloudformation.delete_stack(StackName=name)
-
         assert cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "DELETE_FAILED"
         assert any("is not empty" in why for _, _, why in events(cloudformation, name, "Bucket"))
         client("s3").delete_object(Bucket="full", Key="a")
@@ -134,9 +126,7 @@ class TestBuckets:
         s3.create_bucket(Bucket="logged", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
         s3.get_object(Bucket="logged", Key="step-2/part 0.bin")["Body"].read()
-
         mine = [request for request in sandbox.s3_requests() if request.bucket == "logged" and request.key]
-
         assert [(each.method, each.key, each.status) for each in mine] == [
             ("PUT", "step-2/part 0.bin", 200),
             ("GET", "step-2/part 0.bin", 200),
@@ -149,7 +139,6 @@ class TestNetwork:
     def test_a_subnet_stands_in_the_zone_of_its_id(self, stack, client):
         made = stack({"Vpc": VPC, "Subnet": SUBNET}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
         (subnet,) = client("ec2").describe_subnets(SubnetIds=[outputs(made)["Subnet"]])["Subnets"]
-
         assert subnet["AvailabilityZoneId"] == "usw2-az2"
         assert subnet["AvailabilityZone"].startswith(REGION)
         assert subnet["DefaultForAz"] is False
@@ -173,10 +162,7 @@ class TestNetwork:
             {
                 "Vpc": VPC,
                 "Group": group,
-                "In": {
-                    "Type": "AWS::EC2::SecurityGroupIngress",
-                    "Properties": own | {"SourceSecurityGroupId": itself},
-                },
+                "In": {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": own | {"SourceSecurityGroupId": itself}},
                 "Out": {
                     "Type": "AWS::EC2::SecurityGroupEgress",
                     "Properties": own | {"DestinationSecurityGroupId": itself},
@@ -260,9 +246,7 @@ class TestRoles:
         }
         arn = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
         role = {"RoleName": "node", "AssumeRolePolicyDocument": trust, "ManagedPolicyArns": [arn]}
-
         stack({"Role": {"Type": "AWS::IAM::Role", "Properties": role}})
-
         attached = client("iam").list_attached_role_policies(RoleName="node")["AttachedPolicies"]
         assert [each["PolicyArn"] for each in attached] == [arn]
 
@@ -314,9 +298,7 @@ class TestWhatIsNotEmulated:
                 "Vpc": VPC | {"Properties": VPC["Properties"] | {"Ipv4IpamPoolId": "ipam-pool-1"}},
             }
         )["StackName"]
-
         found = {resource.name: resource.reason for resource in sandbox.not_emulated({name})}
-
         assert "no model" in found["AWS::XRay::Group"]
         assert "Lambda" in found["Custom::Thing"]
         assert "not evaluated" in found["AWS::EC2::VPC.Ipv4IpamPoolId"]
@@ -325,13 +307,11 @@ class TestWhatIsNotEmulated:
     def test_an_update_that_is_not_made_is_said(self, stack, sandbox):
         stack({"Vpc": VPC})
         name = stack({"Vpc": VPC | {"Properties": VPC["Properties"] | {"EnableDnsHostnames": False}}})["StackName"]
-
         assert any(resource.name.startswith("AWS::EC2::VPC.an update") for resource in sandbox.not_emulated({name}))
 
     def test_a_missing_call_is_answered_at_once_and_said(self, client, sandbox):
         with pytest.raises(ClientError) as refused:
             client("ec2").describe_capacity_block_status()
-
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
         assert any(resource.name.startswith("call to ec2") for resource in sandbox.not_emulated())
 

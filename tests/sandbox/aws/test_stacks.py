@@ -17,7 +17,6 @@ class TestStacks:
             {"Subnet": SUBNET, "Later": {"Type": "AWS::SNS::Topic", "DependsOn": ["Subnet"]}, "Vpc": VPC},
             outputs={"Subnet": {"Value": {"Ref": "Subnet"}}},
         )
-
         assert made["StackStatus"] == "CREATE_COMPLETE"
         created = [name for name, status, _ in events(cloudformation, made["StackName"]) if status == "CREATE_COMPLETE"]
         assert created == ["Vpc", "Subnet", "Later", made["StackName"]]
@@ -25,16 +24,13 @@ class TestStacks:
 
     def test_every_event_has_a_time_of_its_own(self, stack, cloudformation):
         made = stack({"Vpc": VPC, "Subnet": SUBNET})
-
         found = cloudformation.describe_stack_events(StackName=made["StackName"])["StackEvents"]
         times = [each["Timestamp"].replace(microsecond=each["Timestamp"].microsecond // 1000 * 1000) for each in found]
         assert sorted(set(times), reverse=True) == times
 
     def test_a_resource_that_is_refused_rolls_the_stack_back(self, stack, client, cloudformation):
         before = len(client("ec2").describe_vpcs()["Vpcs"])
-
         made = stack({"Vpc": VPC, "Subnet": BROKEN})
-
         assert made["StackStatus"] == "ROLLBACK_COMPLETE"
         (failed,) = [e for e in events(cloudformation, made["StackName"], "Subnet") if e[1] == "CREATE_FAILED"]
         assert "192.168.0.0/24" in failed[2]
@@ -42,19 +38,16 @@ class TestStacks:
 
     def test_a_stack_that_was_rolled_back_is_not_updated(self, stack):
         stack({"Vpc": VPC, "Subnet": BROKEN})
-
         with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
             stack({"Vpc": VPC})
 
     def test_a_stack_that_was_rolled_back_has_no_outputs(self, stack):
         made = stack({"Vpc": VPC, "Subnet": BROKEN}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
-
         assert "Outputs" not in made
 
     def test_an_update_adds_and_removes(self, stack, client):
         stack({"Vpc": VPC, "Subnet": SUBNET})
         updated = stack({"Vpc": VPC, "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "added"}}})
-
         assert updated["StackStatus"] == "UPDATE_COMPLETE"
         assert any("added" in topic["TopicArn"] for topic in client("sns").list_topics()["Topics"])
         filters = [{"Name": "cidr-block", "Values": ["10.9.0.0/24"]}]
@@ -64,12 +57,10 @@ class TestStacks:
         bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "goes-back"}}
         versioned = {"VersioningConfiguration": {"Status": "Enabled"}}
         stack({"Vpc": VPC, "Bucket": bucket})
-
         changed = {"Type": "AWS::S3::Bucket", "Properties": bucket["Properties"] | versioned}
         updated = stack(
             {"Vpc": VPC, "Bucket": changed, "New": {"Type": "AWS::SNS::Topic"}, "Bad": BROKEN | {"DependsOn": "New"}}
         )
-
         assert updated["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
         assert ("New", "DELETE_COMPLETE", "") in events(cloudformation, updated["StackName"])
         left = cloudformation.list_stack_resources(StackName=updated["StackName"])["StackResourceSummaries"]
@@ -78,11 +69,9 @@ class TestStacks:
     def test_nothing_to_change_is_said(self, stack, cloudformation):
         made = stack({"Vpc": VPC})
         template = json.dumps({"Resources": {"Vpc": VPC}, "Outputs": {}})
-
         cloudformation.create_change_set(
             StackName=made["StackName"], ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template
         )
-
         again = cloudformation.describe_change_set(StackName=made["StackName"], ChangeSetName="again")
         assert again["Status"] == "FAILED"
         assert "didn't contain changes" in again["StatusReason"]
@@ -95,10 +84,8 @@ class TestStacks:
                 ChangeSetType="CREATE",
                 TemplateBody=json.dumps({"Resources": {name: {"Type": "AWS::SNS::Topic"}}}),
             )
-
         for name in ("one", "two"):
             cloudformation.execute_change_set(StackName=name, ChangeSetName="same")
-
         for name in ("one", "two"):
             found = cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
             assert [each["LogicalResourceId"] for each in found] == [name]
@@ -130,7 +117,6 @@ class TestStacks:
     def test_a_circle_is_refused_before_anything_is_made(self, cloudformation):
         first = {"Type": "AWS::SNS::Topic", "DependsOn": "B"}
         template = json.dumps({"Resources": {"A": first, "B": {"Type": "AWS::SNS::Topic", "DependsOn": "A"}}})
-
         with pytest.raises(ClientError, match="Circular dependency"):
             cloudformation.create_change_set(
                 StackName="circle", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
@@ -139,7 +125,6 @@ class TestStacks:
     def test_a_parameter_that_is_not_stored_is_named(self, cloudformation):
         parameter = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/not/there"}
         template = json.dumps({"Parameters": {"P": parameter}, "Resources": {"A": {"Type": "AWS::SNS::Topic"}}})
-
         with pytest.raises(ClientError, match="/not/there"):
             cloudformation.create_change_set(
                 StackName="no-parameter", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
@@ -151,7 +136,6 @@ class TestStacks:
         name = stack({"Vpc": VPC}, Parameters={"Version": parameter})["StackName"]
         topic = {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": {"Ref": "Version"}}}
         template = json.dumps({"Parameters": {"Version": parameter}, "Resources": {"Vpc": VPC, "Topic": topic}})
-
         cloudformation.create_change_set(
             StackName=name,
             ChangeSetName="keep",
@@ -160,7 +144,6 @@ class TestStacks:
             Parameters=[{"ParameterKey": "Version", "UsePreviousValue": True}],
         )
         cloudformation.execute_change_set(StackName=name, ChangeSetName="keep")
-
         (arn,) = [e["TopicArn"] for e in client("sns").list_topics()["Topics"] if name[:20] in e["TopicArn"]]
         assert client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "33"
 
@@ -172,16 +155,13 @@ class TestStacks:
             "Properties": SUBNET["Properties"] | {"VpcId": {"Fn::ImportValue": "net-id"}},
         }
         stack({"Subnet": subnet}, name="imports")
-
         cloudformation.delete_stack(StackName="exports")
-
         kept = cloudformation.describe_stacks(StackName="exports")["Stacks"][0]
         assert kept["StackStatus"] == "DELETE_FAILED"
         assert "in use by imports" in events(cloudformation, "exports")[-1][2]
 
     def test_zones_are_those_of_the_stacks_region(self, stack):
         made = stack({"Vpc": VPC}, outputs={"Zone": {"Value": {"Fn::Select": [1, {"Fn::GetAZs": ""}]}}})
-
         assert outputs(made)["Zone"] == "us-west-2b"
 
     def test_what_is_to_be_retained_stays(self, stack, client, cloudformation):
@@ -193,9 +173,7 @@ class TestStacks:
             for stack in cloudformation.describe_stacks()["Stacks"]
             if "retained" in stack["StackName"]
         )
-
         cloudformation.delete_stack(StackName=name)
-
         assert "stays" in {bucket["Name"] for bucket in client("s3").list_buckets()["Buckets"]}
 
 
@@ -203,11 +181,9 @@ class TestTerminationProtection:
     def test_a_protected_stack_stays(self, stack, client, cloudformation):
         name = stack({"Vpc": VPC})["StackName"]
         cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=True)
-
         assert cloudformation.describe_stacks(StackName=name)["Stacks"][0]["EnableTerminationProtection"] is True
         with pytest.raises(ClientError, match="cannot be deleted while TerminationProtection is enabled"):
             cloudformation.delete_stack(StackName=name)
-
         cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
         cloudformation.delete_stack(StackName=name)
         with pytest.raises(ClientError, match="does not exist"):
@@ -220,9 +196,7 @@ def test_a_template_of_s3_is_found_by_address_as_well(client, sandbox):
     body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}).encode()
     client("s3").put_object(Bucket="templates", Key="a.json", Body=body)
     name = f"by-address-{time.monotonic_ns()}"
-
     client("cloudformation").create_stack(StackName=name, TemplateURL=f"{sandbox.endpoint}/templates/a.json")
-
     assert client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
 
 

@@ -96,11 +96,7 @@ def job():
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": {
-                "name": name,
-                "labels": {"slipway/job": name},
-                "annotations": {"slipway/run": "k"},
-            },
+            "metadata": {"name": name, "labels": {"slipway/job": name}, "annotations": {"slipway/run": "k"}},
             "spec": {
                 "completions": nodes,
                 "parallelism": nodes,

@@ -48,10 +48,7 @@ def _pod_spec(document):
             lambda d: _pod_spec(d)["containers"][0]["resources"].update(limits={"hugepages-2Mi": "5Gi"}),
             "HugePages require cpu or memory",
         ),
-        (
-            lambda d: d["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"].update(values=[75, 0]),
-            "must be ordered",
-        ),
+        (lambda d: d["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"].update(values=[75, 0]), "must be ordered"),
         (lambda d: _pod_spec(d).update(tolerations=[{"operator": "Exists", "value": "x"}]), "value must be empty"),
     ],
 )

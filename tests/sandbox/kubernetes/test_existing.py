@@ -28,12 +28,7 @@ STORE = "s3://slipway-platform-checkpoints/jobs"
 TARGET = {"kind": "eks", "region": "us-east-2", "cluster": "platform", "instance_type": "p5.48xlarge", "nodes": 2}
 ROOM = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5128Mi"}
 GROUP = {"eks.amazonaws.com/nodegroup": "gpu", "eks.amazonaws.com/capacityType": "ON_DEMAND"}
-POOL = {
-    "group": "karpenter.sh",
-    "plural": "nodepools",
-    "kind": "NodePool",
-    "scope": "Cluster",
-}
+POOL = {"group": "karpenter.sh", "plural": "nodepools", "kind": "NodePool", "scope": "Cluster"}
 
 
 @pytest.fixture
@@ -117,10 +112,7 @@ def test_a_cluster_without_such_nodes_says_what_it_has(node, examined):
     assert (result, got) == (Outcome.FAILED, "0 are there; the cluster has 1 x g5.xlarge")
 
 
-@pytest.mark.parametrize(
-    "labels,option",
-    [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")],
-)
+@pytest.mark.parametrize("labels,option", [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")])
 def test_nodes_of_another_zone_or_bought_otherwise_are_none(node, examined, labels, option):
     node("n1", **labels)
     node("n2", **labels)

@@ -88,10 +88,7 @@ def user(tmp_path_factory):
     (root / "work" / "train.py").write_text(TRAINER)
     machine = HeadNode(home)
     machine.programs()
-    with (
-        Sandbox(region="us-east-2", scheduler="slurm") as box,
-        served(machine, otherwise=box.endpoint) as endpoint,
-    ):
+    with Sandbox(region="us-east-2", scheduler="slurm") as box, served(machine, otherwise=box.endpoint) as endpoint:
         yield User(root, machine, box, endpoint)
 
 

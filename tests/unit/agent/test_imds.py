@@ -114,11 +114,7 @@ class TestWatch:
         assert notice.left_s == 100
 
     @pytest.mark.parametrize(
-        "date",
-        [
-            *("yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"),
-            f"Fri, 20 Nov 2026 14:00:20 +{'9' * 30}",
-        ],
+        "date", [*("yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"), f"Fri, 20 Nov 2026 14:00:20 +{'9' * 30}"]
     )
     def test_a_date_that_is_none_is_left_out(self, date):
         service = Service([])

@@ -90,12 +90,7 @@ def test_writes_the_costs_down(made, tmp_path):
     pace.uploaded(8, seconds=1.0, size_bytes=10)
     first, second = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert first.pop("time").endswith("Z")
-    assert first == {
-        "checkpoint_step": 7,
-        "checkpoint_seconds": 1.25,
-        "upload_seconds": 3.5,
-        "checkpoint_bytes": 1000,
-    }
+    assert first == {"checkpoint_step": 7, "checkpoint_seconds": 1.25, "upload_seconds": 3.5, "checkpoint_bytes": 1000}
     assert second["checkpoint_seconds"] is None
 
 

@@ -79,7 +79,6 @@ class TestEvents:
 
     def test_a_line_is_printed_in_one_piece(self, tmp_path, monkeypatch):
         """The command prints into the same file; without a buffer, print() writes a line and its end apart."""
-
         each = []
 
         class Writes(io.BytesIO):

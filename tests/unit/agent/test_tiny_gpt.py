@@ -105,7 +105,6 @@ class TestRun:
         assert code == 0
         wanted = weights_line(output)
         assert wanted.endswith(" after step 60")
-
         first = trainer(often, *steps, "--log-every", "1", SLIPWAY_CHECKPOINT_DIR=str(often))
         while not (line := first.stdout.readline()).startswith("step 7/"):
             assert line, "it ended before its seventh step"
@@ -115,7 +114,6 @@ class TestRun:
         (left,) = often.glob("step-*")
         assert 7 <= int(left.name.removeprefix("step-")) < 60
         assert not list(often.glob("tmp-*"))
-
         second = trainer(
             often, *steps, "--every", "10", SLIPWAY_CHECKPOINT_DIR=str(often), SLIPWAY_RESUME_DIR=str(left)
         )

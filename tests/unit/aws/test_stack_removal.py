@@ -75,9 +75,7 @@ def test_it_is_followed_to_its_end_and_each_event_is_told_once(aws):
     answer(stub, BEGUN, CREATED)
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-
     told, waits = removed(session, state())
-
     assert told == [
         ("slipway-a-training", "DELETE_IN_PROGRESS"),
         ("Vpc", "DELETE_COMPLETE"),
@@ -94,7 +92,6 @@ def test_a_failed_removal_before_this_one_does_not_count(aws):
     answer(stub, *old)
     stub.add_response("describe_stacks", described_as("DELETE_FAILED"), {"StackName": ID})
     answer(stub, event(9, "DELETE_COMPLETE"), *old)
-
     assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
 
 
@@ -102,9 +99,7 @@ def test_a_removal_that_goes_on_is_joined_and_not_begun_again(aws):
     session, stub = aws
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
-
     told, _ = removed(session, state("DELETE_IN_PROGRESS"))
-
     assert [status for _, status in told] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
 
 
@@ -114,7 +109,6 @@ def test_every_reason_of_a_failure_is_given(aws):
     stub.add_response("delete_stack", {}, {"StackName": ID})
     stuck = event(3, "DELETE_FAILED", "Nodes", "AWS::EC2::SecurityGroup", "sg-1 has a dependent object")
     answer(stub, event(4, "DELETE_FAILED", reason="failed to delete: [Nodes]"), stuck, BEGUN, CREATED)
-
     with pytest.raises(DeploymentFailedError, match=r"Nodes \(AWS::EC2::SecurityGroup\): sg-1 has a dependent") as told:
         removed(session, state())
     assert told.value.exit_code == 6
@@ -126,7 +120,6 @@ def test_an_export_in_use_is_the_reason_where_no_resource_is(aws):
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, event(2, "DELETE_FAILED", reason="Export net:VpcId cannot be deleted as it is in use by b"), CREATED)
-
     with pytest.raises(DeploymentFailedError, match="in use by b"):
         removed(session, state())
 
@@ -136,7 +129,6 @@ def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(aws):
     missing = "Stack with id slipway-a-training does not exist"
     stub.add_client_error("describe_stacks", "ValidationError", missing)
     stub.add_client_error("describe_stacks", "AccessDenied", "not authorized")
-
     assert stacks.find(session, "slipway-a-training") is None
     with pytest.raises(AwsError, match="AccessDenied"):
         stacks.find(session, "slipway-a-training")
@@ -146,7 +138,6 @@ def test_an_export_that_nobody_imports_has_no_importers(aws):
     session, stub = aws
     stub.add_client_error("list_imports", "ValidationError", "Export 'net:VpcId' is not imported by any stack.")
     stub.add_response("list_imports", {"Imports": ["a", "b"]}, {"ExportName": "net:VpcId"})
-
     assert stacks.importers(session, "net:VpcId") == frozenset()
     assert stacks.importers(session, "net:VpcId") == {"a", "b"}
 
@@ -162,7 +153,6 @@ def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(aws):
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, GONE, LEFT, BEGUN, CREATED)
     described(stub, "DELETE_COMPLETE")
-
     assert removed(session, state()) == ([], 0)
 
 
@@ -173,7 +163,6 @@ def test_a_stack_whose_removal_does_not_go_on_is_said(aws):
     for _ in range(stacks.IDLE_LOOKS):
         answer(stub, CREATED)
         described(stub, "CREATE_COMPLETE")
-
     with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not go on"):
         removed(session, state())
 
@@ -187,5 +176,4 @@ def test_a_removal_that_takes_long_without_a_word_is_waited_for(aws):
         answer(stub, BEGUN, CREATED)
         described(stub, "DELETE_IN_PROGRESS")
     answer(stub, GONE, BEGUN, CREATED)
-
     assert removed(session, state())[1] == stacks.IDLE_LOOKS + 4

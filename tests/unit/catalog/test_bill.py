@@ -66,10 +66,7 @@ def test_free_is_said(catalog: Catalog):
 
 
 @pytest.mark.parametrize(
-    "item, region, words",
-    [
-        ("vpc.nat-gateway", "sa-east-1", "no price of vpc.nat-gateway is known in this region"),
-    ],
+    "item, region, words", [("vpc.nat-gateway", "sa-east-1", "no price of vpc.nat-gateway is known in this region")]
 )
 def test_a_missing_price_is_never_zero(catalog: Catalog, item: str, region: str, words: str):
     found = catalog.bill_item(item, region)

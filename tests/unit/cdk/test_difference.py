@@ -117,8 +117,7 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
 
 
 @pytest.mark.parametrize(
-    "wanted, needs",
-    [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)],
+    "wanted, needs", [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)]
 )
 def test_eks_goes_up_one_version_at_a_time(wanted, needs):
     old, new = ({"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": each}}}} for each in ("1.35", wanted))

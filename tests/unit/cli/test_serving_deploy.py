@@ -94,7 +94,7 @@ def of(text, line):
             "canary",
             "twelve",
             "no-uri",
-        ),
+        )
     ],
 )
 def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, said):

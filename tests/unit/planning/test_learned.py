@@ -83,12 +83,7 @@ def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
     found = learned_tail("parallelcluster", 5 / 60, known)
     assert found.mid * 60 == pytest.approx(8, rel=0.05)
     assert found.high / found.low < 2**2
-    others = (
-        tail(8, simulated=True),
-        tail(8, target="eks"),
-        tail(8, assumed=60),
-        replace(tail(8), idle_tail_h=None),
-    )
+    others = (tail(8, simulated=True), tail(8, target="eks"), tail(8, assumed=60), replace(tail(8), idle_tail_h=None))
     assert learned_tail("parallelcluster", 5 / 60, others) is None
     odd = learned_tail("parallelcluster", 5 / 60, [*known, tail(60, run="odd/1")])
     assert "odd/1" in odd.contradiction

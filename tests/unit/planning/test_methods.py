@@ -102,8 +102,7 @@ def test_a_mixture_by_its_experts_is_priced_by_what_a_token_passes_through():
 
 
 @pytest.mark.parametrize(
-    "experts,path",
-    [({"experts": 8}, "top_k"), ({"top_k": 2}, "experts"), ({"experts": 8, "top_k": 9}, "top_k")],
+    "experts,path", [({"experts": 8}, "top_k"), ({"top_k": 2}, "experts"), ({"experts": 8, "top_k": 9}, "top_k")]
 )
 def test_half_a_mixture_is_refused(experts, path):
     with pytest.raises(ImpossibleError) as refused:

@@ -31,10 +31,7 @@ def codes(findings):
 
 @pytest.mark.parametrize(
     "changes,code,path",
-    [
-        (LOGGED, "sessions-unlogged", "security.session_log"),
-        (GROUPED, "groups-unused", "network.security_group_ids"),
-    ],
+    [(LOGGED, "sessions-unlogged", "security.session_log"), (GROUPED, "groups-unused", "network.security_group_ids")],
     ids=["log", "groups"],
 )
 def test_a_target_that_cannot_says_which_one_can(changes, code, path):

@@ -15,10 +15,7 @@ from launcher.pricing.bill_lines import JobSize, Line, combined, component, comp
 from tests.checks import some
 from tests.unit.pricing.conftest import price_over
 
-TIERS = (
-    Tier(start=Decimal(0), end=Decimal(10), usd=Decimal(2)),
-    Tier(start=Decimal(10), end=None, usd=Decimal(1)),
-)
+TIERS = (Tier(start=Decimal(0), end=Decimal(10), usd=Decimal(2)), Tier(start=Decimal(10), end=None, usd=Decimal(1)))
 JOB_H = price_over().quote(1).hours.mid
 """Wall hours of a job of 10 hours of progress: failures and restarts are on top."""
 NODE_H = JOB_H + 0.15 + 5 / 60

@@ -182,7 +182,6 @@ def test_quote_portfolio_and_commit_say_the_same_dollars(tmp_path, hours, nodes,
     assert float(compute) * min(5000, 36 * runs_per_month) == pytest.approx(float(quoted.commitment_usd), rel=1e-6)
     sets = held.instances / nodes
     assert sets == math.ceil(used_hours(quoted) / nodes * runs_per_month / 730 - 1e-9)
-
     on_demand = bought("on-demand")
     run_usd = sum(line.usd for line in on_demand.members[0].choice.components if line.group == "compute")
     monthly = run_usd * on_demand.members[0].times_a_month

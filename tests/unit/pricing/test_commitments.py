@@ -57,8 +57,7 @@ def test_without_a_price_on_demand_the_refusal_says_so(priced):
 
 
 @pytest.mark.parametrize(
-    "runs, per_month, term, expected",
-    [(1, 1, 3, 1), (24, 1, 3, 24), (100, 1, 3, 36), (100, 2, 1, 24), (5, 0.01, 1, 1)],
+    "runs, per_month, term, expected", [(1, 1, 3, 1), (24, 1, 3, 24), (100, 1, 3, 36), (100, 2, 1, 24), (5, 0.01, 1, 1)]
 )
 def test_the_runs_that_fall_into_the_term_share_it(priced, runs, per_month, term, expected):
     train = {"hours": 12, "runs": runs, "runs_per_month": per_month}

@@ -20,11 +20,7 @@ numbers = st.sampled_from([1e-300, 1e-9, 1.0, 1e9, 1e18]) | st.floats(1e-3, 1e4)
 
 
 def request(**train):
-    plan = {
-        "slipway": 1,
-        "name": "p",
-        "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1, **train}},
-    }
+    plan = {"slipway": 1, "name": "p", "workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 1, **train}}}
     return request_of(plan)
 
 

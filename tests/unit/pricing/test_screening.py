@@ -49,9 +49,7 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
         {**wide(instance_type=["p5.48xlarge", "p5en.48xlarge"]), "purchase": {"option": "any", "deadline_h": 3}},
         {
             **wide(instance_type=["p5.48xlarge"]),
-            "workload": {
-                "train": {"hours": None, "tokens_b": 2.0, "data": {"gib": 40_000, "region": "us-east-2"}},
-            },
+            "workload": {"train": {"hours": None, "tokens_b": 2.0, "data": {"gib": 40_000, "region": "us-east-2"}}},
         },
     ],
 )

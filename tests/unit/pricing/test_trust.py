@@ -85,14 +85,7 @@ def found_over(plan, cache):
     from launcher.workflow.quote.options import PriceOptions
     from launcher.workflow.quote.price import price_request
 
-    text = yaml.safe_dump(
-        {
-            "slipway": 1,
-            "name": "a",
-            "workload": {"train": {"hours": 2}},
-            **plan,
-        }
-    )
+    text = yaml.safe_dump({"slipway": 1, "name": "a", "workload": {"train": {"hours": 2}}, **plan})
     text = text.replace("region: us-east-1", "region: us-east-1\n  nodes: 1")
     now = datetime(2026, 11, 20, 12, tzinfo=UTC)
     catalog = load(overlay=cache, today=now.date())

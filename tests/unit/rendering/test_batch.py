@@ -182,10 +182,7 @@ class TestRun:
         assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run(one_node()).stdout
 
     def test_several_nodes_start_the_agent_on_each(self, run, bundle_of, plan_of):
-        programs = {
-            "srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"',
-            "scontrol": SCONTROL,
-        }
+        programs = {"srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"', "scontrol": SCONTROL}
         answer = run(script_of(bundle_of(plan_of())), nodes=2, agent="exit 75", programs=programs)
         assert answer.returncode == 75
         assert (run.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
@@ -200,10 +197,7 @@ class TestRun:
     def test_it_tells_the_agent_alone_and_not_srun(self, run, bundle_of, plan_of):
         """srun would hand the signal on to the ranks (seen with Slurm 22.05.8)."""
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$BATCH"; for _ in {1..100}; do sleep 0.1; done'
-        programs = {
-            "srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"',
-            "scontrol": SCONTROL,
-        }
+        programs = {"srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"', "scontrol": SCONTROL}
         assert run(script_of(bundle_of(plan_of())), nodes=2, agent=agent, programs=programs).returncode == 75
 
     def test_an_agent_that_ends_while_its_shell_is_warned_is_heard(self, run, one_node):

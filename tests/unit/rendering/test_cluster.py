@@ -270,10 +270,7 @@ class TestRefusals:
         "extra, code",
         [
             ({"purchase": {"option": "capacity-block"}}, "block-without-id"),
-            (
-                {"target": {"kind": "parallelcluster"}, "purchase": {"option": "training-plan"}},
-                "option-without-nodes",
-            ),
+            ({"target": {"kind": "parallelcluster"}, "purchase": {"option": "training-plan"}}, "option-without-nodes"),
             ({"target": {"fallback_types": ["p5.48xlarge"]}}, "duplicate-queue"),
             ({"guardrails": {"notify": ["arn:aws:s3:::a-bucket"]}}, "notify-unreachable"),
         ],

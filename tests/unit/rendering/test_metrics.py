@@ -22,10 +22,7 @@ NEURON = {
         {
             "report": {
                 "neuroncore_counters": {
-                    "neuroncores_in_use": {
-                        "0": {"neuroncore_utilization": 40.0},
-                        "1": {"neuroncore_utilization": 80.0},
-                    }
+                    "neuroncores_in_use": {"0": {"neuroncore_utilization": 40.0}, "1": {"neuroncore_utilization": 80.0}}
                 },
                 "memory_used": {"neuron_runtime_used_bytes": {"host": 5, "neuron_device": 1024}},
             }
@@ -99,7 +96,7 @@ class TestNvidia:
         answer, sent = report("nvidia", dcgmi=says(DCGM))
         assert answer.returncode == 0, answer.stderr
         assert sent[:-1] == [
-            *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data"),
+            *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data")
         ]
         assert values(sent) == WANTED
         (dimensions,) = {json.dumps(load["Dimensions"]) for load in json.loads(sent[-1])}

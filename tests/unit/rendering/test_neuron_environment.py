@@ -123,13 +123,11 @@ def test_the_lock_brings_the_same_again_or_nothing(made, indexes, tmp_path, temp
     kept = lock.read_text()
     answer, _ = made(template, "first")  # once more over what is there
     assert (answer.returncode, lock.read_text()) == (0, kept), answer.stderr
-
     publish(folder / "pypi", "numpy", "2.1", "")
     answer, of = made(template, "second", lock)
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
     assert (tmp_path / "second/requirements.lock").read_text() == lock.read_text()
     assert "numpy-2.0" in answer.stdout
-
     publish(folder / "neuron", "torch-neuronx", "2.9.0.2.12", "OF = 'another'", requires=["numpy"])
     answer, of = made(template, "third", lock)
     assert answer.returncode != 0

@@ -16,13 +16,7 @@ from launcher import plan_file
 from launcher.aws.training_jobs import request_complaints
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.sagemaker_training.render import (
-    ENTRY_FILE,
-    ENTRY_SCRIPT,
-    ENVIRONMENT_FILE,
-    RENDER,
-    REQUEST_FILE,
-)
+from launcher.targets.sagemaker_training.render import ENTRY_FILE, ENTRY_SCRIPT, ENVIRONMENT_FILE, RENDER, REQUEST_FILE
 from tests.plans import ROOT, laid_over, request_of
 
 EXAMPLES = sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))

@@ -20,7 +20,6 @@ echo started
 class TestOptions:
     def test_of_a_rendered_script(self):
         found = batch_options(SCRIPT, "job.sbatch")
-
         assert (found.job_name, found.partition, found.nodes, found.tasks_per_node) == ("gpt", "p5-48xlarge", 2, 1)
         assert found.append
         assert found.requeue is True
@@ -28,7 +27,6 @@ class TestOptions:
 
     def test_defaults(self):
         found = batch_options("#!/bin/sh\ntrue\n", "job.sh")
-
         assert (found.job_name, found.nodes, found.output, found.requeue) == ("job.sh", 1, "slurm-%j.out", None)
 
     @pytest.mark.parametrize(
@@ -40,7 +38,6 @@ class TestOptions:
 
     def test_short_options(self):
         found = batch_options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
-
         assert (found.nodes, found.job_name, found.output, found.partition) == (3, "deep", "out.%j", "gpu")
 
     @pytest.mark.parametrize("line", ["--array=1-4", "-Z", "--time=soon"])

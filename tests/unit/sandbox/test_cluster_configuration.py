@@ -87,7 +87,6 @@ def refusals(document, name="demo", aws=None):
 class TestRead:
     def test_a_spot_queue(self):
         spec = read("demo", configuration(), Aws())
-
         (group,) = spec.groups
         assert (group.instance_type, group.capacity_type, group.efa, group.placement_group) == (
             "p5.48xlarge",
@@ -96,31 +95,23 @@ class TestRead:
             True,
         )
         assert (group.cpus, group.memory_mib, group.gpus) == (192, 2097152, 8)
-        assert group.node_names() == (
-            "p5-48xlarge-st-nodes-1",
-            "p5-48xlarge-dy-nodes-1",
-            "p5-48xlarge-dy-nodes-2",
-        )
+        assert group.node_names() == ("p5-48xlarge-st-nodes-1", "p5-48xlarge-dy-nodes-1", "p5-48xlarge-dy-nodes-2")
         assert spec.queues[0].exclusive
         assert spec.settings == (("JobRequeue", "1"), ("RequeueExit", "75"))
 
     def test_a_capacity_block(self):
         document = configuration()
         block(document["Scheduling"]["SlurmQueues"][0])
-
         (group,) = read("demo", document, Aws()).groups
-
         assert group.node_names() == ("p5-48xlarge-st-nodes-1", "p5-48xlarge-st-nodes-2")
 
     def test_without_simultaneous_multithreading_half_the_processors_are_left(self):
         document = configuration()
         document["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["DisableSimultaneousMultithreading"] = True
-
         assert read("demo", document, Aws()).groups[0].cpus == 96
 
     def test_names_what_it_leaves_out(self):
         document = configuration() | {"Monitoring": {"DetailedMonitoring": True}}
-
         assert set(read("demo", document, Aws()).left_out) == {"Monitoring", "queue p5-48xlarge: EFA interfaces"}
 
 
@@ -173,7 +164,6 @@ class TestRefusals:
     def test_one_mistake_is_named_with_its_place(self, path, value, told):
         document = configuration()
         change(document, path, value)
-
         assert any(told in problem for problem in refusals(document))
 
     @pytest.mark.parametrize(
@@ -188,13 +178,11 @@ class TestRefusals:
         document = configuration()
         block(document["Scheduling"]["SlurmQueues"][0])
         change(document, path, value)
-
         assert any(told in problem for problem in refusals(document))
 
     def test_lustre_comes_in_steps(self):
         storage = {"Name": "fsx", "MountDir": "/fsx", "StorageType": "FsxLustre"}
         document = configuration() | {"SharedStorage": [storage | {"FsxLustreSettings": {"StorageCapacity": 5000}}]}
-
         assert "got 5000, allowed: 1200 or a multiple of 2400 GiB" in refusals(document)[0]
 
     def test_all_mistakes_at_once(self):
@@ -202,7 +190,6 @@ class TestRefusals:
         document["Image"]["Os"] = "windows"
         document["Scheduling"]["ScalingStrategy"] = "some"
         assert len(refusals(document)) == 2
-
         document = configuration()
         document["HeadNode"]["InstanceType"] = "m5.tiny"
         document["Region"] = "us-west-9"

@@ -21,14 +21,11 @@ class TestNotEmulated:
 
     def test_each_thing_stands_once(self):
         nothing = {"type": "AWS::XRay::Group", "model": "nothing", "reason": "no model"}
-
         found = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
-
         assert found == (NotEmulated(name="AWS::XRay::Group", reason="no model"),)
 
     def test_properties_calls_and_parts_of_clusters(self):
         found = not_emulated(ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]})
-
         assert [emulated.name for emulated in found] == [
             "AWS::EC2::VPC.Ipv4IpamPoolId",
             "call to ec2: X",
@@ -37,12 +34,10 @@ class TestNotEmulated:
 
     def test_of_some_stacks(self):
         book = ledger({"stack": "CDKToolkit", "ignored": ["X"]}, {"stack": "net", "ignored": ["Y"]})
-
         assert [emulated.name for emulated in not_emulated(book, {}, {"net"})] == ["AWS::EC2::VPC.Y"]
 
 
 class TestResources:
     def test_come_as_they_were_written(self):
         (found,) = resources_of(ledger({}))
-
         assert (found.stack, found.type, found.physical_id, found.model) == ("net", "AWS::EC2::VPC", "vpc-1", "sandbox")

@@ -6,13 +6,11 @@ from launcher.sandbox.aws.ledger import MOTO, Ledger, Properties, Resource
 class TestProperties:
     def test_a_look_whether_a_name_is_there_is_no_reading(self):
         properties = Properties({"Tags": []})
-
         assert "Tags" in properties
         assert properties.unread() == ("Tags",)
 
     def test_walking_over_all_reads_all(self):
         properties = Properties({"A": 1, "B": 2})
-
         assert {**properties} == {"A": 1, "B": 2}
         assert properties.unread() == ()
 
@@ -28,13 +26,10 @@ class TestLedger:
         ledger.remark("s", "A", "an update")
         ledger.remark("s", "A", "an update")
         ledger.remark("s", "Gone", "an update")
-
         assert [entry["ignored"] for entry in ledger.document()["resources"]] == [("an update",)]
 
     def test_calls_are_counted(self):
         ledger = Ledger()
-
         ledger.missing_action("ec2: X")
         ledger.missing_action("ec2: X")
-
         assert ledger.document()["actions"] == {"ec2: X": 2}

@@ -46,7 +46,6 @@ class TestFinding:
 class TestEnd:
     def test_ends_all_that_is_found(self, sleeper, tmp_path):
         family = processes.with_descendants({sleeper.pid})
-
         assert processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path))) == set()
         assert not any(processes.is_running(pid) for pid in family)
         assert sleeper.wait() == -signal.SIGKILL
@@ -57,6 +56,5 @@ class TestEnd:
     def test_a_zombie_does_not_count(self):
         child = subprocess.Popen(["true"])
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-
         assert not processes.is_running(child.pid)
         child.wait()

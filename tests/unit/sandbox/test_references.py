@@ -6,7 +6,6 @@ from launcher.sandbox.aws.references import CircularTemplateError, imports_of, i
 class TestInOrder:
     def test_depends_on_counts_as_well(self):
         resources = {"Cluster": {"DependsOn": ["Rule"]}, "Rule": {"DependsOn": "Group"}, "Group": {}}
-
         assert in_order(resources) == ["Group", "Rule", "Cluster"]
 
     def test_references_deep_inside(self):
@@ -16,7 +15,6 @@ class TestInOrder:
             "C": {},
             "D": {},
         }
-
         assert in_order(resources) == ["C", "D", "B", "A"]
 
     def test_a_circle_is_named(self):
@@ -27,5 +25,4 @@ class TestInOrder:
 class TestImports:
     def test_are_found_in_lists_and_joins(self):
         template = {"Resources": {"A": {"X": [{"Fn::Join": ["", ["a", {"Fn::ImportValue": "net:Id"}]]}]}}}
-
         assert imports_of(template) == {"net:Id"}

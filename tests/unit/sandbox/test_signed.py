@@ -95,7 +95,6 @@ def key(request, keys):
 )
 def test_what_the_sdk_signs_is_taken(service, call, given, keys, key):
     request = sent(service, call, key, **given)
-
     assert signed.check(request, keys) == key
     assert why(request, KeyRing()) is Refusal.KEY
 
@@ -105,7 +104,6 @@ def test_what_the_sdk_signs_is_taken(service, call, given, keys, key):
 def test_presigned_addresses_are_taken_until_they_end(name, region, keys, key):
     """In us-east-1 the SDK makes them in version 2."""
     request = presigned(key, region=region, name=name)
-
     assert why(request, keys) is None
     assert why(replace(request, method="PUT"), keys) is Refusal.SIGNATURE
     other = replace(request, target=request.target.replace("/bucket/", "/bucked/"))
@@ -116,7 +114,6 @@ def test_presigned_addresses_are_taken_until_they_end(name, region, keys, key):
 def test_a_key_for_a_time_needs_its_token_and_ends(keys):
     held = keys.grant(timedelta(hours=1))
     bare = AccessKey(id=held.id, secret=held.secret)
-
     assert why(sent("sts", "get_caller_identity", bare), keys) is Refusal.SESSION
     ended = keys.grant(timedelta(seconds=-1))
     assert why(sent("sts", "get_caller_identity", ended), keys) is Refusal.EXPIRED
@@ -124,7 +121,6 @@ def test_a_key_for_a_time_needs_its_token_and_ends(keys):
 
 def test_keys_are_random_and_those_that_ended_are_forgotten():
     first, second = KeyRing(), KeyRing()
-
     assert (first.owner.id, first.owner.secret) != (second.owner.id, second.owner.secret)
     ended = first.grant(timedelta(seconds=-1))
     first.grant(timedelta(hours=1))
@@ -133,7 +129,6 @@ def test_keys_are_random_and_those_that_ended_are_forgotten():
 
 def test_another_body_is_refused(keys):
     request = sent("s3", "put_object", keys.owner, Bucket="b", Key="k", Body=b"mine")
-
     assert why(replace(request, body=lambda: b"thine"), keys) is Refusal.BODY
 
 
@@ -188,7 +183,6 @@ class TestTokensOfEks:
         taken = tokens.Tokens("train", keys)
         forged = AccessKey(id=keys.owner.id, secret="guessed")
         refused = (self.token(KeyRing().owner), self.token(keys.owner, cluster="other"), self.token(forged))
-
         assert [taken.allows(each) for each in refused] == [False, False, False]
         assert tokens.refusal(refused[0], "train", keys, datetime.now(UTC)).startswith("access key SANDBOX")
 
@@ -196,7 +190,6 @@ class TestTokensOfEks:
     def test_it_holds_for_fifteen_minutes_whatever_its_address_says(self, keys, monkeypatch, minutes, taken):
         before = datetime.now(UTC) - timedelta(minutes=minutes)
         monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: before)
-
         assert tokens.Tokens("train", keys).allows(self.token(keys.owner)) is taken
 
     def test_one_that_is_changed_is_not(self, keys):
@@ -205,7 +198,6 @@ class TestTokensOfEks:
         longer = url.replace("X-Amz-Expires=60", "X-Amz-Expires=900")
         assert longer != url
         changed = tokens.PREFIX + base64.urlsafe_b64encode(longer.encode()).decode().rstrip("=")
-
         assert not tokens.Tokens("train", keys).allows(changed)
 
 

@@ -19,7 +19,6 @@ def lines(spec=SPEC):
 class TestSlurmConf:
     def test_a_node_for_each_of_the_configuration(self):
         nodes = [line for line in lines() if line.startswith("NodeName=")]
-
         assert [line.split()[0] for line in nodes] == ["NodeName=p5-st-nodes-1", "NodeName=p5-dy-nodes-1"]
         assert "Port=7001" in nodes[0]
         assert "Port=7002" in nodes[1]
@@ -32,7 +31,6 @@ class TestSlurmConf:
 
     def test_a_partition_for_each_queue(self):
         partitions = [line for line in lines() if line.startswith("PartitionName=")]
-
         assert "Nodes=p5-st-nodes-1,p5-dy-nodes-1" in partitions[0]
         assert "Default=YES OverSubscribe=EXCLUSIVE" in partitions[0]
         assert "Default=NO OverSubscribe=NO" in partitions[1]
@@ -45,6 +43,5 @@ class TestSlurmConf:
         group = replace(GROUP, queue=queue, name=resource, max_count=128, min_count=0)
         places = SlurmPlaces(folder=Path("/123/slw-12345678/c9"), nodes=Path("/n"))
         node = max(group.node_names(), key=len)
-
         # What slurmstepd listens on: <spool>/<node>_<job>.<step>, 4294967291 being the batch script's step.
         assert len(f"{places.spool(127)}/{node}_99999.4294967291") <= 108

@@ -10,12 +10,10 @@ def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     own = {"XDG_CACHE_HOME": str(tmp_path)}
     assert staying.place(own) == tmp_path / "slipway" / "sandbox.json"
-
     staying.use(tmp_path, "team-2")
     assert staying.used_in(tmp_path) == "team-2"
     assert staying.place(own) == tmp_path / "slipway" / "sandbox-team-2.json"
     assert staying.place(own, staying.DEFAULT) == tmp_path / "slipway" / "sandbox.json"
-
     staying.use(tmp_path, staying.DEFAULT)
     assert staying.used_in(tmp_path) == staying.DEFAULT
 
@@ -24,7 +22,6 @@ def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypa
 def test_a_name_that_is_none_is_refused_with_its_file(tmp_path, text):
     (tmp_path / ".slipway").mkdir()
     (tmp_path / ".slipway" / "sandbox").write_text(text)
-
     with pytest.raises(UnreadableInputError, match="1 to 40 of a to z") as refused:
         staying.used_in(tmp_path)
     assert str(tmp_path) in refused.value.message

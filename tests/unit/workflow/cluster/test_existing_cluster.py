@@ -67,10 +67,8 @@ def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
     )
     options = DeployOptions(root=tmp_path, sandbox=False, dry_run=True, tell=lambda _: None)
     priced = price(tmp_path / "plan.yaml", datetime(2026, 11, 20, tzinfo=UTC), PriceOptions(any_age=True))
-
     with pytest.raises(ImpossibleError, match="cluster team exists") as told:
         deploy_quote(priced, *pick(priced, None), options)
-
     assert "slipway launch" in told.value.hint
     assert not (tmp_path / ".slipway").exists()
 
@@ -83,7 +81,6 @@ def test_the_ways_in_name_region_node_login_and_queue():
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
-
     assert ways["shell"].endswith("there: sudo su - ec2-user")
     assert "--document-name AWS-StartSSHSession" in ways["ssh, within a minute"]
     assert ways["ssh, within a minute"].endswith("ec2-user@i-0123456789abcdef0")
@@ -101,6 +98,5 @@ def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
     }
     plan = quoted(EXAMPLES / "trn1-spot.yaml").plan
     ways = dict(cluster_of(plan).ways_in(plan, outputs))
-
     assert "--document-name own, there: sudo su - ec2-user" in ways["shell"]
     assert not any("AWS-StartSSHSession" in way for way in ways.values())

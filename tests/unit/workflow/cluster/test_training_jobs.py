@@ -144,11 +144,7 @@ def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_is_not_taken_back()
 
 
 def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
-    states = [
-        described(secondary="Pending"),
-        described("Stopping", "Stopping"),
-        described("Stopped", "Stopped"),
-    ]
+    states = [described(secondary="Pending"), described("Stopping", "Stopping"), described("Stopped", "Stopped")]
     api = Api(describe_training_job=states, stop_training_job={})
     found = source(api)
     found.sleep = lambda _: None

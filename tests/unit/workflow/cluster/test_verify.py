@@ -57,9 +57,7 @@ def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "AuthorizationError", "not authorized", http_status_code=403)
     asked = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
-
     unread = _read(asked)
-
     assert set(unread) == {"AWS::SNS::Topic", "AWS::SNS::TopicPolicy"}
     assert all("not read back: describe topic" in each for each in unread.values())
     assert asked.checks.wrong == []
@@ -68,14 +66,12 @@ def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
 def test_another_failure_of_a_call_is_one(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "NotFound", "Topic does not exist", http_status_code=404)
-
     with pytest.raises(AwsError, match="NotFound"):
         _read(reading(client, "AWS::SNS::Topic"))
 
 
 def test_a_type_without_a_reader_is_named(sns):
     client, _ = sns
-
     assert _read(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
         "AWS::XRay::Group": "created, but Slipway has no check for it"
     }
@@ -87,9 +83,7 @@ def test_every_difference_is_gathered(sns):
     stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
     stub.add_response("list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": TOPIC})
     asked = reading(client, "AWS::SNS::Topic")
-
     assert _read(asked) == {}
-
     publishers = "budgets.amazonaws.com, cloudwatch.amazonaws.com"
     assert asked.checks.wrong == [
         "topic: planned slipway p5-spot, found another",

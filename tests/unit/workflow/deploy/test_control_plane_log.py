@@ -57,7 +57,6 @@ def removed(account, tmp_path, *, kind="eks"):
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
 def test_it_is_removed_with_a_word_before_anything_is_deployed(account, tmp_path, kind):
     (told,) = removed(account, tmp_path, kind=kind)
-
     assert told.startswith(f"removed log group {NAME}, which EKS wrote")
     assert names(account) == {f"{NAME}-of-another"}
     assert removed(account, tmp_path, kind=kind) == []
@@ -76,7 +75,6 @@ def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account, tmp_path):
 
 def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account, tmp_path):
     account.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
-
     with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
         removed(account, tmp_path)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
@@ -84,8 +82,6 @@ def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(acco
 
 def test_down_lists_it_with_its_command(account):
     session = Session(environment=account.environment, region=REGION)
-
     (kept,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
-
     assert kept.name == NAME
     assert f"delete-log-group --region {REGION} --log-group-name {NAME}" in kept.reason

@@ -48,9 +48,7 @@ class TestSubject:
     def test_a_file_is_the_cluster_of_its_plan(self, tmp_path):
         network = {"name": "lab", "az_ids": ["use2-az1"]}
         path = write(tmp_path / "plan.json", target={"region": "us-east-2"}, network=network)
-
         found = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
-
         assert found == Subject(cluster="mine", region="us-east-2", network="lab")
 
     def test_the_newest_run_says_more_than_the_environment(self, tmp_path):
@@ -58,12 +56,10 @@ class TestSubject:
         folder.mkdir(parents=True)
         write(folder / "plan.json", target={"region": "us-east-1"})
         (folder.parent / "latest").symlink_to(folder.name)
-
         assert subject("mine", None, tmp_path, {"AWS_REGION": "eu-west-1"}).region == "us-east-1"
 
     def test_a_plan_with_several_regions_leaves_it_to_the_environment(self, tmp_path):
         path = write(tmp_path / "plan.json", target={"region": ["us-east-1", "us-east-2"]})
-
         assert subject(path, None, tmp_path, {"AWS_DEFAULT_REGION": "us-east-2"}).region == "us-east-2"
         with pytest.raises(UnreadableInputError, match="the region of"):
             subject(path, None, tmp_path, {})
@@ -75,7 +71,6 @@ class TestSubject:
 
     def test_a_cluster_of_others_is_not_taken_down_by_a_plan_for_it(self, tmp_path):
         path = write(tmp_path / "plan.json", target={"cluster": "team", "region": "us-east-2"})
-
         with pytest.raises(ImpossibleError, match="its jobs run on team"):
             subject(path, None, tmp_path, {})
 
@@ -142,9 +137,7 @@ def test_the_page_adds_up_what_stays():
         instances=(("m5.2xlarge", 1), ("p5.48xlarge", 2)),
         kept=kept,
     )
-
     text = "\n".join(page(removal, 100))
-
     assert document(removal)["usd_per_month"] == "35.328"
     assert (
         document(replace(removal, kept=(replace(kept[0], usd_per_month=Decimal("0.2300")),)))["usd_per_month"] == "0.23"

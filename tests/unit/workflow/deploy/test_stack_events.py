@@ -86,10 +86,7 @@ def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(perso
 
 
 def test_what_is_paid_by_the_hour_counts_from_its_creation_on(person):
-    lines = [
-        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
-        line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER),
-    ]
+    lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     for _ in follow(person, lines, [100, 100 + 2 * 3600]):
         pass
     assert [words for words, _, _ in person.shown] == [
@@ -117,10 +114,7 @@ def test_what_failed_is_told_whatever_is_shown(person):
 
 def test_who_takes_lines_alone_gets_one_a_resource():
     told = []
-    lines = [
-        line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
-        line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER),
-    ]
+    lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     with StackEvents(told.append, {}, lambda: 0.0) as events:
         for each in lines:
             events.line(each)

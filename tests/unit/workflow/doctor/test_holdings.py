@@ -70,7 +70,6 @@ def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(account, exam
     lives = {"InstanceLifecycle": "capacity-block", "CapacityReservationId": HELD["CapacityReservationId"]}
     running(account, tags, 2, **lives)
     assert named(examined(plan(text)), "reservation").result is Outcome.FAILED  # no stack of the plan: not its own
-
     standing(account, "slipway-block-training")
     check = named(examined(plan(text)), "reservation")
     assert check.result is Outcome.OK, check.got
@@ -100,7 +99,6 @@ def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(account, e
     used(account, "ec2", 384.0, L_C4BD4855=384.0)
     running(account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
     assert named(examined(plan()), "P5 Spot").result is Outcome.FAILED
-
     standing(account, "slipway-probe-network", "slipway-probe-training")
     check = named(examined(plan()), "P5 Spot")
     assert (check.result, check.got) == (Outcome.OK, "384, 384 of it used, 384 by this plan's own stacks")

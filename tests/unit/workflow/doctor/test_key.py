@@ -115,10 +115,7 @@ def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, r
     other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
     _, found = keyed.new([*EVERYTHING, *other], kind=kind)
     left = [each for each in found["key policy"] if each.result is Outcome.FAILED]
-    assert [each.fix.split(" (")[0] for each in left] == [
-        "add the statement Volumes",
-        "add the statement VolumeGrants",
-    ]
+    assert [each.fix.split(" (")[0] for each in left] == ["add the statement Volumes", "add the statement VolumeGrants"]
     _, found = keyed.new([*EVERYTHING, *nodes], kind=kind)
     assert {each.result for each in found["key policy"]} == {Outcome.OK}
     assert not found["volume key"]

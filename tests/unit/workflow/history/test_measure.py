@@ -10,12 +10,7 @@ from launcher.answers.spike import page
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
-from launcher.records.measurements import (
-    FILE,
-    add_measurement,
-    measurement_document,
-    parse_measurement,
-)
+from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
 from launcher.workflow.history.measurement import UnmeasuredError, keep_measurement, measurement_of
 from tests.documents import read_document
 from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement, written_run

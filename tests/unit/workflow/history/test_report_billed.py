@@ -129,10 +129,7 @@ def test_the_page_says_it_in_a_sentence_and_a_table(account, billed_run, slipway
     golden(f"billed/report-{columns}.txt", ended.out)
 
 
-@pytest.mark.parametrize(
-    "answer, said",
-    [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")],
-)
+@pytest.mark.parametrize("answer, said", [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")])
 def test_a_refusal_of_aws_is_said_and_nothing_is_kept(account, billed_run, slipway, answer, said):
     folder = billed_run()
     account.canned["ce.GetCostAndUsage"] = answer

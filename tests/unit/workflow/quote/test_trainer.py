@@ -89,8 +89,7 @@ def test_a_script_that_git_ignores_is_told_from_one_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "run, code",
-    [({"workdir": "nosuch"}, "no-workdir"), ({}, "no-script"), ({"command": ("python", "-m", "x")}, None)],
+    "run, code", [({"workdir": "nosuch"}, "no-workdir"), ({}, "no-script"), ({"command": ("python", "-m", "x")}, None)]
 )
 def test_a_quote_warns_of_what_a_launch_will_refuse(tmp_path, run, code):
     request = plan_file.loads(PLAN)

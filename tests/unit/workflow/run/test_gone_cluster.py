@@ -54,9 +54,7 @@ def folder(tmp_path, status):
 def test_status_and_logs_answer_from_the_run_folder(account, folder, status, head_node):
     submission(head_node, job="j").write(folder)
     told = []
-
     found = run_state("x", folder, account.environment, told.append)
-
     assert (found.status, found.step) == ({"succeeded": "succeeded", "running": "unknown"}[status], 60)
     assert NO_STACK in told
     refresh_logs("x", folder, account.environment, told.append)
@@ -70,7 +68,6 @@ def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account, 
     submission(NODE, job="j").write(folder)
     client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-2", **keys())
     client.create_stack(StackName="slipway-x-training", TemplateBody=json.dumps(NOTHING))
-
     for _ in ("it stands", "CloudFormation does not say"):
         with pytest.raises(SlipwayError) as refused:
             run_state("x", folder, account.environment)
@@ -90,9 +87,7 @@ def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it
     made.write_json("report.json", {**report, "left_up_usd_per_hour": "77.90"})
     client = boto3.client("cloudformation", endpoint_url=account.moto, region_name="us-east-1", **keys())
     client.create_stack(StackName="slipway-served-serving", TemplateBody=json.dumps(NOTHING))
-
     said = "\n".join(page(run_state("served", made, account.environment), 120))
-
     assert "came into service" in said
     assert "slipway-served-serving CREATE_COMPLETE" in said
     assert "$77.90 an hour" in said
