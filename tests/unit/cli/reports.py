@@ -22,3 +22,15 @@ REPORT = {
     "verified_resources": [],
     "not_emulated": [],
 }
+
+
+QUOTE = {
+    "usd": {"low": "180", "mid": "220", "high": "300"},
+    "usd_per_hour": "40",
+    "hours": {"low": 4.0, "mid": 5.0, "high": 7.0},
+    "training": {
+        "tokens_per_s": {"low": 50_000.0, "mid": 60_000.0, "high": 70_000.0},
+        "mfu": {"low": 0.35, "mid": 0.42, "high": 0.49},
+    },
+    "spot": {"interruptions_expected": 0.8, "checkpoint_interval_s": 900},
+}

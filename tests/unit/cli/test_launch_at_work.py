@@ -11,8 +11,7 @@ import pytest
 from launcher.records import run_folder
 from launcher.records.command_record import FILE
 from launcher.workflow.run.status_logs import follow_logs
-from tests.measured_runs import QUOTE
-from tests.unit.cli.reports import REPORT
+from tests.unit.cli.reports import QUOTE, REPORT
 
 BEGUN = "2026-11-20T12:00:00+00:00"
 EVENTS = [

@@ -17,18 +17,9 @@ from launcher.model.money import Range, UsdRange
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.workflow.run.meter import MeterReader, meter_of
+from tests.unit.cli.reports import QUOTE
 
 NOW = datetime(2026, 11, 20, 14, tzinfo=UTC)
-QUOTE = {
-    "usd": {"low": "180", "mid": "220", "high": "300"},
-    "usd_per_hour": "40",
-    "hours": {"low": 4.0, "mid": 5.0, "high": 7.0},
-    "training": {
-        "tokens_per_s": {"low": 50_000.0, "mid": 60_000.0, "high": 70_000.0},
-        "mfu": {"low": 0.35, "mid": 0.42, "high": 0.49},
-    },
-    "spot": {"interruptions_expected": 0.8, "checkpoint_interval_s": 900},
-}
 EVENTS = [
     {"event": "attempt-started", "attempt": 1, "time": "2026-11-20T11:00:00Z"},
     {"event": "interrupted", "attempt": 1, "time": "2026-11-20T12:00:00Z", "ended_by": "spot-interruption"},
