@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
+from _pytest.doctest import DoctestModule
 from botocore.stub import Stubber
 from hypothesis import HealthCheck, settings
 
@@ -29,6 +30,7 @@ from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
 from tests.stand_ins.answers import judge_by
 from tests.warm_app import WarmApp
+from tests.warm_server import WarmServer
 
 TESTS = Path(__file__).resolve().parent
 FOLDER_MARKS = {"attack": ["server"], "enforced": ["server"], "infra": ["cdk"], "live": ["aws"], "sandbox": ["server"]}
@@ -108,12 +110,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "CDK_HOME": str(caches / "cdk"),
         # jsii unpacks the CDK's packages (200 MB) once for this environment, not once for each cache folder of a test.
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path(sys.prefix) / ".jsii"),
+        "SLIPWAY_AGENT_CACHE": str(caches / "agent"),  # unpacked and compiled once, not in the home of each sandbox
+        "NODE_COMPILE_CACHE": str(caches / "node"),  # the CDK CLI is 16 MB of JavaScript, compiled at each start
         "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # 0.3 s for each account and region, and none is used
         "XDG_CACHE_HOME": str(caches / "xdg"),
         **toolchain.variables(os.environ),
     }.items():
         state.setenv(name, value)
     share_descriptions()
+    config.pluginmanager.register(Doctests())  # as a plugin it is asked about the files of every folder
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -182,6 +187,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 # ---------------------------------------------------------------------------------------------------------- collection
 
 
+class Doctests:
+    """Leaves modules without an example out of `--doctest-modules`: collecting them took half of the collection."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        collectors = yield
+        if file_path.suffix != ".py" or b">>> " in file_path.read_bytes():
+            return collectors
+        return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their folder, skip those whose component is missing, keep only golden tests for an update."""
@@ -189,9 +205,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for mark in FOLDER_MARKS.get(item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else "", ()):
             item.add_marker(mark)
-        if item.get_closest_marker("cdk") and not item.get_closest_marker("xdist_group"):
-            # One jsii process and one first synth for all of them.
-            item.add_marker(pytest.mark.xdist_group("cdk"))
+        if not item.get_closest_marker("xdist_group") and (group := own_group(item)):
+            item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("aws") and config.getoption("--live"):
             item.add_marker("enable_socket")
         for mark, reason in missing.items():
@@ -202,6 +217,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=others)
+
+
+def own_group(item: pytest.Item) -> str | None:
+    """The group of a test that names none: one jsii process for all of tests/infra, one set-up for each other module.
+
+    Tests that set up nothing together and mostly wait are spread, whatever their module.
+    """
+    if item.get_closest_marker("cdk"):
+        return "cdk"
+    path = item.path.relative_to(TESTS.parent).as_posix()
+    return None if path.startswith(("tests/attack/", "tests/sandbox/agent/")) else path
 
 
 def start_order(item: pytest.Item) -> int:
@@ -362,10 +388,18 @@ def warm_app() -> Iterator[WarmApp]:
     app.close()
 
 
+@pytest.fixture(scope="session")
+def warm_server() -> Iterator[WarmServer]:
+    """A process that has imported moto, from which embedded servers are forked."""
+    server = WarmServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture(scope="module")
-def warm_launches(warm_app: WarmApp) -> Iterator[None]:
-    """Launches and deployments of a module's tests in this process are synthesised with the app that stays."""
-    with warm_app.used():
+def warm_launches(warm_app: WarmApp, warm_server: WarmServer) -> Iterator[None]:
+    """What a module's tests launch and deploy in this process is synthesised, and served, by processes that stay."""
+    with warm_app.used(), warm_server.used():
         yield
 
 

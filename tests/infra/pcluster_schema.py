@@ -30,7 +30,6 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
-    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
 }
 """Set when it runs and not when it is loaded: pytest loads every file in search of doctests."""
 

@@ -44,6 +44,11 @@ while len(sys.argv) > 1:
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    """Servers are programs here, not forks of one that stays: it is their start and their end that is tested."""
+
+
 @pytest.fixture(scope="module", params=SCHEDULERS)
 def sandbox(request):
     with Sandbox(region=REGION, scheduler=request.param) as started:

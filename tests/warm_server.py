@@ -1,0 +1,203 @@
+"""Embedded servers of tests, forked from a process that has imported moto.
+
+A server's start takes 2 s of processor time, of which 1.8 s import moto, and its first calls another second. What is
+forked runs `launcher.sandbox.server` as the program does: its words, environment and standard streams, a session of its
+own. How servers and their owners end is tested with the program (tests/sandbox/test_sandbox.py, test_staying.py).
+"""
+
+import importlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_FDS = 8
+IMPORTED = ("aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web", "cluster.registry")
+"""What a server imports when it starts."""
+READ_AHEAD = (
+    "application-autoscaling",
+    "budgets",
+    "cloudformation",
+    "cloudwatch",
+    "ec2",
+    "eks",
+    "events",
+    "iam",
+    "kms",
+    "lambda",
+    "logs",
+    "s3",
+    "sagemaker",
+    "sns",
+    "sqs",
+    "ssm",
+    "sts",
+)
+"""Services that most tests call."""
+
+
+class WarmServer:
+    """Starts the process that forks when a server is started for the first time."""
+
+    def __init__(self):
+        from launcher.sandbox import embedded
+
+        self._lasting = ExitStack()
+        self._address = None
+        self._start_program = embedded._start
+
+    @contextmanager
+    def used(self):
+        """Have the servers that this process starts forked."""
+        with patch("launcher.sandbox.embedded._start", self._start):
+            yield
+
+    def _start(self, module, words, stdin, log, env, *, hold=()):
+        if module != "server":
+            return self._start_program(module, words, stdin, log, env, hold=hold)
+        reader, writer = os.pipe()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self._listening())
+            document = json.dumps({"words": words, "env": dict(env), "cwd": str(Path.cwd())}).encode()
+            socket.send_fds(connection, [len(document).to_bytes(4, "big")], [reader, log.fileno(), *hold])
+            connection.sendall(document)
+            os.close(reader)
+            return Forked(connection.dup(), os.fdopen(writer, "wb"))
+
+    def _listening(self):
+        if self._address is None:
+            folder = self._lasting.enter_context(tempfile.TemporaryDirectory(prefix="slw-", dir="/tmp"))
+            self._address = str(Path(folder, "servers"))
+            words = [sys.executable, "-P", "-m", "tests.warm_server", self._address]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            # It ends when its standard input does, however this process ends.
+            child = subprocess.Popen(words, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._lasting.enter_context(child)
+            assert child.stdout.readline() == b"ready\n"
+        return self._address
+
+    def close(self):
+        """End the process that forks; servers end with their owners."""
+        self._lasting.close()
+
+
+class Forked:
+    """A forked server, with what `EmbeddedServer` uses of `subprocess.Popen`."""
+
+    def __init__(self, connection, stdin):
+        self._messages = connection.makefile("rb")
+        self._connection = connection
+        self.stdin, self.returncode = stdin, None
+        self.pid = int(self._messages.readline())
+
+    def poll(self):
+        """The exit code, None while it runs."""
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Wait for the exit code."""
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("server", timeout)
+            self.returncode = int(self._messages.readline())
+            self._messages.close()
+            self._connection.close()
+        return self.returncode
+
+    def kill(self):
+        """End it at once."""
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def serve(address):
+    """Fork a server for each request, until standard input ends."""
+    os.environ.update(MOTO_EC2_LOAD_DEFAULT_AMIS="false", MOTO_IAM_LOAD_MANAGED_POLICIES="true")
+    from moto.core.base_backend import AccountSpecificBackend
+    from moto.core.utils import get_service_model
+    from moto.iam.models import iam_backends
+    from moto.moto_api._internal import mock_random
+
+    from launcher.aws.session import share_descriptions
+    from launcher.sandbox import server
+    from launcher.sandbox.environment import ACCOUNT
+
+    for module in IMPORTED:
+        importlib.import_module(f"launcher.sandbox.{module}")
+    share_descriptions()
+    # What each server would read anew: AWS's policies (0.7 s), descriptions of services, the names of their regions.
+    assert iam_backends[ACCOUNT]["aws"].managed_policies
+    for service in READ_AHEAD:
+        get_service_model(service)
+        for partition in AccountSpecificBackend.get_session().get_available_partitions():
+            AccountSpecificBackend.get_session().get_available_regions(service, partition_name=partition)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)  # noqa: T201
+        while True:
+            ready, _, _ = select.select([listener, 0], [], [])
+            if 0 in ready:
+                return
+            connection, _ = listener.accept()
+            with connection:
+                if os.fork() == 0:
+                    listener.close()
+                    attend(connection, server.main, mock_random)
+
+
+def attend(connection, main, mock_random):
+    """Fork the server, say its process id and wait for its exit code. Neither process returns."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        length, fds, _, _ = socket.recv_fds(connection, 4, MOST_FDS)
+        request = json.loads(connection.makefile("rb").read(int.from_bytes(length, "big")))
+        pid = os.fork()
+        if pid:
+            for fd in (0, *fds):
+                os.close(fd)
+            connection.sendall(b"%d\n" % pid)
+            _, status = os.waitpid(pid, 0)
+            connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+            code = 0
+        else:
+            connection.close()
+            become(request, *fds[:2])
+            mock_random.seed()
+            code = main(request["words"])
+    except BaseException:  # noqa: BLE001 - no exception may reach the loop of the process that forks
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def become(request, stdin, log):
+    """Make this process what the program would be."""
+    os.setsid()
+    for given, taken in ((stdin, 0), (log, 1), (log, 2)):
+        os.dup2(given, taken)
+    os.close(stdin)
+    os.close(log)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    tempfile.tempdir = None
+    random.seed()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
