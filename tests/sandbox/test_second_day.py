@@ -301,8 +301,8 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
         assert any(words in line for line in account.told), "\n".join(account.told)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["parallelcluster", pytest.param("eks", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parallelcluster", "eks"])
 def test_an_open_reservation_that_its_own_nodes_fill_is_used_again(kind, tmp_path):
     """HyperPod's instances run in AWS's account, and in no reservation of this one."""
     with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
