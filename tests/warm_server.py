@@ -62,14 +62,14 @@ class WarmServer:
         with patch("launcher.sandbox.embedded._start", self._start):
             yield
 
-    def _start(self, module, words, stdin, log, env, *, hold=()):
+    def _start(self, module, words, stdin, log, env, *, inherited=()):
         if module != "server":
-            return self._start_program(module, words, stdin, log, env, hold=hold)
+            return self._start_program(module, words, stdin, log, env, inherited=inherited)
         reader, writer = os.pipe()
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(self._listening())
             document = json.dumps({"words": words, "env": dict(env), "cwd": str(Path.cwd())}).encode()
-            socket.send_fds(connection, [len(document).to_bytes(4, "big")], [reader, log.fileno(), *hold])
+            socket.send_fds(connection, [len(document).to_bytes(4, "big")], [reader, log.fileno(), *inherited])
             connection.sendall(document)
             os.close(reader)
             return Forked(connection.dup(), os.fdopen(writer, "wb"))
@@ -148,8 +148,8 @@ def serve(address):
         listener.listen()
         print("ready", flush=True)  # noqa: T201
         while True:
-            ready, _, _ = select.select([listener, 0], [], [])
-            if 0 in ready:
+            ready, _, _ = select.select([listener.fileno(), sys.stdin.fileno()], [], [])
+            if sys.stdin.fileno() in ready:
                 return
             connection, _ = listener.accept()
             with connection:
